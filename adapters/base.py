@@ -1,0 +1,125 @@
+"""What an adapter is: the seam that every provider dialect, ours or a third party's, fits.
+
+An adapter does no I/O: no socket, clock, log or environment. It turns requests into bytes and
+bytes into events, and says beforehand which request fields it can honour.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, Protocol
+
+from msgspec import Struct
+
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError
+from schemas.events import Event
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from schemas.secret import Secret
+
+Framing = Literal["sse", "ndjson", "eventstream"]
+
+STRAY = "\x00stray"
+"""The event name under which lines that are no SSE field reach a decoder (a bare JSON error)."""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """One configured account at a provider.
+
+    name:     the provider's configured name; it starts every error message.
+    base_url: scheme, authority and path prefix, without a trailing slash.
+    headers:  sent with every request, after the adapter's own.
+    """
+
+    name: str
+    base_url: str
+    key: Secret = Secret("")
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Outbound(Struct, frozen=True, kw_only=True):
+    """One HTTP request, ready to be sent.
+
+    target:  the origin-form request target: path prefix, path and query.
+    headers: all but host, content-length and accept-encoding, which the transport sets.
+    stream:  the answer will be streamed, so first_token_s and between_tokens_s apply.
+    """
+
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    method: str = "POST"
+    stream: bool = False
+
+    def __repr__(self) -> str:
+        return f"Outbound({self.method} {self.target}, {len(self.body)} bytes)"
+
+
+class Range(Struct, frozen=True, kw_only=True):
+    """What a backend takes for a field; `None` is unbounded. Items: the most list entries."""
+
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    below: float | None = None
+    items: int | None = None
+
+
+class Supports(Struct, frozen=True, kw_only=True):
+    """The request fields that a dialect honours, by task; `None`: the task is not offered.
+
+    Names are those of schemas.fields: a request's own fields (`tools`, `user`), those of
+    `Sampling` (`top_k`), and content kinds (`messages.image`, `messages.audio`,
+    `messages.opaque`, `tools.opaque`, `prompt.tokens`, `input.tokens`).
+    extra:  unknown top-level fields travel on unchanged.
+    ranges: bounds by field name, where they are narrower than the surfaces'.
+    """
+
+    chat: frozenset[str] | None = None
+    completion: frozenset[str] | None = None
+    embeddings: frozenset[str] | None = None
+    tokens: frozenset[str] | None = None
+    extra: bool = False
+    ranges: Mapping[str, Range] = {}
+
+
+class Decoder(Protocol):
+    """Reads one answer. Both verbs return events in order and keep state between calls."""
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        """One frame (or, for an answer that is not streamed, the whole body with event "").
+
+        Raises UpstreamBroken for a frame that cannot be read, UpstreamFailed (or another
+        UpstreamError) for a vendor's marker of failure inside a 200.
+        """
+        ...
+
+    def close(self) -> Sequence[Event]:
+        """The body has ended. Raises UpstreamBroken if the vendor's end mark is missing."""
+        ...
+
+
+class Adapter(Protocol):
+    """One wire format, configured for one endpoint; one instance serves all requests."""
+
+    name: ClassVar[str]
+    framing: ClassVar[Framing]
+
+    def __init__(self, endpoint: Endpoint) -> None: ...
+
+    @property
+    def supports(self) -> Supports: ...
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        """Bytes for the provider's model `model`. Raises InvalidRequest naming the field."""
+        ...
+
+    def decoder(self, request: GenerateRequest) -> Decoder:
+        """A fresh decoder for the answer to `request`, streamed or not as it asks."""
+        ...
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        """The vectors of a whole 200 answer. Raises UpstreamBroken if they cannot be read."""
+        ...
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        """What an answer with a status of 400 or more means. Header names are lower-case."""
+        ...

@@ -1,0 +1,1 @@
+"""Client bytes to schemas and back, one file a wire format, without I/O."""

@@ -1,0 +1,55 @@
+"""The one seam to the wire: an exchange of bytes with a provider, under absolute deadlines.
+
+Two implementations: `gateway.upstream.wire` (our HTTP/1.1 client, the hot path) and
+`gateway.upstream.general` (httpx, for HTTP/2, proxies and everything that is not hot).
+Times named `by` are readings of `asyncio.get_running_loop().time()`, in seconds.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from adapters.base import Outbound
+
+
+class Reply(Protocol):
+    """An answer whose head has arrived."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-case names; a repeated header's values are joined by ", "."""
+
+    async def chunk(self, by: float) -> bytes:
+        """All body bytes that have arrived and were not given out yet; waits if there are none.
+
+        b"" is the end of the body. Raises UpstreamTimeout at `by`, UpstreamBroken when the
+        connection is lost before the body's end.
+        """
+        ...
+
+    async def body(self, by: float, limit: int) -> bytes:
+        """The rest of the body. Raises as `chunk`, and UpstreamBroken over `limit` bytes."""
+        ...
+
+    async def aclose(self) -> None:
+        """Done with it: a body read to its end gives the connection back, else it is closed.
+
+        Idempotent; safe while being cancelled.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """Connections to one provider."""
+
+    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
+        """Send a request and wait for the head of its answer.
+
+        Raises UpstreamUnreachable when nothing of the request was sent, UpstreamTimeout past
+        `connect_by` or `head_by`, UpstreamBroken when the connection is lost after sending.
+        Cancelling closes the connection.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close idle connections now and busy ones when their replies are closed."""
+        ...

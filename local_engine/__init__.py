@@ -1,0 +1,1 @@
+"""Inference on this machine: tokens in, tokens out."""

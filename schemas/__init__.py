@@ -1,0 +1,1 @@
+"""The one vocabulary that every other package speaks: requests, events, answers, errors."""

@@ -1,0 +1,131 @@
+"""Whole answers: what a stream of events folds to, and what an embedding model returns."""
+
+from collections.abc import Iterable
+
+from msgspec import Raw, Struct
+
+from schemas.events import (
+    Event,
+    Finished,
+    Logits,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+from schemas.messages import ToolCall
+from schemas.tensors import Tensor
+
+
+class Choice(Struct, kw_only=True):
+    """One answer while it grows, and when it is done: `finish` is `None` only until then.
+
+    text: `None` where the backend sent no text at all (a pure tool call).
+    """
+
+    index: int
+    text: str | None = None
+    reasoning: str = ""
+    signature: str = ""
+    refusal: str | None = None
+    tool_calls: list[ToolCall]
+    logprobs: list[TokenLogprob]
+    token_ids: list[int]
+    opaque: dict[str, Raw]
+    generation_logits: Tensor | None = None
+    finish: Finished | None = None
+
+
+class Answer(Struct, kw_only=True):
+    """Everything that a backend said, choices in index order."""
+
+    started: Started
+    choices: list[Choice]
+    usage: Usage | None = None
+    context_logits: Tensor | None = None
+
+
+class Embeddings(Struct, frozen=True, kw_only=True):
+    """Vectors in input order, each all numbers or all base64 (little-endian float32)."""
+
+    vectors: tuple[list[float] | str, ...]
+    model: str = ""
+    id: str = ""
+    usage: Usage = Usage()
+
+
+class Fold:
+    """Collects events into an Answer. `add` never looks back: each event costs O(its own size)."""
+
+    def __init__(self) -> None:
+        self._started = Started()
+        self._usage: Usage | None = None
+        self._context: Tensor | None = None
+        self._choices: dict[int, Choice] = {}
+        self._text: dict[int, list[str]] = {}
+        self._arguments: dict[tuple[int, int], list[str]] = {}
+        self._tools: dict[tuple[int, int], ToolDelta] = {}
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case TextDelta(text=text, index=index, logprobs=logprobs):
+                    self._choice(index).logprobs.extend(logprobs)
+                    self._text.setdefault(index, []).append(text)
+                case Tokens():
+                    choice = self._choice(event.index)
+                    choice.token_ids.extend(event.ids)
+                    choice.logprobs.extend(event.logprobs)
+                    self._text.setdefault(event.index, []).append(event.text)
+                case ReasoningDelta():
+                    choice = self._choice(event.index)
+                    choice.reasoning += event.text
+                    choice.signature += event.signature
+                case RefusalDelta():
+                    choice = self._choice(event.index)
+                    choice.refusal = (choice.refusal or "") + event.text
+                case ToolDelta():
+                    self._choice(event.index)
+                    key = (event.index, event.tool)
+                    self._tools.setdefault(key, event)
+                    self._arguments.setdefault(key, []).append(event.arguments)
+                case OpaqueDelta():
+                    self._choice(event.index).opaque.update(event.fields)
+                case Logits(of="context"):
+                    self._context = event.tensor
+                case Logits():
+                    self._choice(event.index).generation_logits = event.tensor
+                case Finished():
+                    self._choice(event.index).finish = event
+                case Usage():
+                    self._usage = event
+                case Started():
+                    self._started = event
+
+    def answer(self) -> Answer:
+        """What was collected; the caller has seen to it that every choice has finished."""
+        for index, pieces in self._text.items():
+            self._choices[index].text = "".join(pieces)
+        for key in sorted(self._tools):
+            first, arguments = self._tools[key], "".join(self._arguments[key])
+            self._choices[key[0]].tool_calls.append(
+                ToolCall(id=first.id, name=first.name, arguments=arguments or "{}")
+            )
+        return Answer(
+            started=self._started,
+            choices=[self._choices[index] for index in sorted(self._choices)],
+            usage=self._usage,
+            context_logits=self._context,
+        )
+
+    def _choice(self, index: int) -> Choice:
+        choice = self._choices.get(index)
+        if choice is None:
+            choice = Choice(index=index, tool_calls=[], logprobs=[], token_ids=[], opaque={})
+            self._choices[index] = choice
+        return choice

@@ -1,0 +1,216 @@
+"""Every failure that crosses a package border, sorted by who must act.
+
+GatewayError                      500  a bug of ours
+├─ InvalidConfig                       the operator; refuses to start
+├─ CallerError                         the caller; one attempt, no fallback, no breaker count
+│  ├─ InvalidRequest              400
+│  ├─ Unauthenticated             401
+│  ├─ Forbidden                   403  the key may not use this
+│  ├─ ModelNotFound               404
+│  ├─ RouteNotFound               404
+│  ├─ MethodNotAllowed            405
+│  ├─ BodyTooLarge                413
+│  ├─ UnsupportedMediaType        415
+│  ├─ Throttled                   429  a limit of ours
+│  └─ UpstreamRejected            4xx  a backend says that the request itself is wrong
+├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
+├─ DeadlineExceeded               504  the request's own time is over
+└─ UpstreamError                       a backend; another may do better
+   ├─ UpstreamUnreachable         502  nothing was sent
+   ├─ UpstreamTimeout             504  something may have been sent
+   ├─ UpstreamBusy                429  carries retry_after, seconds
+   ├─ UpstreamRefused             502  our key, quota or deployment name
+   ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
+   └─ UpstreamBroken              502  an answer that we cannot read, or one cut short
+"""
+
+from typing import ClassVar, Literal
+
+RetryKind = Literal["connect", "timeout", "rate_limit", "server_error", "broken_stream"]
+
+
+class GatewayError(Exception):
+    """The root; raised as such only for our own bugs.
+
+    status:      the HTTP status that the client gets.
+    code:        a stable machine-readable word, for the envelope's `code`.
+    param:       the path of the offending field, if there is one.
+    retry_after: seconds that the client, or our next try, should wait; `None` when unknown.
+    kind:        the word in `retry.on` that admits another try; `None` is never retried.
+    """
+
+    status: int = 500
+    code: str = "internal_error"
+    kind: ClassVar[RetryKind | None] = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+        if code is not None:
+            self.code = code
+
+
+class InvalidConfig(GatewayError):
+    """`config.yaml` cannot be served. `problems` holds every one found, each a full sentence."""
+
+    code = "invalid_config"
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class CallerError(GatewayError):
+    """The caller must change something; never retried, never counted against a backend."""
+
+    status = 400
+    code = "invalid_request"
+
+
+class InvalidRequest(CallerError):
+    """The request cannot be right, whichever backend would get it."""
+
+
+class Unauthenticated(CallerError):
+    status = 401
+    code = "invalid_api_key"
+
+
+class Forbidden(CallerError):
+    status = 403
+    code = "model_not_allowed"
+
+
+class ModelNotFound(CallerError):
+    status = 404
+    code = "model_not_found"
+
+
+class RouteNotFound(CallerError):
+    status = 404
+    code = "unknown_url"
+
+
+class MethodNotAllowed(CallerError):
+    """`allow` goes into the answer's `allow` header."""
+
+    status = 405
+    code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allow: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allow = allow
+
+
+class BodyTooLarge(CallerError):
+    status = 413
+    code = "request_too_large"
+
+
+class UnsupportedMediaType(CallerError):
+    status = 415
+    code = "unsupported_media_type"
+
+
+class Throttled(CallerError):
+    status = 429
+    code = "rate_limit_exceeded"
+
+
+class UpstreamRejected(CallerError):
+    """A backend's 4xx about the request itself. `status` and `body` are the backend's own.
+
+    type: the vendor's error type, if it gave one.
+    """
+
+    code = "upstream_rejected"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        upstream: str,
+        type: str | None = None,
+        param: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message, param=param, code=code)
+        self.status = status
+        self.upstream = upstream
+        self.type = type
+
+
+class Unavailable(GatewayError):
+    """The gateway itself cannot take the request now."""
+
+    status = 503
+    code = "unavailable"
+
+
+class DeadlineExceeded(GatewayError):
+    """The request's own deadline, over all attempts, has passed."""
+
+    status = 504
+    code = "deadline_exceeded"
+
+
+class UpstreamError(GatewayError):
+    """A backend failed. `upstream` is the provider's configured name."""
+
+    status = 502
+    code = "upstream_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        upstream: str,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{upstream}: {message}", code=code, retry_after=retry_after)
+        self.upstream = upstream
+
+
+class UpstreamUnreachable(UpstreamError):
+    code = "upstream_unreachable"
+    kind = "connect"
+
+
+class UpstreamTimeout(UpstreamError):
+    status = 504
+    code = "upstream_timeout"
+    kind = "timeout"
+
+
+class UpstreamBusy(UpstreamError):
+    status = 429
+    code = "rate_limit_exceeded"
+    kind = "rate_limit"
+
+
+class UpstreamRefused(UpstreamError):
+    """The operator's key, quota or deployment name; another backend may still answer."""
+
+    code = "upstream_refused"
+    kind = "server_error"
+
+
+class UpstreamFailed(UpstreamError):
+    code = "upstream_failed"
+    kind = "server_error"
+
+
+class UpstreamBroken(UpstreamError):
+    code = "upstream_broken"
+    kind = "broken_stream"

@@ -1,0 +1,162 @@
+"""The steps of an answer. Events are the only form in which a backend answers.
+
+An upstream yields them in batches (`list[Event]`), one batch a read from the backend, so that
+what arrived together leaves together. `index` is the choice that an event belongs to.
+"""
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from schemas.tensors import Tensor
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
+
+
+class TokenLogprob(Struct, frozen=True, kw_only=True):
+    """token: its text. logprob: natural logarithm, at most 0. id: -1 where the backend is silent.
+
+    top: the most likely tokens at this place, best first, each without a `top` of its own.
+    bytes: the token's bytes where its text alone is not valid UTF-8.
+    """
+
+    token: str
+    logprob: float | None
+    id: int = -1
+    bytes: tuple[int, ...] | None = None
+    top: tuple["TokenLogprob", ...] = ()
+
+
+class Started(Struct, frozen=True, kw_only=True, tag="started"):
+    """The backend took the request. Not content: another backend may still answer.
+
+    id, model: as the backend says, "" when it does not. created: Unix seconds, 0 when unknown.
+    extra:     top-level fields of the answer that we do not know (system_fingerprint, …).
+    """
+
+    id: str = ""
+    model: str = ""
+    created: int = 0
+    extra: dict[str, Raw] = {}
+
+
+class TextDelta(Struct, frozen=True, kw_only=True, tag="text"):
+    text: str
+    index: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning"):
+    """signature: the vendor's proof, which must come back with the next turn."""
+
+    text: str
+    index: int = 0
+    signature: str = ""
+
+
+class RefusalDelta(Struct, frozen=True, kw_only=True, tag="refusal"):
+    text: str
+    index: int = 0
+
+
+class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool"):
+    """A piece of a tool call.
+
+    tool:      0, 1, … within the choice, counting tools only.
+    id, name:  on the call's first piece, "" on later ones.
+    arguments: the next piece of JSON text.
+    """
+
+    tool: int
+    index: int = 0
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque"):
+    """Fields of a message that we do not know (audio, annotations, …), as JSON."""
+
+    fields: dict[str, Raw]
+    index: int = 0
+
+
+class Tokens(Struct, frozen=True, kw_only=True, tag="tokens"):
+    """Generated token ids, with the text that they complete ("" while a character is unfinished).
+
+    elapsed_ms: since the previous token, or since the request began for the first.
+    """
+
+    ids: tuple[int, ...]
+    text: str = ""
+    index: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
+    elapsed_ms: float = 0.0
+
+
+class Logits(Struct, frozen=True, kw_only=True, tag="logits"):
+    """context: [prompt, V] float32; generation: [new, V] float32 of one choice."""
+
+    of: Literal["context", "generation"]
+    tensor: Tensor
+    index: int = 0
+
+
+class Finished(Struct, frozen=True, kw_only=True, tag="finished"):
+    """One choice is complete.
+
+    native:       the vendor's own word where it differs from ours.
+    stop_match:   the stop string or token id that ended the answer, where the backend tells.
+    seed:         the seed that was used, where the backend tells.
+    cum_logprob:  sum over the choice's tokens, where it was asked for.
+    """
+
+    reason: FinishReason
+    index: int = 0
+    native: str = ""
+    stop_match: str | int | None = None
+    seed: int | None = None
+    cum_logprob: float | None = None
+
+
+class Usage(Struct, frozen=True, kw_only=True, tag="usage"):
+    """Totals so far over all choices; a later one replaces an earlier one.
+
+    prompt_tokens includes cached_tokens and cache_write_tokens; completion_tokens includes
+    reasoning_tokens. `None`: the backend is silent, which is not 0.
+    raw: the vendor's own object.
+    """
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    raw: Raw | None = None
+
+
+Event = (
+    Started
+    | TextDelta
+    | ReasoningDelta
+    | RefusalDelta
+    | ToolDelta
+    | OpaqueDelta
+    | Tokens
+    | Logits
+    | Finished
+    | Usage
+)
+
+CONTENT = (
+    TextDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    ToolDelta,
+    OpaqueDelta,
+    Tokens,
+    Logits,
+    Finished,
+)
+"""Events that show a client something: the first of them commits the answer to its backend."""

@@ -1,0 +1,118 @@
+"""What a conversation is made of: messages, their parts, tools and tool calls.
+
+Each value keeps what the client sent in `raw` (JSON) beside the typed view, because a dialect
+that speaks the client's own format must pass on fields that we do not know. `raw` is `UNSET`
+where the value was made by us.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class TextPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="text"):
+    text: str
+    raw: Raw | UnsetType = UNSET
+
+
+class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image"):
+    """url: https or a `data:` URI. detail: `auto`, `low`, `high` or `UNSET`."""
+
+    url: str
+    detail: str | UnsetType = UNSET
+    raw: Raw | UnsetType = UNSET
+
+
+class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"):
+    """data: base64. format: `wav` or `mp3`."""
+
+    data: str
+    format: str
+    raw: Raw | UnsetType = UNSET
+
+
+class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque"):
+    """A part whose type we do not know; sent on to OpenAI dialects, refused by name elsewhere."""
+
+    type: str
+    raw: Raw
+
+
+Part = TextPart | ImagePart | AudioPart | OpaquePart
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """arguments: JSON text as the model wrote it; never empty in an answer (`{}` at the least)."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One turn.
+
+    content:      a string, parts, or `None` (an assistant turn that only calls tools).
+    reasoning:    earlier thinking handed back by the client (`reasoning` or `reasoning_content`).
+    tool_call_id: for role `tool`, the call that this answers.
+    raw:          the whole message as sent.
+    """
+
+    role: Role
+    content: str | tuple[Part, ...] | None = None
+    name: str | UnsetType = UNSET
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    raw: Raw | UnsetType = UNSET
+
+
+class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="function"):
+    """parameters: a JSON schema, `UNSET` for a function without parameters."""
+
+    name: str
+    description: str | UnsetType = UNSET
+    parameters: Raw | UnsetType = UNSET
+    strict: bool | None | UnsetType = UNSET
+    raw: Raw | UnsetType = UNSET
+
+
+class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque"):
+    """A tool whose type we do not know; treated like `OpaquePart`."""
+
+    type: str
+    raw: Raw
+
+
+Tool = FunctionTool | OpaqueTool
+
+
+class ToolChoice(Struct, frozen=True, kw_only=True):
+    """mode `named` goes with `name`; `opaque` is a form we do not know, in `raw` alone."""
+
+    mode: Literal["none", "auto", "required", "named", "opaque"]
+    name: str | UnsetType = UNSET
+    raw: Raw | UnsetType = UNSET
+
+
+class ResponseFormat(Struct, frozen=True, kw_only=True):
+    """schema: the JSON schema of type `json_schema`; `name` and `strict` go with it."""
+
+    type: Literal["text", "json_object", "json_schema", "opaque"]
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    schema: Raw | UnsetType = UNSET
+    strict: bool | None | UnsetType = UNSET
+    raw: Raw | UnsetType = UNSET
+
+
+def text_of(message: Message) -> str:
+    """The message's text parts, joined; other parts are left out."""
+    content = message.content
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.text for part in content if isinstance(part, TextPart))

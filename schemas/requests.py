@@ -1,0 +1,134 @@
+"""The requests that travel from a surface to a backend: chat, completion, embeddings, tokens.
+
+`extra` holds the top-level fields that we do not know, as JSON; they travel unchanged to
+dialects that are the client's own and are refused by name elsewhere.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from schemas.messages import Message, ResponseFormat, Tool, ToolChoice
+from schemas.sampling import Sampling
+from schemas.tensors import Tensor
+
+Prompt = str | tuple[int, ...]
+
+
+class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat"):
+    """A conversation to go on with.
+
+    include_usage: the client asked for usage at the end of its stream.
+    priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Sampling = Sampling()
+    tools: tuple[Tool, ...] | UnsetType = UNSET
+    tool_choice: ToolChoice | UnsetType = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    response_format: ResponseFormat | UnsetType = UNSET
+    reasoning_effort: str | UnsetType = UNSET
+    stream: bool = False
+    include_usage: bool = False
+    user: str | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    timeout_s: float | UnsetType = UNSET
+    extra: dict[str, Raw] = {}
+
+
+class CompletionRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="completion"):
+    """Text, or tokens, to continue.
+
+    prompts:        one or more; choice index = prompt index x n + choice.
+    batch:          the client sent a list of prompts (a list of one is still a list).
+    logprobs:       kept in `sampling.logprobs` (true) and `sampling.top_logprobs` (0 … 5).
+    template:       wrap each prompt in the model's chat template (Databricks' use_raw_prompt
+                    turned around).
+    suffix:         fill in the middle; append_suffix: text put after each answer (Databricks).
+    error_behavior: `truncate` cuts a prompt that is too long, and a timeout returns what there is.
+    """
+
+    model: str
+    prompts: tuple[Prompt, ...]
+    batch: bool = False
+    sampling: Sampling = Sampling()
+    echo: bool | UnsetType = UNSET
+    suffix: str | UnsetType = UNSET
+    append_suffix: str | UnsetType = UNSET
+    template: bool = False
+    error_behavior: Literal["error", "truncate"] | UnsetType = UNSET
+    stream: bool = False
+    include_usage: bool = False
+    user: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    timeout_s: float | UnsetType = UNSET
+    extra: dict[str, Raw] = {}
+
+
+class EmbeddingsRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings"):
+    """Inputs to turn into vectors, one each.
+
+    instruction: put before each input, the way the model's card says (Databricks).
+    base64:      the client wants little-endian float32 in base64 rather than JSON numbers.
+    batch:       the client sent a list of inputs.
+    """
+
+    model: str
+    inputs: tuple[Prompt, ...]
+    batch: bool = False
+    instruction: str | UnsetType = UNSET
+    base64: bool = False
+    dimensions: int | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    timeout_s: float | UnsetType = UNSET
+    extra: dict[str, Raw] = {}
+
+
+class LoraRequest(Struct, frozen=True, kw_only=True):
+    """task_id is scoped to the API key; weights and config go together, the first time only."""
+
+    task_id: int
+    weights: Tensor | UnsetType = UNSET
+    config: Tensor | UnsetType = UNSET
+
+
+class PromptTable(Struct, frozen=True, kw_only=True):
+    """P-tuning: embeddings [P, hidden] that ids from the vocabulary's end on select."""
+
+    table: Tensor
+    vocab_size: int
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """Tokens to verify rather than generate; logits: [D, V] float32."""
+
+    tokens: tuple[int, ...]
+    logits: Tensor | UnsetType = UNSET
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tokens"):
+    """Token ids in, token ids out: MindIE's /infer_token and TensorRT-LLM's InferenceRequest.
+
+    details: the client wants finish reason, count and seed beside the text.
+    """
+
+    model: str
+    tokens: tuple[int, ...]
+    sampling: Sampling = Sampling()
+    stream: bool = False
+    details: bool = False
+    priority: int | UnsetType = UNSET
+    timeout_s: float | UnsetType = UNSET
+    lora: LoraRequest | UnsetType = UNSET
+    prompt_table: PromptTable | UnsetType = UNSET
+    draft: Draft | UnsetType = UNSET
+    return_context_logits: bool | UnsetType = UNSET
+    return_generation_logits: bool | UnsetType = UNSET
+    extra: dict[str, Raw] = {}
+
+
+GenerateRequest = ChatRequest | CompletionRequest | TokenRequest
+Request = ChatRequest | CompletionRequest | TokenRequest | EmbeddingsRequest
