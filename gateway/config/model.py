@@ -1,0 +1,359 @@
+"""The shape of config.yaml; the fields and defaults are those that docs/configuration.md lists.
+
+`None` always means "not set". Sizes are bytes, times are seconds. Everything is frozen: a reload
+builds a new `Config`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gateway.config.quantities import (
+    MIB,
+    Count,
+    ModelPath,
+    Name,
+    Path,
+    Port,
+    Seconds,
+    SecondsOrZero,
+    Share,
+    Size,
+    Usd,
+    Weight,
+)
+from schemas.errors import RetryKind
+from schemas.sampling import Sampling
+from schemas.secret import Secret
+
+Policy = Literal[
+    "in_order",
+    "weighted",
+    "least_busy",
+    "lowest_latency",
+    "lowest_cost",
+    "sticky",
+    "prefix_affinity",
+]
+Device = Annotated[str, Meta(pattern=r"^(auto|cpu|(cuda|npu)(:[0-9]+)?)$")]
+StickyBy = Annotated[str, Meta(pattern=r"^(user|api_key|header:[A-Za-z0-9-]+)$")]
+AssignBy = Annotated[str, Meta(pattern=r"^(user|api_key|request|header:[A-Za-z0-9-]+)$")]
+BackendName = Annotated[str, Meta(pattern=r"^[^/]+/.+$")]
+"""PROVIDER/MODEL."""
+
+DEFAULT_STORE = "sqlite:///strowger.db"
+EVERY_KIND: tuple[RetryKind, ...] = (
+    "connect",
+    "timeout",
+    "rate_limit",
+    "server_error",
+    "broken_stream",
+)
+
+
+class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """allow_origins: origins whose pages may call the gateway; "*" is every one."""
+
+    allow_origins: tuple[Name, ...] = ()
+
+
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the gateway listens, and how much it takes on.
+
+    max_body_bytes:     of one request. max_buffered_bytes: of all bodies in memory together.
+    max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
+    commit_after_s:     send 200 and keep-alive comments after so long without content.
+    sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
+    drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
+    expose_headers:     x-gateway-* on answers.
+    """
+
+    host: Name = "127.0.0.1"
+    port: Port = 8080
+    workers: Count = 1
+    max_body_bytes: Size = 20_000_000
+    max_buffered_bytes: Size = 512 * MIB
+    max_in_flight: Count = 4096
+    max_choices: Count = 256
+    commit_after_s: Seconds | None = None
+    sse_keepalive_s: Seconds = 15.0
+    drain_delay_s: SecondsOrZero = 5.0
+    drain_timeout_s: SecondsOrZero = 30.0
+    cors: Cors = Cors()
+    expose_headers: bool = True
+
+
+class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where keys, usage and experiments live. URLs may carry passwords, hence `Secret`."""
+
+    url: Secret = Secret(DEFAULT_STORE)
+    redis_url: Secret | None = None
+    usage: Literal["best_effort", "required"] = "best_effort"
+
+
+class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One client's key.
+
+    models:       names, aliases or wildcards that it may use.
+    max_priority: the most urgent priority that it may ask for; 1 is the most urgent of all.
+    """
+
+    name: Name
+    key: Secret
+    models: tuple[Name, ...] = ("*",)
+    max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
+
+
+class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """mode none serves everyone, hence loopback only unless `allow_open`."""
+
+    mode: Literal["none", "keys"] = "none"
+    allow_open: bool = False
+    keys: tuple[Key, ...] = ()
+    admin_key: Secret = Secret("")
+
+
+class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """first_token_s and between_tokens_s apply where the provider streams to the gateway."""
+
+    connect_s: Seconds = 5.0
+    first_token_s: Seconds = 60.0
+    between_tokens_s: Seconds = 30.0
+    total_s: Seconds = 600.0
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a provider's certificate is checked, and ours for it, as PEM files."""
+
+    verify: bool = True
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+
+
+class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that the local engine loads."""
+
+    name: Name
+    path: ModelPath
+    task: Literal["generate", "embed"] = "generate"
+
+
+class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A low-rank adapter that the local engine loads beside its models."""
+
+    name: Name
+    path: Path
+
+
+class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The local inference engine of one provider, in one process on one device.
+
+    max_new_tokens:   the ceiling and the default for max_tokens; auto: up to the context's end.
+    max_step_tokens:  token budget a step; auto: cpu 512, cuda and npu 8192.
+    kv_cache:         bytes; auto: 0.9 of the free memory on npu and cuda, on cpu 2 GiB or a
+                      quarter of what is available, whichever is less.
+    max_logits_bytes: context and generation logits of one answer.
+    """
+
+    models: tuple[EngineModel, ...]
+    device: Device = "auto"
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    threads: Count | Literal["auto"] = "auto"
+    max_seq_len: Count | None = None
+    max_new_tokens: Count | Literal["auto"] = "auto"
+    max_step_tokens: Count | Literal["auto"] = "auto"
+    max_sequences: Count = 256
+    kv_cache: Size | Literal["auto"] = "auto"
+    prefix_cache: bool = True
+    loras: tuple[Lora, ...] = ()
+    accept_lora: bool = False
+    max_logits_bytes: Size = 256 * MIB
+    reload: Literal["refuse", "replace"] = "refuse"
+
+
+class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An account or a connection.
+
+    base_url:  scheme, authority and path prefix; may be absent where the adapter has a default.
+    headers:   sent with every request; values are secrets, because many are.
+    tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
+    engine:    for adapter local, and only for it.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+    adapter: Name
+    base_url: str | None = None
+    api_key: Secret = Secret("")
+    headers: Mapping[str, Secret] = {}
+    timeouts: Timeouts = Timeouts()
+    max_connections: Count = 512
+    tokenizer: Path | None = None
+    tls: Tls = Tls()
+    proxy: Secret | None = None
+    engine: Engine | None = None
+
+
+class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider and its own name for a model; "*" hands the asked-for name on.
+
+    weight: `None` on all backends of a model shares its traffic evenly.
+    """
+
+    provider: Name
+    model: Name
+    weight: Weight | None = None
+
+
+class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """attempts: at most so many for a request, over all of its backends and fallbacks."""
+
+    attempts: Count = 3
+    on: tuple[RetryKind, ...] = EVERY_KIND
+    backoff_s: SecondsOrZero = 0.2
+    max_backoff_s: SecondsOrZero = 5.0
+
+
+class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A backend rests when `failure_rate` of at least `min_requests` in `window_s` failed."""
+
+    failure_rate: Share = 0.5
+    min_requests: Count = 5
+    window_s: Seconds = 30.0
+    cooldown_s: Seconds = 15.0
+    max_cooldown_s: Seconds = 300.0
+
+
+class Mirror(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A copy of `share` of the requests goes to `backend` after the client was served."""
+
+    backend: BackendName
+    share: Share
+
+
+class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests with these headers, or with more prompt tokens, go to these backends alone."""
+
+    header: Mapping[str, str] = {}
+    tokens_over: Count | None = None
+    backends: tuple[BackendName, ...]
+
+
+class RequestFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Request fields that the operator sets; in config.yaml they all stand at one level."""
+
+    sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
+    reasoning_effort: str | UnsetType = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=1, le=5)] | UnsetType = UNSET
+    timeout_s: Annotated[float, Meta(gt=0, le=3600)] | UnsetType = UNSET
+
+
+class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A name that clients ask for.
+
+    name:       may end in "*", a wildcard.
+    deadline_s: over all attempts and fallbacks.
+    defaults:   used where the request is silent; overrides win over the request.
+    """
+
+    name: Name
+    backends: tuple[BackendRef, ...]
+    aliases: tuple[Name, ...] = ()
+    policy: Policy = "weighted"
+    sticky_by: StickyBy = "user"
+    deadline_s: Seconds = 600.0
+    retry: Retry = Retry()
+    fallback: tuple[Name, ...] = ()
+    breaker: Breaker = Breaker()
+    hedge_after_s: Seconds | None = None
+    mirror: Mirror | None = None
+    defaults: RequestFields = RequestFields()
+    overrides: RequestFields = RequestFields()
+    on_unsupported: Literal["error", "drop"] = "error"
+    when: tuple[WhenRule, ...] = ()
+
+
+class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a variant changes in a request; in config.yaml all at one level."""
+
+    sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
+    system: str | UnsetType = UNSET
+
+
+class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An arm of an experiment."""
+
+    name: Name
+    backend: BackendName
+    weight: Weight
+    set: VariantFields = VariantFields()
+
+
+class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pauses the experiment when a variant's metric is worse by so much beyond doubt."""
+
+    metric: Name
+    worse_by: Annotated[float, Meta(gt=0)]
+
+
+class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An A/B test over one model."""
+
+    name: Name
+    model: Name
+    variants: tuple[Variant, ...]
+    primary: Name
+    assign_by: AssignBy = "user"
+    guardrails: tuple[Guardrail, ...] = ()
+
+
+class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`None` for key or model is every one; `exact` pays a round trip instead of a lease."""
+
+    key: Name | None = None
+    model: Name | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    concurrent: Count | None = None
+    exact: bool = False
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens. cached_input: `None` costs the same as input."""
+
+    match: BackendName
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+
+
+class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """format auto: coloured on a terminal, JSON otherwise."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+    payloads: Literal["off", "on"] = "off"
+
+
+class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """otlp_endpoint: where OpenTelemetry spans go."""
+
+    otlp_endpoint: str | None = None
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole gateway."""
+
+    providers: tuple[Provider, ...]
+    models: tuple[Model, ...]
+    server: Server = Server()
+    store: Store = Store()
+    auth: Auth = Auth()
+    experiments: tuple[Experiment, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    prices: tuple[Price, ...] = ()
+    logging: Logging = Logging()
+    telemetry: Telemetry = Telemetry()

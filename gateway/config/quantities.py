@@ -1,0 +1,45 @@
+"""The kinds of numbers and words that config.yaml knows, with their ranges.
+
+The `extra` entries of a Meta steer `gateway.config.decode`:
+`size` also accepts text such as 512MiB, `path` and `model_path` resolve a relative path against
+the folder of config.yaml,
+`flatten` puts a Struct's fields at the level of its parent.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+Count = Annotated[int, Meta(ge=1)]
+"""At least one."""
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+"""0 lets the operating system choose."""
+
+Size = Annotated[int, Meta(ge=1, extra={"size": True})]
+"""Bytes; also written 512KiB, 512MiB, 2GiB."""
+
+Seconds = Annotated[float, Meta(gt=0)]
+
+SecondsOrZero = Annotated[float, Meta(ge=0)]
+"""Seconds, where 0 means not at all."""
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+"""A part of the whole: above 0, at most 1."""
+
+Weight = Annotated[float, Meta(ge=0)]
+
+Usd = Annotated[float, Meta(ge=0)]
+"""US dollars for a million tokens."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+
+Path = Annotated[str, Meta(min_length=1, extra={"path": True})]
+"""A file; a relative one starts at the folder of config.yaml."""
+
+ModelPath = Annotated[str, Meta(min_length=1, extra={"model_path": True})]
+"""bundled:NAME, package:NAME/FOLDER, a folder (relative ones start with a dot), or a hub name."""
