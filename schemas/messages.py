@@ -56,6 +56,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
     content:      a string, parts, or `None` (an assistant turn that only calls tools).
     reasoning:    earlier thinking handed back by the client (`reasoning` or `reasoning_content`).
+    signature:    the vendor's proof that came with that thinking (`reasoning_signature`).
     tool_call_id: for role `tool`, the call that this answers.
     raw:          the whole message as sent.
     """
@@ -66,6 +67,7 @@ class Message(Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | UnsetType = UNSET
     reasoning: str | UnsetType = UNSET
+    signature: str | UnsetType = UNSET
     raw: Raw | UnsetType = UNSET
 
 

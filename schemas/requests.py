@@ -20,6 +20,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
 
     include_usage: the client asked for usage at the end of its stream.
     priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
+    max_tokens_field: the name under which the client sent `sampling.max_tokens`.
     """
 
     model: str
@@ -36,6 +37,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     metadata: Raw | UnsetType = UNSET
     priority: int | UnsetType = UNSET
     timeout_s: float | UnsetType = UNSET
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | UnsetType = UNSET
     extra: dict[str, Raw] = {}
 
 
