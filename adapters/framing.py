@@ -1,0 +1,201 @@
+"""Cuts a body into frames: server-sent events and JSON lines, fed in any pieces.
+
+SSE: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from adapters.base import STRAY, Framing
+from schemas.errors import UpstreamBroken
+
+Frame = tuple[str, bytes]
+"""An event name ("" where the stream gives none) and its data."""
+
+MAX_FRAME = 16 * 1024 * 1024
+"""Bytes of one frame; a longer one is no answer but a fault."""
+
+_BOM = b"\xef\xbb\xbf"
+_NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+_WHOLE = (b"}", b"]")
+
+
+class FrameParser(Protocol):
+    """Keeps state between calls; how the bytes are cut never shows in the frames."""
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that `data` completes. Raises UpstreamBroken for a frame over the limit."""
+        ...
+
+    def close(self) -> list[Frame]:
+        """The body has ended: what was still held and makes sense by itself."""
+        ...
+
+
+class SSEParser:
+    """Server-sent events, as the standard says, and three things more.
+
+    Lines that are no field at all (a bare JSON error in a 200 stream) come out under STRAY, at
+    the next blank line or at the end. A last frame without its blank line is delivered at the
+    end where the standard would drop it, because servers forget it after `[DONE]`; a last line
+    without its line end only if it looks whole. `id` and `retry` are read past.
+    """
+
+    def __init__(self, upstream: str = "upstream", limit: int = MAX_FRAME) -> None:
+        self._upstream = upstream
+        self._limit = limit
+        self._head: bytes | None = b""
+        self._after_cr = False
+        self._tail: list[bytes] = []
+        self._held = 0
+        self._event = ""
+        self._data: list[bytes] = []
+        self._stray: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        if self._head is not None:
+            data = self._without_bom(data)
+        if self._after_cr or b"\r" in data:
+            data = self._with_newlines(data)
+        if self._tail:
+            if b"\n" not in data:
+                return self._hold(data)
+            data = b"".join((*self._tail, data))
+            self._tail.clear()
+            self._held = 0
+        frames: list[Frame] = []
+        if not self._size and not self._event:
+            data = self._whole_frames(data, frames)
+        if data:
+            *lines, tail = data.split(b"\n")
+            for line in lines:
+                self._line(line, frames)
+            self._hold(tail)
+        return frames
+
+    def close(self) -> list[Frame]:
+        frames: list[Frame] = []
+        tail = b"".join((self._head or b"", *self._tail))
+        if tail and (self._stray or not _is_field(tail) or tail.endswith(_WHOLE)):
+            self._line(tail, frames)
+        if self._data != [b""]:
+            self._dispatch(frames)
+        return frames
+
+    def _whole_frames(self, data: bytes, frames: list[Frame]) -> bytes:
+        """The fast path: frames that lie whole in `data`. Returns what follows them."""
+        cut = data.rfind(b"\n\n")
+        if cut < 0:
+            return data
+        for frame in data[:cut].split(b"\n\n"):
+            if frame.startswith(b"data: ") and b"\n" not in frame:
+                if len(frame) > self._limit:
+                    raise self._too_large()
+                frames.append(("", frame[6:]))
+                continue
+            for line in frame.split(b"\n"):
+                self._line(line, frames)
+            self._dispatch(frames)
+        return data[cut + 2 :]
+
+    def _line(self, line: bytes, frames: list[Frame]) -> None:
+        if not line:
+            self._dispatch(frames)
+            return
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._grow(len(line))
+        elif name == b"event":
+            self._event = value.decode(errors="replace")
+        elif not _is_field(line) or self._stray:
+            self._stray.append(line)
+            self._grow(len(line))
+
+    def _dispatch(self, frames: list[Frame]) -> None:
+        if self._stray:
+            frames.append((STRAY, b"\n".join(self._stray)))
+            self._stray.clear()
+        if self._data:
+            frames.append((self._event, b"\n".join(self._data)))
+            self._data.clear()
+        self._event = ""
+        self._size = 0
+
+    def _hold(self, tail: bytes) -> list[Frame]:
+        if tail:
+            self._tail.append(tail)
+            self._held += len(tail)
+            if self._size + self._held > self._limit:
+                raise self._too_large()
+        return []
+
+    def _grow(self, size: int) -> None:
+        self._size += size + 1
+        if self._size > self._limit:
+            raise self._too_large()
+
+    def _too_large(self) -> UpstreamBroken:
+        return UpstreamBroken(f"a frame is over {self._limit} bytes", upstream=self._upstream)
+
+    def _without_bom(self, data: bytes) -> bytes:
+        data = (self._head or b"") + data
+        if len(data) < len(_BOM) and _BOM.startswith(data):
+            self._head = data
+            return b""
+        self._head = None
+        return data.removeprefix(_BOM)
+
+    def _with_newlines(self, data: bytes) -> bytes:
+        """CRLF and CR become LF, also where a CRLF was cut in two."""
+        if not data:
+            return data
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+class LinesParser:
+    """One JSON text a line (NDJSON); blank lines are skipped, the last may lack its line end."""
+
+    def __init__(self, upstream: str = "upstream", limit: int = MAX_FRAME) -> None:
+        self._upstream = upstream
+        self._limit = limit
+        self._tail: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        if b"\n" not in data:
+            self._hold(data)
+            return []
+        *lines, tail = b"".join((*self._tail, data)).split(b"\n")
+        self._tail.clear()
+        self._size = 0
+        self._hold(tail)
+        return [("", line) for line in map(bytes.strip, lines) if line]
+
+    def close(self) -> list[Frame]:
+        line = b"".join(self._tail).strip()
+        self._tail.clear()
+        self._size = 0
+        return [("", line)] if line else []
+
+    def _hold(self, tail: bytes) -> None:
+        if tail:
+            self._tail.append(tail)
+            self._size += len(tail)
+            if self._size > self._limit:
+                raise UpstreamBroken(f"a line is over {self._limit} bytes", upstream=self._upstream)
+
+
+def _is_field(line: bytes) -> bool:
+    """A comment, or a line whose field name looks like one, known to us or not."""
+    name = line.partition(b":")[0]
+    return _NAME.issuperset(name)
+
+
+FRAMING: dict[Framing, Callable[[str], FrameParser]] = {"sse": SSEParser, "ndjson": LinesParser}
+"""A parser for each framing; called with the provider's name, which starts its errors."""
