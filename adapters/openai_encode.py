@@ -1,0 +1,250 @@
+"""Requests as bodies of the OpenAI dialect.
+
+A body is a plain dict of what was sent: what the client left out is not in it, `None` counts as
+left out, and what the client wrote in JSON (messages, tools, unknown fields) goes on verbatim.
+https://github.com/openai/openai-openapi
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import assert_never
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from adapters.catalog import Vendor
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+    TextPart,
+    Tool,
+    ToolChoice,
+)
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from schemas.sampling import Sampling
+
+Body = dict[str, object]
+
+SAMPLING: Mapping[str, str] = MappingProxyType(
+    {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "stop": "stop",
+        "seed": "seed",
+        "presence_penalty": "presence_penalty",
+        "frequency_penalty": "frequency_penalty",
+        "logit_bias": "logit_bias",
+        "n": "n",
+        "top_k": "top_k",
+        "min_p": "min_p",
+        "repetition_penalty": "repetition_penalty",
+        "min_tokens": "min_tokens",
+        "no_repeat_ngram_size": "no_repeat_ngram_size",
+        "stop_token_ids": "stop_token_ids",
+        "bad_words": "bad_words",
+        "ignore_eos": "ignore_eos",
+        "beam_width": "beam_width",
+        "length_penalty": "length_penalty",
+        "early_stopping": "early_stopping",
+    }
+)
+"""Our names -> the wire's, for what chat and completions write alike."""
+
+CHAT_SAMPLING: Mapping[str, str] = MappingProxyType(
+    {**SAMPLING, "logprobs": "logprobs", "top_logprobs": "top_logprobs"}
+)
+COMPLETION_SAMPLING: Mapping[str, str] = MappingProxyType(
+    {**SAMPLING, "max_tokens": "max_tokens", "best_of": "best_of"}
+)
+CHAT_FIELDS = ("parallel_tool_calls", "reasoning_effort", "user", "metadata", "priority")
+COMPLETION_FIELDS = ("echo", "suffix", "user", "priority")
+EMBEDDINGS_FIELDS = ("dimensions", "user")
+
+_encode = msgspec.json.Encoder().encode
+_options = msgspec.json.Decoder(dict[str, Raw])
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str | UnsetType = UNSET
+    parameters: Raw | UnsetType = UNSET
+    strict: bool | UnsetType = UNSET
+
+
+class _Schema(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str | UnsetType = UNSET
+    schema: Raw | UnsetType = UNSET
+    strict: bool | UnsetType = UNSET
+
+
+def chat_body(request: ChatRequest, model: str, vendor: Vendor) -> Body:
+    body: Body = {
+        "model": model,
+        "messages": [
+            message(one) if isinstance(one.raw, UnsetType) else one.raw for one in request.messages
+        ],
+    }
+    limit = request.sampling.max_tokens
+    if limit is not UNSET and limit is not None:
+        body[request.max_tokens_field or vendor.max_tokens] = limit
+    _add_sampling(body, request.sampling, CHAT_SAMPLING, vendor)
+    if not isinstance(request.tools, UnsetType):
+        body["tools"] = [tool(one) for one in request.tools]
+    if not isinstance(request.tool_choice, UnsetType):
+        body["tool_choice"] = tool_choice(request.tool_choice)
+    if not isinstance(request.response_format, UnsetType):
+        body["response_format"] = response_format(request.response_format)
+    _add_own(body, request, CHAT_FIELDS, vendor)
+    _add_stream(body, request, vendor)
+    return body
+
+
+def completion_body(request: CompletionRequest, model: str, vendor: Vendor) -> Body:
+    """The integer `logprobs` of this task is our `top_logprobs`."""
+    prompts = request.prompts
+    body: Body = {"model": model, "prompt": prompts if request.batch else prompts[0]}
+    sampling = request.sampling
+    _add_sampling(body, sampling, COMPLETION_SAMPLING, vendor)
+    if sampling.logprobs is True:
+        body["logprobs"] = sampling.top_logprobs or 0
+    _add_own(body, request, COMPLETION_FIELDS, vendor)
+    _add_stream(body, request, vendor)
+    return body
+
+
+def embeddings_body(request: EmbeddingsRequest, model: str, vendor: Vendor) -> Body:
+    """Base64 is asked for only where it is known to be float32: old vLLMs send float64."""
+    inputs = request.inputs
+    body: Body = {"model": model, "input": inputs if request.batch else inputs[0]}
+    if request.base64 and vendor.base64:
+        body["encoding_format"] = "base64"
+    _add_own(body, request, EMBEDDINGS_FIELDS, vendor)
+    body.update(request.extra)
+    return body
+
+
+def message(one: Message) -> Raw | Body:
+    """A message made by us, or changed since the client sent it."""
+    body: Body = {"role": one.role, "content": one.content}
+    if isinstance(one.content, tuple):
+        body["content"] = [part(piece) for piece in one.content]
+    if one.name:
+        body["name"] = one.name
+    if one.tool_calls:
+        body["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in one.tool_calls
+        ]
+    if one.tool_call_id is not UNSET:
+        body["tool_call_id"] = one.tool_call_id
+    if one.reasoning:
+        body["reasoning_content"] = one.reasoning
+    return body
+
+
+def part(piece: Part) -> Raw | Body:
+    if not isinstance(piece.raw, UnsetType):
+        return piece.raw
+    match piece:
+        case TextPart():
+            return {"type": "text", "text": piece.text}
+        case ImagePart():
+            url: Body = {"url": piece.url}
+            if piece.detail is not UNSET:
+                url["detail"] = piece.detail
+            return {"type": "image_url", "image_url": url}
+        case AudioPart():
+            return {
+                "type": "input_audio",
+                "input_audio": {"data": piece.data, "format": piece.format},
+            }
+        case OpaquePart():
+            return piece.raw
+    assert_never(piece)
+
+
+def tool(one: Tool) -> Raw | Body:
+    if isinstance(one, OpaqueTool) or not isinstance(one.raw, UnsetType):
+        return one.raw if isinstance(one.raw, Raw) else {}
+    return {"type": "function", "function": _function(one)}
+
+
+def tool_choice(choice: ToolChoice) -> Raw | Body | str:
+    if not isinstance(choice.raw, UnsetType):
+        return choice.raw
+    if choice.mode == "named":
+        return {"type": "function", "function": {"name": choice.name}}
+    return choice.mode
+
+
+def response_format(form: ResponseFormat) -> Raw | Body:
+    if not isinstance(form.raw, UnsetType):
+        return form.raw
+    if form.type != "json_schema":
+        return {"type": form.type}
+    return {
+        "type": "json_schema",
+        "json_schema": _Schema(
+            name=form.name or "answer",
+            description=form.description,
+            schema=form.schema,
+            strict=UNSET if form.strict is None else form.strict,
+        ),
+    }
+
+
+def encode_body(body: Body) -> bytes:
+    return _encode(body)
+
+
+def _function(one: FunctionTool) -> _Function:
+    return _Function(
+        name=one.name,
+        description=one.description,
+        parameters=one.parameters,
+        strict=UNSET if one.strict is None else one.strict,
+    )
+
+
+def _add_sampling(body: Body, sampling: Sampling, names: Mapping[str, str], vendor: Vendor) -> None:
+    plain: dict[str, object] = msgspec.to_builtins(sampling, builtin_types=(bytes,))
+    for field, value in plain.items():
+        name = names.get(field)
+        if name is not None and value is not None and field not in vendor.unsupported:
+            body[name] = value
+
+
+def _add_own(
+    body: Body,
+    request: ChatRequest | CompletionRequest | EmbeddingsRequest,
+    fields: tuple[str, ...],
+    vendor: Vendor,
+) -> None:
+    for field in fields:
+        value = getattr(request, field)
+        if value is not UNSET and field not in vendor.unsupported:
+            body[field] = value
+
+
+def _add_stream(body: Body, request: ChatRequest | CompletionRequest, vendor: Vendor) -> None:
+    """Usage is always asked for; the surface keeps it back from a client that did not ask."""
+    body.update(request.extra)
+    if not request.stream:
+        return
+    body["stream"] = True
+    if vendor.stream_usage:
+        own = request.extra.get("stream_options")
+        options: Body = {**_options.decode(own)} if own is not None else {}
+        options["include_usage"] = True
+        body["stream_options"] = options

@@ -1,0 +1,111 @@
+"""Holds a request against what a backend can honour."""
+
+from collections.abc import Sized
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.base import Range, Supports
+from schemas.fields import (
+    Task,
+    extra_fields,
+    field_value,
+    is_neutral,
+    sent_fields,
+    task_of,
+)
+from schemas.messages import FunctionTool
+from schemas.requests import ChatRequest, Request
+
+TOOL_PROPERTIES = "tools.properties"
+"""A name in `Supports.ranges` for the most properties that one tool's parameters may have."""
+
+
+class Unsupported(Struct, frozen=True, kw_only=True):
+    """field: as in schemas.fields, or the task's name where the backend lacks the whole task.
+
+    reason: ends a sentence that begins with the field: "is not supported".
+    """
+
+    field: str
+    reason: str
+
+
+class _Schema(Struct):
+    properties: dict[str, Raw] | None = None
+
+
+_schema = msgspec.json.Decoder(_Schema)
+
+
+def offered(supports: Supports, task: Task) -> frozenset[str] | None:
+    """The fields of a task, `None` where the task is not offered."""
+    return getattr(supports, task)
+
+
+def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]:
+    """What of the request this backend cannot honour; empty is the common case.
+
+    A field whose value asks for nothing (`n: 1`) is never among them.
+    """
+    task = task_of(request)
+    fields = offered(supports, task)
+    if fields is None:
+        return (Unsupported(field=task, reason="is not offered"),)
+    sent = sent_fields(request)
+    faults = [
+        Unsupported(field=field, reason="is not supported")
+        for field in sorted(sent - fields)
+        if not is_neutral(request, field)
+    ]
+    if request.extra and not supports.extra:
+        faults += [
+            Unsupported(field=field, reason="is not known")
+            for field in sorted(extra_fields(request))
+        ]
+    for field, bounds in supports.ranges.items():
+        if field in sent:
+            fault = _outside(field_value(request, field), bounds)
+            if fault:
+                faults.append(Unsupported(field=field, reason=fault))
+        elif field == TOOL_PROPERTIES and "tools" in sent:
+            fault = _outside(_most_properties(request), bounds)
+            if fault:
+                faults.append(Unsupported(field="tools", reason=f"properties of a tool: {fault}"))
+    return tuple(faults)
+
+
+def _outside(value: object, bounds: Range) -> str:
+    """The fault as words, "" where the value is in range."""
+    if bounds.items is not None and isinstance(value, Sized) and len(value) > bounds.items:
+        return f"has {len(value)} entries, at most {bounds.items} are supported"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if bounds.minimum is not None and value < bounds.minimum:
+        return f"is {value:g}, at least {bounds.minimum:g} is supported"
+    if bounds.maximum is not None and value > bounds.maximum:
+        return f"is {value:g}, at most {bounds.maximum:g} is supported"
+    if bounds.above is not None and value <= bounds.above:
+        return f"is {value:g}, it must be over {bounds.above:g}"
+    if bounds.below is not None and value >= bounds.below:
+        return f"is {value:g}, it must be under {bounds.below:g}"
+    return ""
+
+
+def _most_properties(request: Request) -> int:
+    if not isinstance(request, ChatRequest) or not request.tools:
+        return 0
+    return max(
+        _properties(tool.parameters)
+        if isinstance(tool, FunctionTool) and isinstance(tool.parameters, Raw)
+        else 0
+        for tool in request.tools
+    )
+
+
+def _properties(parameters: Raw) -> int:
+    """0 for what is no JSON schema: the backend can say so better than we."""
+    try:
+        return len(_schema.decode(parameters).properties or ())
+    except msgspec.ValidationError:
+        return 0

@@ -1,0 +1,227 @@
+"""What a request asks for, as names: the vocabulary of `Supports`, error messages and headers.
+
+A name is one of a request's own fields (`tools`), of its sampling (`top_k`), or a kind of content
+(`messages.image`). Fields that the gateway itself honours whatever the backend are not among
+them: model, stream, include_usage, batch, base64, details, timeout_s. `None` counts as absent.
+"""
+
+from collections.abc import Collection
+from typing import Literal, TypeVar, assert_never
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from schemas.errors import InvalidRequest
+from schemas.messages import AudioPart, FunctionTool, ImagePart, OpaquePart, OpaqueTool
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Prompt,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+
+Task = Literal["chat", "completion", "embeddings", "tokens"]
+
+SAMPLING: tuple[str, ...] = Sampling.__struct_fields__
+
+CHAT: tuple[str, ...] = (
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "reasoning_effort",
+    "user",
+    "metadata",
+    "priority",
+)
+COMPLETION: tuple[str, ...] = (
+    "echo",
+    "suffix",
+    "append_suffix",
+    "template",
+    "error_behavior",
+    "user",
+    "priority",
+)
+EMBEDDINGS: tuple[str, ...] = ("instruction", "dimensions", "user")
+TOKENS: tuple[str, ...] = (
+    "priority",
+    "lora",
+    "prompt_table",
+    "draft",
+    "return_context_logits",
+    "return_generation_logits",
+)
+
+MESSAGES = frozenset({"messages.image", "messages.audio", "messages.opaque"})
+NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "input.tokens"}
+"""Content: a request without it would be another request."""
+
+FIELDS: dict[Task, frozenset[str]] = {
+    "chat": frozenset({*SAMPLING, *CHAT, *MESSAGES, "tools.opaque"}),
+    "completion": frozenset({*SAMPLING, *COMPLETION, "prompt.tokens"}),
+    "embeddings": frozenset({*EMBEDDINGS, "input.tokens"}),
+    "tokens": frozenset({*SAMPLING, *TOKENS}),
+}
+"""Every name that `sent_fields` can return, by task."""
+
+NEUTRAL: dict[str, object] = {
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "min_tokens": 0,
+    "stop": (),
+    "stop_token_ids": (),
+    "stop_words": (),
+    "bad_words": (),
+    "bad_word_ids": (),
+    "ignore_eos": False,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "logit_bias": {},
+    "logprobs": False,
+    "n": 1,
+    "best_of": 1,
+    "beam_width": 1,
+    "watermark": False,
+    "tools": (),
+    "echo": False,
+    "suffix": "",
+    "append_suffix": "",
+    "template": False,
+    "return_context_logits": False,
+    "return_generation_logits": False,
+}
+"""Values that ask for nothing: a backend that lacks the field answers no differently."""
+
+_AnyRequest = TypeVar(
+    "_AnyRequest", ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
+)
+
+
+def task_of(request: Request) -> Task:
+    match request:
+        case ChatRequest():
+            return "chat"
+        case CompletionRequest():
+            return "completion"
+        case EmbeddingsRequest():
+            return "embeddings"
+        case TokenRequest():
+            return "tokens"
+    assert_never(request)
+
+
+def sent_fields(request: Request) -> frozenset[str]:
+    """The fields that the request asks for by name; `extra_fields` are beside them."""
+    match request:
+        case ChatRequest():
+            return frozenset(
+                (*_own(request, CHAT), *_sampling(request.sampling), *_content(request))
+            )
+        case CompletionRequest():
+            own = (*_own(request, COMPLETION), *_sampling(request.sampling))
+            return frozenset((*own, "prompt.tokens") if _has_ids(request.prompts) else own)
+        case EmbeddingsRequest():
+            own = (*_own(request, EMBEDDINGS),)
+            return frozenset((*own, "input.tokens") if _has_ids(request.inputs) else own)
+        case TokenRequest():
+            return frozenset((*_own(request, TOKENS), *_sampling(request.sampling)))
+    assert_never(request)
+
+
+def extra_fields(request: Request) -> frozenset[str]:
+    """The names of top-level fields that we do not know."""
+    return frozenset(request.extra)
+
+
+def field_value(request: Request, field: str) -> object:
+    """The value of a field that `sent_fields` returned; `UNSET` for a kind of content."""
+    if isinstance(request, EmbeddingsRequest) or field not in SAMPLING:
+        return getattr(request, field, UNSET)
+    return getattr(request.sampling, field)
+
+
+def is_neutral(request: Request, field: str) -> bool:
+    """The field is set to a value that asks for nothing."""
+    return field in NEUTRAL and field_value(request, field) == NEUTRAL[field]
+
+
+def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
+    """The request with the named fields, known or extra, left out.
+
+    Raises InvalidRequest for content, which cannot be left out, and for names it does not know.
+    """
+    known = FIELDS[task_of(request)]
+    for field in fields:
+        if field not in known and field not in request.extra:
+            raise InvalidRequest(f"{field}: this kind of request has no such field", param=field)
+        if field in NOT_LEFT_OUT:
+            raise InvalidRequest(
+                f"{field}: this content cannot be left out of a request; "
+                "take it out, or ask a model that reads it",
+                param=field.partition(".")[0],
+            )
+    changes: dict[str, object] = {
+        field: _absent(field)
+        for field in fields
+        if field in request.__struct_fields__ and field != "sampling"
+    }
+    sampling = getattr(request, "sampling", None)
+    dropped = {field: UNSET for field in fields if field in SAMPLING}
+    if isinstance(sampling, Sampling) and dropped:
+        changes["sampling"] = msgspec.structs.replace(sampling, **dropped)
+    if isinstance(request, ChatRequest) and "tools.opaque" in fields and request.tools:
+        functions = tuple(tool for tool in request.tools if isinstance(tool, FunctionTool))
+        changes["tools"] = functions or UNSET
+    if any(field in request.extra for field in fields):
+        changes["extra"] = {k: v for k, v in request.extra.items() if k not in fields}
+    return msgspec.structs.replace(request, **changes)
+
+
+def _absent(field: str) -> object:
+    return False if field == "template" else UNSET
+
+
+def _own(request: Request, fields: tuple[str, ...]) -> list[str]:
+    return [
+        field
+        for field in fields
+        if (value := getattr(request, field)) is not UNSET
+        and value is not None
+        and (value is not False or field != "template")
+    ]
+
+
+def _sampling(sampling: Sampling) -> list[str]:
+    plain: dict[str, object] = msgspec.to_builtins(sampling, builtin_types=(bytes,))
+    return [field for field, value in plain.items() if value is not None]
+
+
+def _content(request: ChatRequest) -> set[str]:
+    kinds: set[str] = set()
+    for message in request.messages:
+        if isinstance(message.content, tuple):
+            for part in message.content:
+                match part:
+                    case ImagePart():
+                        kinds.add("messages.image")
+                    case AudioPart():
+                        kinds.add("messages.audio")
+                    case OpaquePart():
+                        kinds.add("messages.opaque")
+                    case _:
+                        pass
+    tools = request.tools
+    if not isinstance(tools, UnsetType) and any(isinstance(tool, OpaqueTool) for tool in tools):
+        kinds.add("tools.opaque")
+    return kinds
+
+
+def _has_ids(prompts: tuple[Prompt, ...]) -> bool:
+    return any(not isinstance(prompt, str) for prompt in prompts)
