@@ -1,0 +1,48 @@
+# make run    set everything up and serve config.yaml with the bundled model
+# make test   what CI runs: style, types, the whole suite
+# make check  style and types alone        make fmt   rewrite the style
+# make bench  the benchmarks (needs nginx and wrk)
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --quiet --disable-pip-version-check
+CONFIG ?= config.yaml
+
+.PHONY: run test check fmt bench setup setup-dev clean
+
+run: setup
+	$(BIN)/strowger serve --config $(CONFIG)
+
+test: setup-dev
+	@$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+fmt: setup-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup-dev
+	$(BIN)/python -m benchmarks
+
+setup: $(VENV)/.ready
+setup-dev: $(VENV)/.ready-dev
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (once; about two minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e '.[local]'
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) for development (once; about two minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e '.[local,dev]'
+	@touch $@ $(VENV)/.ready
+
+clean:
+	rm -rf $(VENV)

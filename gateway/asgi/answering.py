@@ -1,0 +1,105 @@
+"""Sending an answer: whole or as a stream, or the error that took its place."""
+
+import asyncio
+import math
+from typing import cast
+
+from litestar.types import Message, Send
+
+from gateway.asgi.cors import Headers
+from gateway.routing.trip import Trip
+from schemas.errors import GatewayError, MethodNotAllowed
+
+_JSON = (b"content-type", b"application/json")
+_STREAM: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Answering:
+    """The answer to one request. `begun` once a status line went out.
+
+    extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
+    """
+
+    __slots__ = ("_clock", "_expose", "_extra", "_send", "_trip", "begun", "busy", "last_sent")
+
+    def __init__(self, send: Send, trip: Trip, extra: Headers, *, expose: bool) -> None:
+        self.begun = False
+        self.busy = False
+        self.last_sent = 0.0
+        self._send = send
+        self._trip = trip
+        self._extra = extra
+        self._expose = expose
+        self._clock = asyncio.get_running_loop().time
+
+    async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
+        """A complete answer in JSON."""
+        headers = [_JSON, (b"content-length", str(len(body)).encode()), *self._headers()]
+        await self._start(status, headers + extra if extra else headers)
+        await self._put(body, more=False)
+
+    async def empty(self, status: int, extra: Headers) -> None:
+        """A head and no body at all."""
+        await self._start(status, self._headers() + extra)
+        await self._put(b"", more=False)
+
+    async def error(self, error: GatewayError, body: bytes) -> None:
+        """The error's status and envelope, and what tells a client whether to try again."""
+        extra: Headers = []
+        if error.retry_after is not None:
+            extra.append((b"retry-after", str(math.ceil(error.retry_after)).encode()))
+        if len(self._trip.attempts) > 1:
+            extra.append((b"x-should-retry", b"false"))
+        if isinstance(error, MethodNotAllowed):
+            extra.append((b"allow", ", ".join(error.allow).encode()))
+        if error.status in (413, 503):
+            extra.append((b"connection", b"close"))
+        if error.status == 401:
+            extra.append((b"www-authenticate", b"Bearer"))
+        await self.whole(error.status, body, extra)
+
+    async def begin(self) -> None:
+        """The head of a stream."""
+        await self._start(200, _STREAM + self._headers())
+
+    async def frame(self, data: bytes) -> None:
+        await self._put(data, more=True)
+
+    async def end(self, data: bytes) -> None:
+        await self._put(data, more=False)
+
+    async def _start(self, status: int, headers: Headers) -> None:
+        self.begun = True
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        await self._send(cast(Message, start))
+
+    async def _put(self, data: bytes, *, more: bool) -> None:
+        self.busy = True
+        body = {"type": "http.response.body", "body": data, "more_body": more}
+        try:
+            await self._send(cast(Message, body))
+        finally:
+            self.busy = False
+            self.last_sent = self._clock()
+
+    def _headers(self) -> Headers:
+        trip = self._trip
+        headers = [(b"x-request-id", (trip.client_request_id or trip.request_id).encode())]
+        if self._expose:
+            headers.append((b"x-gateway-request-id", trip.request_id.encode()))
+            if trip.attempts:
+                total = (self._clock() - trip.started) * 1e3
+                backend = trip.upstream_ms(self._clock())
+                timing = f"gateway;dur={max(total - backend, 0.0):.2f}, backend;dur={backend:.2f}"
+                headers.append((b"x-gateway-backend", trip.backend.encode("latin-1", "replace")))
+                headers.append((b"x-gateway-attempts", str(len(trip.attempts)).encode()))
+                headers.append((b"server-timing", timing.encode()))
+            if trip.variant:
+                headers.append((b"x-gateway-variant", trip.variant.encode("latin-1", "replace")))
+        if trip.dropped:
+            headers.append((b"x-gateway-dropped-params", ", ".join(trip.dropped).encode()))
+        return headers + self._extra

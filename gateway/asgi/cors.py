@@ -1,0 +1,38 @@
+"""Which pages in a browser may call the gateway. https://fetch.spec.whatwg.org/#http-cors-protocol"""
+
+from collections.abc import Sequence
+
+Headers = list[tuple[bytes, bytes]]
+
+_EXPOSED = (
+    b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-variant, "
+    b"x-gateway-attempts, x-gateway-dropped-params, retry-after, x-should-retry, server-timing"
+)
+
+
+class Cors:
+    """The headers for an origin; none at all for one that is not allowed."""
+
+    def __init__(self, origins: Sequence[str]) -> None:
+        self._any = "*" in origins
+        self._origins = frozenset(origin.rstrip("/").encode() for origin in origins)
+
+    def headers(self, origin: bytes) -> Headers:
+        if not origin or not (self._any or origin in self._origins):
+            return []
+        return [
+            (b"access-control-allow-origin", b"*" if self._any else origin),
+            (b"access-control-expose-headers", _EXPOSED),
+            *([] if self._any else [(b"vary", b"origin")]),
+        ]
+
+    def preflight(self, origin: bytes, methods: str) -> Headers:
+        allowed = self.headers(origin)
+        if not allowed:
+            return []
+        return [
+            *allowed,
+            (b"access-control-allow-methods", methods.encode()),
+            (b"access-control-allow-headers", b"*, authorization, content-type"),
+            (b"access-control-max-age", b"600"),
+        ]

@@ -1,0 +1,48 @@
+"""Comments on streams that have begun and are silent, so that proxies do not cut them."""
+
+import asyncio
+from typing import Protocol
+
+from gateway.surfaces.sse import KEEP_ALIVE
+
+
+class Frames(Protocol):
+    """The sending half of a stream. last_sent: loop time; busy: a send is under way."""
+
+    last_sent: float
+    busy: bool
+
+    async def frame(self, data: bytes) -> None: ...
+
+
+class KeepAlive:
+    """One timer for all streams: a sweep every quarter of `silence_s`, none without streams."""
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_s = silence_s
+        self._streams: set[Frames] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def add(self, stream: Frames) -> None:
+        self._streams.add(stream)
+        if self._timer is None:
+            self._wait()
+
+    def remove(self, stream: Frames) -> None:
+        self._streams.discard(stream)
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._silence_s / 4, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        before = loop.time() - self._silence_s
+        for stream in self._streams:
+            if stream.last_sent <= before and not stream.busy:
+                task = loop.create_task(stream.frame(KEEP_ALIVE))
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+        if self._streams:
+            self._wait()

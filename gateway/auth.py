@@ -1,0 +1,85 @@
+"""Who is calling, and what that key may use."""
+
+import hmac
+from collections.abc import Sequence
+from hashlib import sha256
+
+from msgspec import Struct
+
+from gateway.config.model import Auth
+from schemas.errors import Forbidden, Unauthenticated
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is the top."""
+
+    name: str = ""
+    models: tuple[str, ...] = ("*",)
+    max_priority: int = 1
+
+    def may_use(self, *names: str) -> bool:
+        """Whether any of the names (the one asked for, the model's own) is open to this key."""
+        return any(
+            name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
+            for pattern in self.models
+            for name in names
+        )
+
+
+EVERYONE = Caller()
+
+
+class Keyring:
+    """Callers by key.
+
+    Keys are held and looked up as SHA-256 digests, and the digests compared in constant time,
+    so that the time an answer takes tells nothing about a key.
+    """
+
+    def __init__(self, auth: Auth) -> None:
+        self._open = auth.mode == "none"
+        self._callers: dict[bytes, tuple[bytes, Caller]] = {}
+        for key in auth.keys:
+            digest = sha256(key.key.reveal().encode()).digest()
+            caller = Caller(name=key.name, models=key.models, max_priority=key.max_priority)
+            self._callers[digest[:8]] = (digest, caller)
+
+    def caller(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
+        """Raises Unauthenticated when keys are required and none, or a wrong one, was sent."""
+        if self._open:
+            return EVERYONE
+        key = _credential(headers)
+        if not key:
+            raise Unauthenticated(
+                "no API key was sent; use the header `Authorization: Bearer <key>`"
+            )
+        digest = sha256(key).digest()
+        known, caller = self._callers.get(digest[:8], (b"", EVERYONE))
+        if not hmac.compare_digest(known, digest):
+            raise Unauthenticated("the API key is not known here")
+        return caller
+
+
+def check_model(caller: Caller, asked: str, route: str) -> None:
+    """Raises Forbidden unless the key may use the model by either of its names."""
+    if not caller.may_use(asked, route):
+        raise Forbidden(f"the API key {caller.name!r} may not use the model {asked!r}")
+
+
+def check_priority(caller: Caller, priority: object) -> None:
+    """Raises Forbidden for a priority more urgent (a smaller number) than the key's best."""
+    if isinstance(priority, int) and priority < caller.max_priority:
+        raise Forbidden(
+            f"priority: the API key {caller.name!r} may ask for {caller.max_priority} to 5",
+            param="priority",
+            code="priority_not_allowed",
+        )
+
+
+def _credential(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    for name, value in headers:
+        if name == b"authorization" and value[:7].lower() == b"bearer ":
+            return value[7:].strip()
+        if name in (b"api-key", b"x-api-key"):
+            return value
+    return b""

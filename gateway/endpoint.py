@@ -1,0 +1,198 @@
+"""A hot POST route as an endpoint object of its own: bytes in, plan, attempt, bytes out.
+
+Reached through the thin front before Litestar's router, and registered there for the
+documentation; everything that Litestar's layers would have done is done here.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from litestar.types import HTTPScope, Receive, Send
+
+from gateway.asgi.answering import Answering
+from gateway.asgi.hangup import HangUp
+from gateway.asgi.intake import Head, check_json, read_body, read_head
+from gateway.auth import check_model, check_priority
+from gateway.request_ids import sane, uuid7
+from gateway.routing import pipeline
+from gateway.routing.plan import Plan, plan
+from gateway.routing.trip import Trip
+from gateway.state import Gateway
+from gateway.surfaces.base import Renderer, Surface
+from schemas.errors import GatewayError, MethodNotAllowed
+from schemas.events import Event
+from schemas.requests import EmbeddingsRequest
+
+_log = logging.getLogger("strowger.endpoint")
+
+
+class Endpoint:
+    """One surface's route for one task."""
+
+    def __init__(self, gateway: Callable[[], Gateway], surface: Surface) -> None:
+        self._gateway = gateway
+        self._surface = surface
+
+    async def __call__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        gateway = self._gateway()
+        clock = asyncio.get_running_loop().time
+        head = read_head(scope)
+        trip = Trip(
+            request_id=uuid7(),
+            started=clock(),
+            surface=self._surface.name,
+            task=self._surface.task,
+            client_request_id=head.request_id if sane(head.request_id) else "",
+            attempts=[],
+        )
+        extra = gateway.cors.headers(head.origin) if head.origin else []
+        expose = gateway.runtime.config.server.expose_headers
+        answering = Answering(send, trip, extra, expose=expose)
+        gateway.enter()
+        status = 500
+        try:
+            if scope["method"] != "POST":
+                await self._other_method(scope["method"], head, gateway, answering, send)
+                status = 0
+                return
+            status = await self._serve(scope, head, gateway, trip, answering, receive)
+        except GatewayError as exc:
+            status = exc.status
+            trip.error = exc.code
+            await self._fail(exc, answering)
+        except asyncio.CancelledError:
+            status = 503
+            trip.error = "cut_by_shutdown"
+            raise
+        except Exception as exc:  # noqa: BLE001  the last resort: a bug of ours
+            _log.exception("request %s failed by a bug of ours", trip.request_id)
+            trip.error = "internal_error"
+            failure = GatewayError("an internal error; the gateway's log has the request id")
+            failure.__cause__ = exc
+            await self._fail(failure, answering)
+        finally:
+            gateway.leave()
+            if status:
+                gateway.book(trip, status, clock())
+
+    async def _serve(
+        self,
+        scope: HTTPScope,
+        head: Head,
+        gateway: Gateway,
+        trip: Trip,
+        answering: Answering,
+        receive: Receive,
+    ) -> int:
+        """Answer with 200, or raise what the caller is to be told. Returns the status."""
+        gateway.admit()
+        runtime = gateway.runtime
+        caller = runtime.keyring.caller(scope["headers"])
+        trip.caller = caller.name
+        check_json(head)
+        server = runtime.config.server
+        body = await read_body(head, receive, server.max_body_bytes)
+        size = len(body)
+        gateway.buffer(size)
+        try:
+            request = self._surface.parse(body, max_choices=server.max_choices)
+            trip.model = request.model
+            route = runtime.table.find(request.model)
+            trip.route = route.name
+            check_model(caller, request.model, route.name)
+            if not isinstance(request, EmbeddingsRequest):
+                check_priority(caller, request.priority)
+                trip.stream = request.stream
+            draw = gateway.random.random()
+            planned = plan(runtime.table, route, request, draw=draw, now=trip.started)
+            renderer = self._surface.renderer(request, trip.request_id)
+            with HangUp(receive) as hangup:
+                if isinstance(request, EmbeddingsRequest):
+                    vectors = await pipeline.embed(planned, trip, tenant=caller.name)
+                    hangup.disarm()
+                    await answering.whole(200, renderer.embeddings(vectors))
+                elif request.stream:
+                    await self._stream(planned, trip, answering, renderer, gateway, hangup)
+                else:
+                    answer = await pipeline.whole(planned, trip, tenant=caller.name)
+                    hangup.disarm()
+                    await answering.whole(200, renderer.answer(answer))
+            return 200
+        finally:
+            gateway.release(size)
+
+    async def _stream(
+        self,
+        planned: Plan,
+        trip: Trip,
+        answering: Answering,
+        renderer: Renderer,
+        gateway: Gateway,
+        hangup: HangUp,
+    ) -> None:
+        """Frames as events come. Raises before the first byte; after it, the error is a frame."""
+        source = pipeline.stream(planned, trip, tenant=trip.caller)
+        try:
+            async with aclosing(source):
+                held = await self._first(source, answering, gateway)
+                if not answering.begun:
+                    await answering.begin()
+                    gateway.keepalive.add(answering)
+                if data := renderer.events(held):
+                    await answering.frame(data)
+                async for batch in source:
+                    if data := renderer.events(batch):
+                        await answering.frame(data)
+        except GatewayError as exc:
+            if not answering.begun:
+                raise
+            trip.error = exc.code
+            hangup.disarm()
+            await answering.end(renderer.error(exc))
+        else:
+            hangup.disarm()
+            await answering.end(renderer.finish())
+        finally:
+            gateway.keepalive.remove(answering)
+
+    async def _first(
+        self, source: AsyncGenerator[list[Event], None], answering: Answering, gateway: Gateway
+    ) -> list[Event]:
+        """The first batch; with `commit_after_s`, a head and comments go out while it is late."""
+        patience = gateway.runtime.config.server.commit_after_s
+        if patience is None:
+            return await anext(source)
+        first = asyncio.ensure_future(anext(source))
+        try:
+            await asyncio.wait({first}, timeout=patience)
+            if not first.done():
+                await answering.begin()
+                await answering.frame(self._surface.keep_alive)
+                gateway.keepalive.add(answering)
+            return await first
+        finally:
+            if not first.done():
+                first.cancel()
+                await asyncio.wait({first})
+
+    async def _fail(self, error: GatewayError, answering: Answering) -> None:
+        if error.status == 499:
+            return
+        body = self._surface.error(error)
+        if answering.begun:
+            await answering.end(body)
+            return
+        await answering.error(error, body)
+
+    async def _other_method(
+        self, method: str, head: Head, gateway: Gateway, answering: Answering, send: Send
+    ) -> None:
+        if method == "OPTIONS":
+            extra = [(b"allow", b"POST, OPTIONS")]
+            extra += gateway.cors.preflight(head.origin, "POST, OPTIONS")
+            await answering.empty(204, extra)
+            return
+        error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
+        await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))

@@ -1,0 +1,224 @@
+"""From a request to the ordered backends that may answer it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from adapters.base import Supports
+from adapters.support import unsupported
+from gateway.config.model import RequestFields
+from gateway.config.model import Retry as RetryRule
+from gateway.routing.breaker import Breaker
+from gateway.routing.policies import Policy
+from gateway.routing.retry import RetryBudget
+from gateway.upstream.base import Upstream
+from schemas.errors import InvalidRequest, ModelNotFound, Unavailable
+from schemas.fields import without
+from schemas.requests import EmbeddingsRequest, Request
+from schemas.sampling import Sampling
+
+NOTHING = RequestFields()
+"""No values of the operator's."""
+
+
+class Backend(Struct, frozen=True, kw_only=True, eq=False):
+    """One place that can serve a model. `model` "*" hands the asked-for name on.
+
+    budget is shared by all backends of one provider; breaker is this backend's own.
+    """
+
+    provider: str
+    model: str
+    upstream: Upstream
+    supports: Supports
+    breaker: Breaker
+    budget: RetryBudget
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One entry of `models`, ready to be followed.
+
+    weights:  of `backends`, in the same order.
+    defaults: the operator's values where the request is silent; overrides: always.
+    """
+
+    name: str
+    backends: tuple[Backend, ...]
+    weights: tuple[float, ...]
+    policy: Policy
+    retry: RetryRule = RetryRule()
+    deadline_s: float = 600.0
+    fallback: tuple[str, ...] = ()
+    on_unsupported: Literal["error", "drop"] = "error"
+    defaults: RequestFields = NOTHING
+    overrides: RequestFields = NOTHING
+
+
+class Candidate(Struct, frozen=True, kw_only=True, eq=False):
+    """A backend with the request it would get. dropped: fields that it cannot honour."""
+
+    backend: Backend
+    model: str
+    request: Request
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.backend.provider}/{self.model}"
+
+
+class Plan(Struct, frozen=True, kw_only=True, eq=False):
+    """Who may answer, first choice first, and within which bounds. Times in seconds.
+
+    ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
+    """
+
+    route: str
+    candidates: tuple[Candidate, ...]
+    retry: RetryRule
+    deadline_s: float
+    ruled_out: tuple[tuple[str, str], ...] = ()
+
+
+class RouteTable:
+    """The routes by name: exact and alias first, then the longest matching wildcard."""
+
+    def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
+        self.routes = {route.name: route for route in routes}
+        self.aliases = dict(aliases)
+        wild = [route for route in routes if route.name.endswith("*")]
+        self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
+
+    def find(self, model: str) -> Route:
+        """Raises ModelNotFound, with the nearest names."""
+        route = self.routes.get(self.aliases.get(model, model))
+        if route is not None:
+            return route
+        for route in self._wild:
+            if model.startswith(route.name[:-1]):
+                return route
+        near = get_close_matches(model, [*self.routes, *self.aliases], n=3)
+        hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+        raise ModelNotFound(f"model: there is no model {model!r} here{hint}", param="model")
+
+
+def plan(table: RouteTable, route: Route, request: Request, *, draw: float, now: float) -> Plan:
+    """The candidates for one request on its route. draw: uniform in [0, 1). now: loop time.
+
+    Raises InvalidRequest naming the field that no backend can honour; Unavailable with
+    retry_after when every backend is resting after a 429 or being probed.
+    """
+    ruled_out: list[tuple[str, str]] = []
+    able: list[Candidate] = []
+    refusal: InvalidRequest | None = None
+    for current in (route, *(table.routes[name] for name in route.fallback)):
+        try:
+            found = _able(current, request, ruled_out)
+        except InvalidRequest as exc:
+            refusal = refusal or exc
+            continue
+        weights = dict(zip(current.backends, current.weights, strict=True))
+        order = current.policy([weights[candidate.backend] for candidate in found], draw)
+        able.extend(found[index] for index in order)
+    if not able:
+        raise refusal or Unavailable(f"model {route.name!r} has no backend")
+    return Plan(
+        route=route.name,
+        candidates=_healthy(able, now, ruled_out),
+        retry=route.retry,
+        deadline_s=route.deadline_s,
+        ruled_out=tuple(ruled_out),
+    )
+
+
+def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> list[Candidate]:
+    """The route's backends that honour every field sent; else all, without what they cannot."""
+    if route.defaults is not NOTHING or route.overrides is not NOTHING:
+        request = with_values(request, route.defaults, route.overrides)
+    candidates: list[Candidate] = []
+    lacking: list[tuple[Backend, tuple[str, ...], str]] = []
+    for backend in route.backends:
+        problems = unsupported(request, backend.supports)
+        model = request.model if backend.model == "*" else backend.model
+        if not problems:
+            candidates.append(Candidate(backend=backend, model=model, request=request))
+            continue
+        reason = "; ".join(problem.reason for problem in problems)
+        ruled_out.append((backend.name, reason))
+        lacking.append((backend, tuple(problem.field for problem in problems), reason))
+    if candidates or not lacking:
+        return candidates
+    if route.on_unsupported == "error":
+        backend, fields, reason = lacking[0]
+        raise InvalidRequest(f"{backend.name}: {reason}", param=fields[0], code="unsupported")
+    return [
+        Candidate(
+            backend=backend,
+            model=request.model if backend.model == "*" else backend.model,
+            request=without(request, fields),
+            dropped=fields,
+        )
+        for backend, fields, _ in lacking
+    ]
+
+
+def _healthy(
+    able: list[Candidate], now: float, ruled_out: list[tuple[str, str]]
+) -> tuple[Candidate, ...]:
+    healthy = [candidate for candidate in able if candidate.backend.breaker.allows(now)]
+    if len(healthy) == len(able):
+        return tuple(healthy)
+    for candidate in able:
+        breaker = candidate.backend.breaker
+        if not breaker.allows(now):
+            why = "resting after a 429" if breaker.resting(now) else f"breaker {breaker.state(now)}"
+            ruled_out.append((candidate.name, why))
+    if healthy:
+        return tuple(healthy)
+    idle = [
+        candidate
+        for candidate in able
+        if not candidate.backend.breaker.resting(now) and not candidate.backend.breaker.probing
+    ]
+    if idle:
+        return (min(idle, key=lambda candidate: candidate.backend.breaker.last_failure),)
+    wait = min(candidate.backend.breaker.available_in(now) for candidate in able)
+    names = ", ".join(f"{name}: {why}" for name, why in ruled_out)
+    raise Unavailable(f"no backend can answer now ({names})", retry_after=max(wait, 1.0))
+
+
+def with_values(request: Request, defaults: RequestFields, overrides: RequestFields) -> Request:
+    """The request with the operator's values: defaults where it is silent, overrides anyway.
+
+    A field that the request's task does not have is left out.
+    """
+    own = {
+        **{name: value for name, value in _given(defaults) if _silent(request, name)},
+        **{name: value for name, value in _given(overrides) if hasattr(request, name)},
+    }
+    if not isinstance(request, EmbeddingsRequest):
+        sampling = request.sampling
+        sampled = {
+            **{n: value for n, value in _given(defaults.sampling) if _silent(sampling, n)},
+            **dict(_given(overrides.sampling)),
+        }
+        own["sampling"] = msgspec.structs.replace(sampling, **sampled)
+    return msgspec.structs.replace(request, **own)
+
+
+def _given(values: Struct) -> Iterator[tuple[str, object]]:
+    for name in values.__struct_fields__:
+        value: object = getattr(values, name)
+        if value is not UNSET and not isinstance(value, Sampling):
+            yield name, value
+
+
+def _silent(request: Struct, name: str) -> bool:
+    return getattr(request, name, False) in (UNSET, None)

@@ -1,0 +1,54 @@
+"""Whether and when a failed attempt is followed by another: the one rule, as pure functions.
+
+What was already sent decides. Nothing was sent (`connect`): safe anywhere. Something may have
+been sent (`timeout`, `server_error`, `broken_stream`): generation has no side effect that the
+client could see, so another try only costs tokens, which `retry.on` lets the operator refuse.
+Content was shown to the client: never again, by anyone. The request itself is wrong
+(`CallerError`): never, since every backend would say so.
+"""
+
+from gateway.config.model import Retry as RetryRule
+from gateway.routing.window import SlidingCount
+from schemas.errors import GatewayError, UpstreamError, UpstreamRefused
+
+
+def may_move_on(error: GatewayError, rule: RetryRule) -> bool:
+    """Whether another backend may be asked after this failure, before content."""
+    return isinstance(error, UpstreamError) and error.kind in rule.on
+
+
+def may_repeat(error: GatewayError, rule: RetryRule) -> bool:
+    """Whether the same backend may be asked again: not when it refused our key or model."""
+    return may_move_on(error, rule) and not isinstance(error, UpstreamRefused)
+
+
+def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> float:
+    """Seconds before the same backend is asked again: full jitter, never under its retry-after.
+
+    repeats: how often this backend was tried again already. draw: uniform in [0, 1).
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+    ceiling = min(rule.max_backoff_s, rule.backoff_s * 2.0**repeats)
+    return max(draw * ceiling, error.retry_after or 0.0)
+
+
+class RetryBudget:
+    """Second tries at one provider: at most max(10, 20 % of first tries) in any 10 seconds."""
+
+    _SECONDS = 10.0
+    _FLOOR = 10
+    _SHARE = 0.2
+
+    def __init__(self) -> None:
+        self._firsts = SlidingCount(self._SECONDS)
+        self._repeats = SlidingCount(self._SECONDS)
+
+    def first(self, now: float) -> None:
+        self._firsts.add(now)
+
+    def take(self, now: float) -> bool:
+        """Claim one second try; false when the budget is spent."""
+        if self._repeats.at(now) >= max(self._FLOOR, self._SHARE * self._firsts.at(now)):
+            return False
+        self._repeats.add(now)
+        return True

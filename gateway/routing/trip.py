@@ -1,0 +1,50 @@
+"""What happened to one request: filled in on the way, read once for headers, log and metrics."""
+
+from msgspec import Struct
+
+from schemas.events import Usage
+
+
+class Attempt(Struct, kw_only=True, omit_defaults=True):
+    """One try at one backend.
+
+    outcome: `ok`, `cancelled`, or the error's code. ms: its length.
+    pattern: the backend as configured, where that is a wildcard.
+    """
+
+    backend: str
+    pattern: str = ""
+    outcome: str = ""
+    ms: float = 0.0
+
+
+class Trip(Struct, kw_only=True):
+    """The mutable record of one request. Times are loop times in seconds, `None` until known.
+
+    deltas:  content events given out so far, the estimate of tokens when no usage arrives.
+    variant: the experiment arm, "" without one.
+    """
+
+    request_id: str
+    started: float
+    surface: str = ""
+    task: str = ""
+    model: str = ""
+    route: str = ""
+    caller: str = ""
+    stream: bool = False
+    backend: str = ""
+    variant: str = ""
+    dropped: tuple[str, ...] = ()
+    attempts: list[Attempt]
+    client_request_id: str = ""
+    error: str = ""
+    first_content: float | None = None
+    attempt_started: float | None = None
+    deltas: int = 0
+    usage: Usage | None = None
+
+    def upstream_ms(self, now: float) -> float:
+        """Time spent in attempts up to `now`, milliseconds; retries' pauses are not in it."""
+        ended = sum(attempt.ms for attempt in self.attempts)
+        return ended if self.attempt_started is None else ended + (now - self.attempt_started) * 1e3

@@ -1,0 +1,124 @@
+"""From a configuration to what serves it: transports, adapters, engines and the route table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from adapters.base import Endpoint as ProviderEndpoint
+from adapters.base import Supports
+from adapters.registry import find_adapter
+from gateway.auth import Keyring
+from gateway.config.model import Config, Model, Provider
+from gateway.engines import EngineProcess, engine_settings
+from gateway.routing.breaker import Breaker
+from gateway.routing.plan import Backend, Route, RouteTable
+from gateway.routing.policies import POLICIES
+from gateway.routing.retry import RetryBudget
+from gateway.upstream.base import Upstream
+from gateway.upstream.general import HttpxTransport
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.local import LOCAL_SUPPORTS, LocalUpstream
+from gateway.upstream.tls import Tls
+from gateway.upstream.transport import Transport
+from gateway.upstream.wire import WireTransport
+
+
+class Runtime:
+    """One generation of the configuration, live. Build it, `start` it, `close` it."""
+
+    def __init__(self, config: Config, *, run_dir: Path) -> None:
+        self.config = config
+        self.keyring = Keyring(config.auth)
+        self.engines: dict[str, EngineProcess] = {}
+        self.upstreams: dict[str, Upstream] = {}
+        supports: dict[str, Supports] = {}
+        for provider in config.providers:
+            if provider.engine is not None:
+                engine = EngineProcess(provider.name, engine_settings(provider), run_dir)
+                self.engines[provider.name] = engine
+                self.upstreams[provider.name] = LocalUpstream(provider.name, engine.socket_path)
+                supports[provider.name] = LOCAL_SUPPORTS
+                continue
+            upstream = _remote(provider)
+            self.upstreams[provider.name] = upstream
+            supports[provider.name] = upstream.adapter.supports
+        budgets = {provider.name: RetryBudget() for provider in config.providers}
+        self.backends: dict[str, Backend] = {}
+        routes = [self._route(model, supports, budgets) for model in config.models]
+        aliases = {alias: model.name for model in config.models for alias in model.aliases}
+        self.table = RouteTable(routes, aliases)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every local engine is warm."""
+        return all(engine.ready for engine in self.engines.values())
+
+    async def start(self) -> None:
+        for engine in self.engines.values():
+            await engine.start()
+
+    async def close(self) -> None:
+        for upstream in self.upstreams.values():
+            await upstream.aclose()
+        for engine in self.engines.values():
+            await engine.stop()
+
+    def _route(
+        self, model: Model, supports: Mapping[str, Supports], budgets: Mapping[str, RetryBudget]
+    ) -> Route:
+        """Backends' weights default to an even split, so `None` everywhere is 1 each."""
+        backends = tuple(
+            Backend(
+                provider=ref.provider,
+                model=ref.model,
+                upstream=self.upstreams[ref.provider],
+                supports=supports[ref.provider],
+                breaker=Breaker(model.breaker),
+                budget=budgets[ref.provider],
+            )
+            for ref in model.backends
+        )
+        for backend in backends:
+            self.backends[f"{model.name}: {backend.name}"] = backend
+        return Route(
+            name=model.name,
+            backends=backends,
+            weights=tuple(1.0 if ref.weight is None else ref.weight for ref in model.backends),
+            policy=POLICIES[model.policy],
+            retry=model.retry,
+            deadline_s=model.deadline_s,
+            fallback=model.fallback,
+            on_unsupported=model.on_unsupported,
+            defaults=model.defaults,
+            overrides=model.overrides,
+        )
+
+
+def _remote(provider: Provider) -> HttpUpstream:
+    kind = find_adapter(provider.adapter)
+    endpoint = ProviderEndpoint(
+        name=provider.name,
+        base_url=(provider.base_url or "").rstrip("/"),
+        key=provider.api_key,
+        headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
+    )
+    return HttpUpstream(
+        provider.name, kind(endpoint), _transport(provider, endpoint.base_url), provider.timeouts
+    )
+
+
+def _transport(provider: Provider, base_url: str) -> Transport:
+    """Our own client, unless a proxy is in the way."""
+    tls = msgspec.convert(msgspec.to_builtins(provider.tls), Tls)
+    if provider.proxy is not None:
+        return HttpxTransport(
+            base_url,
+            name=provider.name,
+            tls=tls,
+            max_connections=provider.max_connections,
+            proxy=provider.proxy.reveal(),
+        )
+    return WireTransport(
+        base_url, name=provider.name, tls=tls, max_connections=provider.max_connections
+    )

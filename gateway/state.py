@@ -1,0 +1,132 @@
+"""What the requests of one process share: the current configuration, counts, and the books."""
+
+import asyncio
+import random
+import time
+
+from gateway.asgi.cors import Cors
+from gateway.asgi.keepalive import KeepAlive
+from gateway.auth import Caller
+from gateway.routing.trip import Trip
+from gateway.runtime import Runtime
+from gateway.telemetry.access_log import AccessLine, AccessLog
+from gateway.telemetry.metrics import Metrics
+from schemas.errors import Unavailable
+from schemas.events import Usage
+
+
+class Gateway:
+    """One process's state. `runtime` is replaced as a whole; requests keep the one they took.
+
+    draining: /readyz says no. refusing: new requests get 503. in_flight: requests being
+    answered. buffered: bytes of their bodies.
+    """
+
+    def __init__(self, runtime: Runtime, access_log: AccessLog) -> None:
+        server = runtime.config.server
+        self.runtime = runtime
+        self.metrics = Metrics()
+        self.access_log = access_log
+        self.keepalive = KeepAlive(server.sse_keepalive_s)
+        self.cors = Cors(server.cors.allow_origins)
+        self.random = random.Random()
+        self.started_at = int(time.time())
+        self.draining = False
+        self.refusing = False
+        self.idle = asyncio.Event()
+        self.in_flight = 0
+        self.buffered = 0
+
+    def enter(self) -> None:
+        self.in_flight += 1
+
+    def leave(self) -> None:
+        self.in_flight -= 1
+        if self.refusing and self.in_flight == 0:
+            self.idle.set()
+
+    def refuse(self) -> None:
+        """From now on new requests get 503; `idle` is set when the last running one has ended."""
+        self.refusing = True
+        if self.in_flight == 0:
+            self.idle.set()
+
+    def admit(self) -> None:
+        """Raises Unavailable while draining, or with `max_in_flight` requests under way."""
+        if self.refusing:
+            raise Unavailable("the gateway is shutting down", retry_after=1)
+        limit = self.runtime.config.server.max_in_flight
+        if self.in_flight > limit:
+            raise Unavailable(f"{limit} requests are being answered already", retry_after=1)
+
+    def buffer(self, size: int) -> None:
+        """Claim memory for a body; give it back with `release`. Raises Unavailable when full."""
+        limit = self.runtime.config.server.max_buffered_bytes
+        if self.buffered + size > limit:
+            raise Unavailable("too many request bodies are in memory", retry_after=1)
+        self.buffered += size
+
+    def release(self, size: int) -> None:
+        self.buffered -= size
+
+    def model_names(self, caller: Caller) -> list[str]:
+        """What a key may ask for by name: models, aliases and wildcards are its own business."""
+        table = self.runtime.table
+        named = [(name, name) for name in table.routes if not name.endswith("*")]
+        named += list(table.aliases.items())
+        return [asked for asked, route in named if caller.may_use(asked, route)]
+
+    def metrics_text(self) -> bytes:
+        """All metrics as of now, in Prometheus' text format."""
+        now = asyncio.get_running_loop().time()
+        self.metrics.in_flight.set(self.in_flight)
+        self.metrics.buffered.set(self.buffered)
+        for name, backend in self.runtime.backends.items():
+            self.metrics.available.labels(name).set(backend.breaker.allows(now))
+        return self.metrics.text()
+
+    def book(self, trip: Trip, status: int, now: float) -> None:
+        """Write down what became of a request: once, however it ended."""
+        usage, source = _usage(trip)
+        line = AccessLine(
+            time=time.time(),
+            request_id=trip.request_id,
+            client_request_id=trip.client_request_id,
+            surface=trip.surface,
+            status=status,
+            ms=round((now - trip.started) * 1e3, 3),
+            key=trip.caller,
+            task=trip.task,
+            model=trip.model,
+            route=trip.route,
+            backend=trip.backend,
+            variant=trip.variant,
+            stream=trip.stream,
+            error=trip.error,
+            ttft_ms=(
+                None
+                if trip.first_content is None
+                else round((trip.first_content - trip.started) * 1e3, 3)
+            ),
+            attempts=tuple(trip.attempts),
+            dropped=trip.dropped,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            usage_source=source,
+        )
+        self.access_log.add(line)
+        self.metrics.book(line)
+
+
+def _usage(trip: Trip) -> tuple[Usage, str]:
+    """What was used, and who says so: the backend, or an estimate of a delta a token."""
+    if trip.usage is not None and trip.usage.completion_tokens is not None:
+        return trip.usage, "reported"
+    if trip.usage is not None and trip.task == "embeddings":
+        return trip.usage, "reported" if trip.usage.prompt_tokens is not None else ""
+    if trip.deltas:
+        prompt = trip.usage.prompt_tokens if trip.usage else None
+        return Usage(prompt_tokens=prompt, completion_tokens=trip.deltas), "estimated"
+    return Usage(), ""

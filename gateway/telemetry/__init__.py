@@ -1,0 +1,1 @@
+"""What operators see of the traffic: the access log, metrics."""

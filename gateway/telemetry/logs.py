@@ -1,0 +1,49 @@
+"""The gateway's own messages: coloured on a terminal, one JSON object a line otherwise."""
+
+import logging
+import sys
+from typing import Literal
+
+import msgspec
+
+from gateway.config.model import Logging
+
+Style = Literal["json", "text"]
+
+_COLOURS = {"DEBUG": 2, "INFO": 36, "WARNING": 33, "ERROR": 31, "CRITICAL": 31}
+
+
+def line_style(settings: Logging) -> Style:
+    """`auto` asks whether a person is looking."""
+    if settings.format == "auto":
+        return "text" if sys.stdout.isatty() else "json"
+    return "json" if settings.format == "json" else "text"
+
+
+def configure_logging(settings: Logging, style: Style) -> None:
+    """Send everything to stderr in one style; libraries speak up from warnings on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if style == "json" else _Text())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("strowger").setLevel(settings.level.upper())
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": record.created,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"\x1b[{_COLOURS.get(record.levelname, 0)}m{record.getMessage()}\x1b[0m"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return text

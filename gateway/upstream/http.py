@@ -1,0 +1,105 @@
+"""A remote provider: an adapter's bytes over a transport, under the provider's timeouts."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from adapters.base import Adapter, Outbound
+from adapters.framing import FRAMING
+from gateway.config.model import Timeouts
+from gateway.upstream.base import Call
+from gateway.upstream.transport import Reply, Transport
+from schemas.answers import Embeddings
+from schemas.errors import UpstreamBroken
+from schemas.events import CONTENT, Event
+from schemas.requests import EmbeddingsRequest, GenerateRequest
+
+ERROR_BODY_BYTES = 64 * 1024
+ANSWER_BYTES = 256 * 1024 * 1024
+
+
+class HttpUpstream:
+    """One provider behind one adapter. Safe for concurrent use; owns its transport."""
+
+    def __init__(
+        self, name: str, adapter: Adapter, transport: Transport, timeouts: Timeouts
+    ) -> None:
+        self.name = name
+        self.adapter = adapter
+        self._transport = transport
+        self._timeouts = timeouts
+
+    async def generate(
+        self, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """See Upstream.generate."""
+        clock = asyncio.get_running_loop().time
+        outbound = self.adapter.encode(request, call.model)
+        started = clock()
+        over = min(started + self._timeouts.total_s, call.deadline)
+        first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over
+        reply = await self._exchange(outbound, started, first_by)
+        try:
+            await self._check(reply, first_by)
+            if not outbound.stream or _is_json(reply):
+                whole = msgspec.structs.replace(request, stream=False)
+                decoder = self.adapter.decoder(whole)
+                body = await reply.body(over, ANSWER_BYTES)
+                yield [*decoder.feed("", body), *decoder.close()]
+                return
+            parser = FRAMING[self.adapter.framing]()
+            decoder = self.adapter.decoder(request)
+            by, content = first_by, False
+            while chunk := await reply.chunk(by):
+                events: list[Event] = []
+                for name, data in parser.feed(chunk):
+                    events.extend(decoder.feed(name, data))
+                if events:
+                    yield events
+                    content = content or any(isinstance(event, CONTENT) for event in events)
+                    if content:
+                        by = min(clock() + self._timeouts.between_tokens_s, over)
+            tail = [event for name, data in parser.close() for event in decoder.feed(name, data)]
+            yield [*tail, *decoder.close()]
+        finally:
+            await reply.aclose()
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        clock = asyncio.get_running_loop().time
+        outbound = self.adapter.encode(request, call.model)
+        started = clock()
+        over = min(started + self._timeouts.total_s, call.deadline)
+        reply = await self._exchange(outbound, started, over)
+        try:
+            await self._check(reply, over)
+            return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
+        finally:
+            await reply.aclose()
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def _exchange(self, outbound: Outbound, started: float, head_by: float) -> Reply:
+        return await self._transport.exchange(
+            outbound,
+            connect_by=min(started + self._timeouts.connect_s, head_by),
+            head_by=head_by,
+        )
+
+    async def _check(self, reply: Reply, by: float) -> None:
+        """Raise what a status of 300 or more, or an answer that is a web page, means."""
+        if 200 <= reply.status < 300:
+            if reply.headers.get("content-type", "").startswith("text/html"):
+                raise UpstreamBroken("a web page instead of an answer", upstream=self.name)
+            return
+        if reply.status < 400:
+            raise UpstreamBroken(
+                f"a redirect (status {reply.status}); check base_url", upstream=self.name
+            )
+        body = await reply.body(by, ERROR_BODY_BYTES)
+        raise self.adapter.error(reply.status, reply.headers, body)
+
+
+def _is_json(reply: Reply) -> bool:
+    return reply.headers.get("content-type", "").startswith("application/json")

@@ -1,0 +1,79 @@
+"""The one rule of what may be tried again, and how soon."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config.model import Retry as RetryRule
+from gateway.routing.retry import RetryBudget, may_move_on, may_repeat, pause
+from schemas.errors import (
+    InvalidRequest,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+
+RULE = RetryRule()
+FAILURES = (
+    UpstreamUnreachable,
+    UpstreamTimeout,
+    UpstreamBusy,
+    UpstreamRefused,
+    UpstreamFailed,
+    UpstreamBroken,
+)
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_of_a_backend_lets_another_backend_try(kind: type[UpstreamError]) -> None:
+    assert may_move_on(kind("x", upstream="a"), RULE)
+
+
+def test_a_request_that_is_wrong_is_never_tried_again() -> None:
+    assert not may_move_on(InvalidRequest("x"), RULE)
+    assert not may_move_on(UpstreamRejected("x", status=400, upstream="a"), RULE)
+
+
+def test_a_backend_that_refused_our_key_is_not_asked_twice() -> None:
+    assert not may_repeat(UpstreamRefused("x", upstream="a"), RULE)
+    assert may_repeat(UpstreamFailed("x", upstream="a"), RULE)
+
+
+def test_only_the_kinds_that_the_operator_lists_are_tried_again() -> None:
+    rule = RetryRule(on=("connect",))
+
+    assert may_move_on(UpstreamUnreachable("x", upstream="a"), rule)
+    assert not may_move_on(UpstreamTimeout("x", upstream="a"), rule)
+
+
+@given(repeats=st.integers(0, 40), draw=st.floats(0, 1), after=st.floats(0, 100) | st.none())
+def test_the_pause_has_full_jitter_a_ceiling_and_retry_after_as_its_floor(
+    repeats: int, draw: float, after: float | None
+) -> None:
+    wait = pause(UpstreamBusy("x", upstream="a", retry_after=after), RULE, repeats, draw)
+
+    ceiling = min(RULE.max_backoff_s, RULE.backoff_s * 2**repeats)
+    assert (after or 0) <= wait <= max(ceiling, after or 0)
+
+
+def test_second_tries_at_one_provider_are_at_most_ten_or_a_fifth_of_the_first() -> None:
+    quiet, busy = RetryBudget(), RetryBudget()
+    for _ in range(200):
+        busy.first(100)
+
+    assert sum(quiet.take(100) for _ in range(100)) == 10
+    assert sum(busy.take(100) for _ in range(100)) == 40
+
+
+def test_the_budget_comes_back_with_time() -> None:
+    budget = RetryBudget()
+    for _ in range(10):
+        budget.take(100)
+
+    assert not budget.take(105)
+    assert budget.take(111)

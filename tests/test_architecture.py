@@ -1,0 +1,92 @@
+"""What holds for the code as a whole: who may import whom, and how large things may grow."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
+MAY_IMPORT = {
+    "schemas": {"schemas"},
+    "adapters": {"adapters", "schemas"},
+    "local_engine": {"local_engine", "schemas"},
+    "gateway": set(PACKAGES),
+}
+CONFINED = {
+    "httpx": ("gateway/upstream/",),
+    "torch_npu": ("local_engine/device.py", "local_engine/ops/"),
+    "torch": ("local_engine/",),
+    "transformers": ("local_engine/",),
+}
+SCHEMAS_USE = {"msgspec", "schemas"}
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+NAMES = [str(path.relative_to(ROOT)) for path in FILES]
+LINES_A_FILE, LINES_A_FUNCTION = 400, 60
+DATA_TABLES = {"adapters/catalog.py"}
+FORBIDDEN_NAMES = ("utils", "helpers", "common", "manager", "handler")
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_imports_upwards_or_sideways(name: str) -> None:
+    package = name.split("/")[0]
+
+    ours = {module.split(".")[0] for module in imports(ROOT / name)} & set(PACKAGES)
+
+    assert ours <= MAY_IMPORT[package]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_heavy_and_network_libraries_stay_where_they_belong(name: str) -> None:
+    for module in imports(ROOT / name):
+        allowed = CONFINED.get(module.split(".")[0])
+        assert allowed is None or name.startswith(allowed), module
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("schemas/")])
+def test_the_vocabulary_needs_msgspec_and_nothing_else(name: str) -> None:
+    import sys
+
+    for module in imports(ROOT / name):
+        top = module.split(".")[0]
+        assert top in SCHEMAS_USE or top in sys.stdlib_module_names, module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_has_one_reason_to_exist_and_says_it(name: str) -> None:
+    text = (ROOT / name).read_text()
+
+    assert ast.get_docstring(ast.parse(text)), "the file's docstring is missing"
+    assert name in DATA_TABLES or text.count("\n") <= LINES_A_FILE
+    assert not any(word in Path(name).stem.split("_") for word in FORBIDDEN_NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_fits_on_a_screen(name: str) -> None:
+    for node in ast.walk(ast.parse((ROOT / name).read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < LINES_A_FUNCTION, node.name
+
+
+def test_the_gateway_starts_without_torch_or_transformers() -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys, gateway.cli, gateway.supervisor, gateway.app;"
+        "heavy = {'torch', 'transformers'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=ROOT)
+
+    assert result.returncode == 0, result.stderr.decode()
