@@ -1,0 +1,46 @@
+"""What an engine process is told at its start: the device, its limits, and the models to load."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+DeviceName = Literal["auto", "npu", "cuda", "cpu"]
+DTypeName = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model of an engine.
+
+    path: a folder as Hugging Face lays it out (config.json, *.safetensors, tokenizer files),
+          a name at the Hugging Face hub, or `bundled:NAME`.
+    """
+
+    name: str
+    path: str
+    task: Literal["generate", "embed"] = "generate"
+
+
+class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One engine process. `"auto"` values are settled on the machine itself.
+
+    threads:         CPU threads of the forward pass; 0 leaves torch's own choice.
+    max_seq_len:     prompt and answer together, tokens; `None` is each model's own.
+    max_new_tokens:  ceiling for `max_tokens` and its default in chats; `None`: the context's end.
+    max_step_tokens: token budget of one forward pass; `None`: 512 on a CPU, else 8192.
+    max_sequences:   answers in progress at once, each model.
+    max_waiting:     answers waiting for their turn, each model; more are refused as busy.
+    kv_cache:        bytes for keys and values, shared evenly by the generating models.
+    prefix_cache:    reuse the keys and values of equal prompt beginnings of one tenant.
+    """
+
+    models: tuple[ModelConfig, ...]
+    device: DeviceName = "auto"
+    dtype: DTypeName = "auto"
+    threads: int = 0
+    max_seq_len: int | None = None
+    max_new_tokens: int | None = None
+    max_step_tokens: int | None = None
+    max_sequences: int = 256
+    max_waiting: int = 4096
+    kv_cache: int | Literal["auto"] = "auto"
+    prefix_cache: bool = True

@@ -1,0 +1,129 @@
+"""From a folder or hub name to a model that is ready to run: safetensors, no code of the model's.
+
+Whatever cannot be served is refused here, at the start, with the reason and the remedy.
+"""
+
+# transformers annotates these members in part only:
+# pyright: reportUnknownMemberType=false
+
+from typing import Protocol, cast
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.modeling_utils import AttentionInterface, PreTrainedModel
+
+from local_engine.ops.attention import NAME, Plan, attend
+from schemas.errors import InvalidConfig
+
+AttentionInterface.register(NAME, attend)
+
+LENGTH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
+"""Rotary embeddings that change for the whole batch once any sequence outgrows the original
+context; sequences would no longer be independent, so they are kept below it."""
+
+
+class CausalLM(Protocol):
+    """The part of a transformers model that is called for each step."""
+
+    def __call__(
+        self,
+        *,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        use_cache: bool,
+        logits_to_keep: int | Tensor,
+        plan: Plan,
+    ) -> "Output": ...
+
+
+class Output(Protocol):
+    logits: Tensor
+
+
+class Loaded(Struct, frozen=True, kw_only=True, eq=False):
+    """A model on its device, in evaluation mode.
+
+    context:   the most tokens that it was made for.
+    vocab:     columns of its logits.
+    layers:    how many must attend through the engine.
+    generation: the defaults that come with the checkpoint.
+    """
+
+    module: PreTrainedModel
+    forward: CausalLM
+    context: int
+    vocab: int
+    layers: int
+    generation: GenerationConfig
+
+
+def load(path: str, *, device: str, dtype: torch.dtype) -> Loaded:
+    """Reads the weights. Raises InvalidConfig naming the model and why it cannot be served."""
+    try:
+        config = cast(PreTrainedConfig, AutoConfig.from_pretrained(path, trust_remote_code=False))
+        kind = _model_class(path, config)
+        module = kind.from_pretrained(
+            path, config=config, dtype=dtype, use_safetensors=True, attn_implementation=NAME
+        )
+    except (OSError, ValueError, ImportError) as exc:
+        raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
+    module.eval().requires_grad_(requires_grad=False)
+    module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
+    text = config.get_text_config(decoder=True)
+    return Loaded(
+        module=module,
+        forward=cast(CausalLM, module),
+        context=_context(text),
+        vocab=int(text.vocab_size),
+        layers=int(text.num_hidden_layers),
+        generation=module.generation_config or GenerationConfig(),
+    )
+
+
+def end_tokens(loaded: Loaded, tokenizer_end: int | None) -> frozenset[int]:
+    """The checkpoint's end tokens, else the tokenizer's."""
+    ends = cast(int | list[int] | None, loaded.generation.eos_token_id)
+    if isinstance(ends, int):
+        return frozenset({ends})
+    if ends:
+        return frozenset(ends)
+    return frozenset() if tokenizer_end is None else frozenset({tokenizer_end})
+
+
+def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
+    mapping = cast(
+        dict[type[PreTrainedConfig], type[PreTrainedModel]],
+        AutoModelForCausalLM._model_mapping,  # pyright: ignore[reportPrivateUsage]  # the only way to ask before loading
+    )
+    if type(config) not in mapping:
+        raise InvalidConfig(
+            (f"the model at {path} is a {config.model_type}, which generates no text here",)
+        )
+    kind = mapping[type(config)]
+    if getattr(kind, "_is_stateful", False) or not getattr(
+        kind, "_supports_attention_backend", False
+    ):
+        raise InvalidConfig(
+            (
+                f"the model at {path} is a {config.model_type}, whose attention cannot be "
+                "replaced (transformers' _supports_attention_backend); serve it by another "
+                "engine, vLLM for one, and add that as a provider",
+            )
+        )
+    return kind
+
+
+def _context(config: PreTrainedConfig) -> int:
+    """max_position_embeddings, or the original context where rotary scaling binds the batch."""
+    context = int(getattr(config, "max_position_embeddings", 0) or 2048)
+    parameters = cast(dict[str, object], getattr(config, "rope_parameters", None) or {})
+    if parameters.get("rope_type") in LENGTH_BOUND_ROPE:
+        original = parameters.get("original_max_position_embeddings") or getattr(
+            config, "original_max_position_embeddings", None
+        )
+        if isinstance(original, int):
+            context = min(context, original)
+    return context

@@ -1,0 +1,1 @@
+"""The operations that differ by device, each beside a reference that runs anywhere."""

@@ -1,0 +1,181 @@
+"""The forward pass: packs a step, runs the model once, returns the rows to draw from."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.loading import Loaded
+from local_engine.ops.attention import RAGGED, Group, Plan, Span
+from local_engine.scheduler import Chunk
+from schemas.errors import InvalidConfig
+
+BLOCK_SIZE = {"cpu": 16, "cuda": 16, "npu": 128}
+
+
+class Rows(Struct, frozen=True, kw_only=True, eq=False):
+    """logits: [R, V] float32, row i belonging to chunks[i]; only chunks that draw are listed."""
+
+    chunks: tuple[Chunk, ...]
+    logits: Tensor
+
+
+class KeyValueCache:
+    """[K, S, D] keys and values a layer, made when the layer first asks for them."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        found = self._layers.get(layer)
+        if found is None:
+            found = self._layers[layer] = (self._empty(key), self._empty(value))
+        return found
+
+    @property
+    def layers(self) -> int:
+        return len(self._layers)
+
+    @property
+    def slot_bytes(self) -> int:
+        """What one token costs over all layers."""
+        tensors = [tensor for pair in self._layers.values() for tensor in pair]
+        return sum(t.element_size() * t.shape[0] * t.shape[2] for t in tensors)
+
+    def _empty(self, like: Tensor) -> Tensor:
+        """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum."""
+        shape = (like.shape[1], self._slots, like.shape[3])
+        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+
+
+class Runner:
+    """One model and its cache. Used by the engine's thread alone."""
+
+    def __init__(self, loaded: Loaded, *, device: str, kv_bytes: int, max_tokens: int) -> None:
+        """kv_bytes: for keys and values. max_tokens: more slots than this are of no use.
+
+        Raises InvalidConfig if the model does not attend through the engine in every layer, or
+        if not even one block fits.
+        """
+        self._loaded = loaded
+        self._device = device
+        self.block_size = BLOCK_SIZE[device]
+        self._cache = KeyValueCache(self.block_size)
+        self._trial()
+        if self._cache.layers != loaded.layers:
+            raise InvalidConfig(
+                (
+                    f"only {self._cache.layers} of the model's {loaded.layers} layers attend in a "
+                    "way that the engine can serve; serve it by another engine",
+                )
+            )
+        block_bytes = self._cache.slot_bytes * self.block_size
+        self.blocks = min(kv_bytes // block_bytes, -(-max_tokens // self.block_size))
+        if self.blocks < 1:
+            raise InvalidConfig(
+                (f"engine.kv_cache: {kv_bytes} bytes hold no block; {block_bytes} is the least",)
+            )
+        self._cache = KeyValueCache(self.blocks * self.block_size)
+        self._trial()
+
+    @torch.inference_mode()
+    def forward(self, chunks: Sequence[Chunk]) -> Rows:
+        """Computes the chunks in one pass. Single tokens go first, in the order of their slots."""
+        size = self.block_size
+        laid = [(chunk, _runs(chunk, size)) for chunk in chunks]
+        laid.sort(key=lambda pair: (pair[0].count > 1, len(pair[1]) > 1, pair[1][0][0]))
+        ids: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        drawn: list[int] = []
+        for chunk, _ in laid:
+            end = chunk.start + chunk.count
+            blocks = chunk.sequence.blocks
+            ids += chunk.sequence.tokens[chunk.start : end]
+            positions += range(chunk.start, end)
+            slots += [blocks[p // size] * size + p % size for p in range(chunk.start, end)]
+            if chunk.draws:
+                drawn.append(len(ids) - 1)
+        groups, spans = _layout(laid, self.blocks * size)
+        packed = torch.tensor([ids, positions, slots], device=self._device)
+        plan = Plan(cache=self._cache, slots=packed[2], groups=groups, spans=spans, masks={})
+        every = len(drawn) == len(ids)
+        keep = 0 if every else torch.tensor(drawn or [0], device=self._device)
+        logits = self._run(packed[0:1], packed[1:2], keep, plan)
+        return Rows(
+            chunks=tuple(chunk for chunk, _ in laid if chunk.draws),
+            logits=logits if drawn else logits[:0],
+        )
+
+    def _run(self, ids: Tensor, positions: Tensor, keep: int | Tensor, plan: Plan) -> Tensor:
+        output = self._loaded.forward(
+            input_ids=ids, position_ids=positions, use_cache=False, logits_to_keep=keep, plan=plan
+        )
+        return output.logits[0].float()
+
+    @torch.inference_mode()
+    def _trial(self) -> None:
+        """One token through every layer: makes the caches, and shows what the model needs."""
+        zero = torch.zeros((1, 1), dtype=torch.int64, device=self._device)
+        span = Span(row=0, count=1, runs=((0, 1),))
+        plan = Plan(cache=self._cache, slots=zero[0], groups=(), spans=(span,), masks={})
+        self._run(zero, zero, 0, plan)
+
+
+Laid = list[tuple[Chunk, tuple[tuple[int, int], ...]]]
+
+
+def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
+    """The slots (first, length) of a sequence's keys up to the chunk's end, in order."""
+    total = chunk.start + chunk.count
+    blocks = chunk.sequence.blocks[: -(-total // size)]
+    runs: list[tuple[int, int]] = []
+    first = previous = blocks[0]
+    for block in blocks[1:]:
+        if block != previous + 1:
+            runs.append((first * size, (previous + 1 - first) * size))
+            first = block
+        previous = block
+    done = sum(length for _, length in runs)
+    runs.append((first * size, total - done))
+    return tuple(runs)
+
+
+def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]]:
+    """Which sequences are read as one batch, and which one by one. `laid` is sorted."""
+    spans: list[Span] = []
+    singles: list[tuple[int, int]] = []
+    row = 0
+    for chunk, runs in laid:
+        if chunk.count == 1 and len(runs) == 1:
+            singles.append(runs[0])
+        else:
+            spans.append(Span(row=row, count=chunk.count, runs=runs))
+        row += chunk.count
+    return tuple(_groups(singles, slots)), tuple(spans)
+
+
+def _groups(singles: Sequence[tuple[int, int]], slots: int) -> Iterable[Group]:
+    """Cuts decoding sequences (slot, keys), by slot, into batches of equal distances."""
+    row = 0
+    while row < len(singles):
+        end, stride = row + 1, 0
+        longest = total = singles[row][1]
+        while end < len(singles):
+            slot, keys = singles[end]
+            step = slot - singles[end - 1][0]
+            longest, total = max(longest, keys), total + keys
+            if stride not in {0, step} or slot + longest > slots:
+                break
+            if longest * (end + 1 - row) > RAGGED * total:
+                break
+            stride, end = step, end + 1
+        yield Group(
+            row=row,
+            slot=singles[row][0],
+            stride=stride,
+            keys=tuple(keys for _, keys in singles[row:end]),
+        )
+        row = end

@@ -1,0 +1,227 @@
+"""Which tokens the next forward pass computes: one budget, and one rule for every sequence.
+
+A sequence has tokens, and a part of them is computed; each step hands out how far each may catch
+up. Prompts, chunks of prompts, hits of the prefix cache and single decoded tokens are all the
+same to it, as in vLLM's V1 scheduler (https://docs.vllm.ai/en/latest/design/arch_overview/).
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from local_engine.blocks import BlockPool, extend_hashes
+from local_engine.sequence import Sequence, State
+from schemas.errors import InvalidRequest
+
+AGEING_S = 2.5
+"""Seconds in the queue that make up for one priority."""
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """max_step_tokens, max_sequences: at least 1. max_seq_len: prompt and answer together."""
+
+    max_step_tokens: int
+    max_sequences: int
+    max_seq_len: int
+
+
+class Chunk(Struct, frozen=True, kw_only=True, eq=False):
+    """Tokens `start` … `start + count - 1` of one sequence.
+
+    draws: they are its last ones, so that a new token can be drawn after them.
+    """
+
+    sequence: Sequence
+    start: int
+    count: int
+
+    @property
+    def draws(self) -> bool:
+        return self.start + self.count == len(self.sequence.tokens)
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """chunks: what to compute. expired: finished just now, because their deadline is over."""
+
+    chunks: tuple[Chunk, ...]
+    expired: tuple[Sequence, ...]
+
+
+class Scheduler:
+    """Running sequences first, then waiting ones; the worst rank gives way when pages run out."""
+
+    def __init__(self, limits: Limits, blocks: BlockPool) -> None:
+        self._limits = limits
+        self._blocks = blocks
+        self._waiting: list[Sequence] = []
+        self._running: list[Sequence] = []
+        self.preemptions = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def longest(self) -> int:
+        """The most tokens that a sequence can ever have: the context, or all pages of the cache."""
+        return min(self._limits.max_seq_len, self._blocks.total * self._blocks.block_size)
+
+    def add(self, sequence: Sequence) -> None:
+        """Queues it. Raises InvalidRequest for what can never fit, and an empty prompt."""
+        if not sequence.tokens:
+            raise InvalidRequest("the prompt is empty; send at least one token", param="prompt")
+        longest = self.longest()
+        if len(sequence.tokens) >= longest:
+            raise InvalidRequest(
+                f"the prompt has {len(sequence.tokens)} tokens, but prompt and answer together "
+                f"may have {longest}; shorten the prompt to at most {longest - 1}",
+                param="prompt",
+                code="context_length_exceeded",
+            )
+        sequence.max_total = min(sequence.max_total, longest)
+        self._waiting.append(sequence)
+
+    def schedule(self, now: float) -> Step:
+        """Chooses the next step and reserves its pages. An empty step: nothing can run."""
+        expired = tuple(s for s in self._live() if s.deadline <= now)
+        for sequence in expired:
+            self.finish(sequence)
+        chunks: dict[int, Chunk] = {}
+        before = self.preemptions
+        budget = self._continue_running(chunks, self._limits.max_step_tokens)
+        if self.preemptions == before and self._waiting:
+            self._admit_waiting(chunks, budget, now)
+        return Step(chunks=tuple(chunks.values()), expired=expired)
+
+    def advance(self, chunk: Chunk) -> None:
+        """The chunk was computed: its full pages may be shared from now on."""
+        sequence, size = chunk.sequence, self._blocks.block_size
+        first = sequence.computed // size
+        sequence.computed = chunk.start + chunk.count
+        full = sequence.computed // size
+        extend_hashes(sequence.hashes, sequence.tokens, full, size, sequence.salt)
+        for index in range(first, full):
+            self._blocks.publish(sequence.blocks[index], sequence.hashes[index])
+
+    def finish(self, sequence: Sequence) -> None:
+        """Takes it out, wherever it is, and frees its pages. Finishing twice is allowed."""
+        if sequence.state is State.RUNNING:
+            self._running.remove(sequence)
+        elif sequence.state is State.WAITING:
+            self._waiting.remove(sequence)
+        sequence.state = State.FINISHED
+        self._blocks.release(sequence.blocks)
+
+    def check(self) -> None:
+        """Raises CorruptBlocks unless pages and sequences agree; for tests, after each step."""
+        self._blocks.check(s.blocks for s in self._live())
+
+    def _live(self) -> Iterator[Sequence]:
+        yield from self._running
+        yield from self._waiting
+
+    def _continue_running(self, chunks: dict[int, Chunk], budget: int) -> int:
+        """Single tokens before chunks of prompts, so that answers flow while prompts are read."""
+        for sequence in sorted(self._running, key=lambda s: (s.pending > 1, s.rank)):
+            if budget == 0:
+                break
+            if sequence.state is not State.RUNNING:
+                continue
+            count = min(sequence.pending, budget)
+            if not self._reserve(sequence, count):
+                budget += self._make_room(sequence, count, chunks)
+            if sequence.state is State.RUNNING:
+                budget -= self._grant(sequence, count, chunks)
+        return budget
+
+    def _admit_waiting(self, chunks: dict[int, Chunk], budget: int, now: float) -> None:
+        """By rank, which AGEING_S seconds of waiting improve by one; size never matters."""
+        for sequence in self._waiting:
+            waited = int(max(now - sequence.arrival, 0.0) / AGEING_S)
+            sequence.level = min(sequence.level, max(1, sequence.priority - waited))
+        for sequence in sorted(self._waiting, key=lambda s: s.rank):
+            if budget == 0 or not self._seat(sequence, chunks):
+                break
+            budget = self._limits.max_step_tokens - sum(c.count for c in chunks.values())
+            budget -= self._grant(sequence, min(sequence.pending, budget), chunks)
+
+    def _seat(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
+        """Pages for all of its tokens, and one to spare for each running sequence."""
+        blocks = self._blocks
+        reusable = (len(sequence.tokens) - 1) // blocks.block_size
+        extend_hashes(sequence.hashes, sequence.tokens, reusable, blocks.block_size, sequence.salt)
+        sequence.blocks.extend(blocks.share(sequence.hashes[:reusable]))
+        hits = len(sequence.blocks)
+        need = blocks.blocks_for(len(sequence.tokens)) - hits
+        victims = self._weaker(sequence, need)
+        if victims is None:
+            blocks.release(sequence.blocks)
+            return False
+        for victim in victims:
+            self._preempt(victim, chunks)
+        if not blocks.grow(sequence.blocks, need):
+            blocks.release(sequence.blocks)
+            return False
+        sequence.computed = hits * blocks.block_size
+        if sequence.cached < 0:
+            sequence.cached = sequence.computed
+        self._waiting.remove(sequence)
+        self._running.append(sequence)
+        sequence.state = State.RUNNING
+        return True
+
+    def _weaker(self, sequence: Sequence, need: int) -> list[Sequence] | None:
+        """Whom to preempt so that it fits: [] for nobody, `None` if that cannot be done.
+
+        Only those that are worse by priority and by level: waiting alone is no reason to preempt,
+        or equals would do it to each other for ever.
+        """
+        if not self._running:
+            return []
+        victims: list[Sequence] = []
+        freed = self._blocks.freed_by()
+        free, seats = self._blocks.free, self._limits.max_sequences - len(self._running)
+        weaker = [
+            s for s in self._running if s.priority > sequence.priority and s.level > sequence.level
+        ]
+        weaker.sort(key=lambda s: s.rank)
+        while seats < 1 or free < need + len(self._running) - len(victims):
+            if not weaker:
+                return None
+            victims.append(weaker.pop())
+            seats += 1
+            free += freed(victims[-1].blocks)
+        return victims
+
+    def _make_room(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
+        """Preempts from the worst rank up, itself at the last; returns the budget won back."""
+        refund = 0
+        while not self._reserve(sequence, count):
+            victim = max(self._running, key=lambda s: s.rank)
+            refund += self._preempt(victim, chunks)
+            if victim is sequence:
+                break
+        return refund
+
+    def _reserve(self, sequence: Sequence, count: int) -> bool:
+        need = self._blocks.blocks_for(sequence.computed + count) - len(sequence.blocks)
+        return need <= 0 or self._blocks.grow(sequence.blocks, need)
+
+    def _grant(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
+        chunks[sequence.id] = Chunk(sequence=sequence, start=sequence.computed, count=count)
+        return count
+
+    def _preempt(self, sequence: Sequence, chunks: dict[int, Chunk]) -> int:
+        """Back to the queue without its pages; they stay known, so that little is recomputed."""
+        self._running.remove(sequence)
+        self._blocks.release(sequence.blocks)
+        sequence.state = State.WAITING
+        sequence.computed = 0
+        sequence.preempted += 1
+        self._waiting.append(sequence)
+        self.preemptions += 1
+        granted = chunks.pop(sequence.id, None)
+        return granted.count if granted is not None else 0

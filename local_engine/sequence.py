@@ -1,0 +1,89 @@
+"""One answer in the making: its tokens, how far they are computed, and the blocks it holds."""
+
+from enum import Enum
+from typing import Literal
+
+from msgspec import Struct
+
+Finish = Literal["eos_token", "stop_sequence", "length"]
+
+
+class State(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class Sequence(Struct, kw_only=True, eq=False):
+    """Mutable, and owned by the engine's thread once it was submitted.
+
+    id:        unique within the engine.
+    tokens:    prompt, then what was generated.
+    prompt:    how many of `tokens` are the prompt.
+    max_total: `tokens` never grow longer than this.
+    priority:  1 (first) … 5. level: the same, as improved by waiting.
+    arrival:   engine clock, seconds; breaks ties, the earlier first.
+    deadline:  engine clock at which the answer is over, finished or not.
+    salt:      whose prefix-cache entries may be reused.
+    computed:  leading tokens whose keys and values are in the cache.
+    blocks:    the pages of those keys and values, in order.
+    hashes:    of the leading full blocks, as far as they are known.
+    cached:    prompt tokens that the prefix cache gave at the first start.
+    preempted: how often its blocks were taken away again.
+    """
+
+    id: int
+    tokens: list[int]
+    prompt: int
+    max_total: int
+    priority: int = 5
+    level: int = 5
+    arrival: float = 0.0
+    deadline: float = float("inf")
+    salt: bytes = b""
+    state: State = State.WAITING
+    computed: int = 0
+    blocks: list[int]
+    hashes: list[bytes]
+    cached: int = -1
+    preempted: int = 0
+
+    @property
+    def generated(self) -> int:
+        return len(self.tokens) - self.prompt
+
+    @property
+    def pending(self) -> int:
+        """Tokens still to be computed before the next one can be drawn; at least 1."""
+        return len(self.tokens) - self.computed
+
+    @property
+    def rank(self) -> tuple[int, float, int]:
+        """Smaller goes first; the largest is the first to lose its blocks."""
+        return (self.level, self.arrival, self.id)
+
+
+def new_sequence(
+    *,
+    id: int,
+    prompt: list[int],
+    max_total: int,
+    priority: int = 5,
+    arrival: float = 0.0,
+    deadline: float = float("inf"),
+    salt: bytes = b"",
+) -> Sequence:
+    """A sequence that has not been scheduled yet. `prompt` is copied; it must not be empty."""
+    return Sequence(
+        id=id,
+        tokens=list(prompt),
+        prompt=len(prompt),
+        max_total=max_total,
+        priority=priority,
+        level=priority,
+        arrival=arrival,
+        deadline=deadline,
+        salt=salt,
+        blocks=[],
+        hashes=[],
+    )
