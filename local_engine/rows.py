@@ -1,0 +1,201 @@
+"""The sampling parameters of a batch as a few tensors, sorted by the method that each row needs.
+
+Built when the batch's composition changes, and good for every step until it changes again.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.noise import row_keys
+from local_engine.params import GREEDY_BELOW, RowParams
+
+NARROW = 64
+WIDE = 1024
+_AHEAD = 16
+
+
+class Method(Enum):
+    """How a row's token is found.
+
+    GREEDY: the largest logit. NARROW, WIDE: from the 64 or 1024 largest. WHOLE: from the sorted
+    vocabulary. FREE: nothing is cut, so the whole distribution is drawn from at once.
+    """
+
+    GREEDY = "greedy"
+    NARROW = "narrow"
+    WIDE = "wide"
+    WHOLE = "whole"
+    FREE = "free"
+
+
+class CutRows(Struct, frozen=True, kw_only=True):
+    """Rows whose candidates are cut by at least one filter. R rows, columns are [R, 1].
+
+    rows:        int64 [R] places in the batch; `None` is the whole batch, in order.
+    count:       candidates looked at first.
+    temperature: float64. top_k: int64, V where off. top_p, min_p, typical_p: float64, 1, 0 and 1
+                 where off. `None` where no row of these uses the filter.
+    closed:      bool; top-k bounds the candidates, so that they are never too few.
+    floored:     bool; min_p bounds the candidates. Rows neither closed nor floored need the mass
+                 of the whole vocabulary: `by_mass`, int64 [M] places among these rows.
+    """
+
+    rows: Tensor | None
+    count: int
+    temperature: Tensor
+    top_k: Tensor | None = None
+    top_p: Tensor | None = None
+    min_p: Tensor | None = None
+    typical_p: Tensor | None = None
+    closed: Tensor | None = None
+    floored: Tensor | None = None
+    by_mass: Tensor | None = None
+
+
+class FreeRows(Struct, frozen=True, kw_only=True):
+    """Rows that no filter cuts. rows: as in `CutRows`. temperature: float64 [R, 1]."""
+
+    rows: Tensor | None
+    temperature: Tensor
+
+
+class LogprobRows(Struct, frozen=True, kw_only=True):
+    """Rows that ask for log probabilities.
+
+    places: their places in the batch; rows: the same, int64 [R], `None` is all of them.
+    count:  the most alternatives that any of them asks for.
+    """
+
+    places: tuple[int, ...]
+    rows: Tensor | None
+    count: int
+
+
+class SamplingRows:
+    """One batch's parameters.
+
+    Built with `SamplingRows(params, positions, vocabulary=V, device=...)`: one RowParams and one
+    position for each row of the logits, in their order. A position counts the tokens that the
+    row's answer already has; (seed, position, token id) is all that a draw depends on.
+    Call `advance()` after each step; build anew when a row joins, leaves or moves.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[RowParams],
+        positions: Sequence[int],
+        *,
+        vocabulary: int,
+        device: torch.device,
+    ) -> None:
+        if len(params) != len(positions):
+            raise ValueError(f"positions: {len(positions)} for {len(params)} rows")
+        self.size = len(params)
+        self.vocabulary = vocabulary
+        self.device = device
+        groups: dict[Method, list[int]] = {method: [] for method in Method}
+        for place, row in enumerate(params):
+            groups[method_of(row, vocabulary)].append(place)
+        self.greedy = self._rows(groups[Method.GREEDY])
+        self.has_greedy = bool(groups[Method.GREEDY])
+        self.cut = tuple(
+            self._cut_rows(method, params, groups[method])
+            for method in (Method.NARROW, Method.WIDE, Method.WHOLE)
+            if groups[method]
+        )
+        self.free = self._free_rows(params, groups[Method.FREE])
+        self.logprobs = self._logprob_rows(params)
+        self._seeds = self._column([row.seed for row in params], torch.int64)
+        self._positions = self._column(list(positions), torch.int64)
+        self._keys: Tensor | None = None
+        self._step = 0
+
+    def keys(self) -> Tensor:
+        """This step's noise keys, int64 [B]; computed for several steps at once."""
+        step = self._step % _AHEAD
+        if self._keys is None or step == 0:
+            ahead = torch.arange(self._step - step, self._step - step + _AHEAD, device=self.device)
+            self._keys = row_keys(self._seeds.unsqueeze(0), self._positions + ahead.unsqueeze(1))
+        return self._keys[step]
+
+    def advance(self) -> None:
+        """Every row has got its token."""
+        self._step += 1
+
+    def _cut_rows(self, method: Method, params: Sequence[RowParams], places: list[int]) -> CutRows:
+        chosen = [params[place] for place in places]
+        ks = [bounded_k(row, self.vocabulary) for row in chosen]
+        closed = [k < self.vocabulary for k in ks]
+        floored = [not shut and row.min_p > 0 for shut, row in zip(closed, chosen, strict=True)]
+        by_mass = [i for i, row in enumerate(zip(closed, floored, strict=True)) if not any(row)]
+        if method is Method.WHOLE:
+            count = self.vocabulary
+        elif by_mass or any(floored):
+            count = NARROW
+        else:
+            count = 1 << (max(ks) - 1).bit_length()
+        return CutRows(
+            rows=self._rows(places),
+            count=count,
+            temperature=self._column([row.temperature for row in chosen], torch.float64, True),
+            top_k=self._column(ks, torch.int64, True) if any(closed) else None,
+            top_p=self._filter([row.top_p for row in chosen], 1.0),
+            min_p=self._filter([row.min_p for row in chosen], 0.0),
+            typical_p=self._filter([row.typical_p for row in chosen], 1.0),
+            closed=None if all(closed) else self._column(closed, torch.bool, True),
+            floored=self._column(floored, torch.bool, True) if any(floored) else None,
+            by_mass=self._column(by_mass, torch.int64) if by_mass else None,
+        )
+
+    def _free_rows(self, params: Sequence[RowParams], places: list[int]) -> FreeRows | None:
+        if not places:
+            return None
+        temperature = [params[place].temperature for place in places]
+        return FreeRows(
+            rows=self._rows(places), temperature=self._column(temperature, torch.float64, True)
+        )
+
+    def _logprob_rows(self, params: Sequence[RowParams]) -> LogprobRows | None:
+        places = [place for place, row in enumerate(params) if row.logprobs >= 0]
+        if not places:
+            return None
+        return LogprobRows(
+            places=tuple(places),
+            rows=self._rows(places),
+            count=max(params[place].logprobs for place in places),
+        )
+
+    def _rows(self, places: list[int]) -> Tensor | None:
+        return None if len(places) == self.size else self._column(places, torch.int64)
+
+    def _filter(self, values: list[float], off: float) -> Tensor | None:
+        if all(value == off for value in values):
+            return None
+        return self._column(values, torch.float64, True)
+
+    def _column(self, values: Sequence[float], dtype: torch.dtype, upright: bool = False) -> Tensor:
+        column = torch.tensor(values, dtype=dtype).to(self.device, non_blocking=True)
+        return column.unsqueeze(1) if upright else column
+
+
+def method_of(row: RowParams, vocabulary: int) -> Method:
+    """The method for a row; it depends on nothing but the row and V."""
+    k = bounded_k(row, vocabulary)
+    if row.temperature < GREEDY_BELOW or k == 1 or row.top_p <= 0:
+        return Method.GREEDY
+    if row.typical_p < 1 or WIDE < k < vocabulary:
+        return Method.WHOLE
+    if NARROW < k < vocabulary:
+        return Method.WIDE
+    if k < vocabulary or row.top_p < 1 or row.min_p > 0:
+        return Method.NARROW
+    return Method.FREE
+
+
+def bounded_k(row: RowParams, vocabulary: int) -> int:
+    """top_k with "off" spelt as V."""
+    return row.top_k if 0 < row.top_k < vocabulary else vocabulary
