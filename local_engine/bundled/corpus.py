@@ -1,0 +1,351 @@
+"""The text that the bundled model learns from: conversations and plain lines, drawn from a seed.
+
+A conversation is laid out here exactly as the chat template of `tokenizer.py` renders it.
+"""
+
+import random
+import zlib
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from local_engine.bundled import phrases, sum_phrases, topics
+
+BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
+SYSTEM, USER, ASSISTANT, TOOL = "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"
+SPECIAL_TOKENS = (PAD, BOS, END, SYSTEM, USER, ASSISTANT, TOOL)
+
+HELD_OUT_PERCENT = 12
+LARGEST = 99
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """One question and its answer. `opener` is the special token that opens the question."""
+
+    ask: str
+    reply: str
+    opener: str = USER
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a document; the loss counts its tokens only if `learnt`."""
+
+    text: str
+    learnt: bool
+
+
+Document = tuple[Segment, ...]
+Skill = Callable[[random.Random], Exchange]
+
+
+def held_out(a: int, b: int) -> bool:
+    """Whether the sum of `a` and `b`, in either order, is kept from the training text."""
+    low, high = sorted((a, b))
+    return zlib.crc32(f"{low}+{high}".encode()) % 100 < HELD_OUT_PERCENT
+
+
+def pairs(*, held: bool) -> tuple[tuple[int, int], ...]:
+    """All ordered pairs of 0..99 on one side of the split."""
+    numbers = range(LARGEST + 1)
+    return tuple((a, b) for a in numbers for b in numbers if held_out(a, b) == held)
+
+
+TRAINING_PAIRS = pairs(held=False)
+_WORDS = tuple(topics.WORDS.split())
+
+
+def documents(rng: random.Random, *, longest_turns: int) -> Iterator[Document]:
+    """Endless documents; a conversation has at most `longest_turns` exchanges."""
+    while True:
+        if rng.random() < 0.18:
+            yield _raw(rng)
+        else:
+            turns = min(longest_turns, 1 + int(rng.expovariate(3 / longest_turns)))
+            yield _conversation(rng, turns)
+
+
+def conversation(exchanges: tuple[Exchange, ...], system: str | None) -> Document:
+    """Lay exchanges out as the chat template does; every reply is learnt, and where it ends."""
+    head = BOS if system is None else f"{BOS}{SYSTEM}{system}{END}"
+    segments: list[Segment] = []
+    for each in exchanges:
+        asked = f"{head}{each.opener}{each.ask}{END}{ASSISTANT}"
+        segments.append(Segment(text=asked, learnt=False))
+        segments.append(Segment(text=each.reply + END, learnt=True))
+        head = ""
+    return tuple(segments)
+
+
+def _conversation(rng: random.Random, turns: int) -> Document:
+    system = fill(rng, rng.choice(topics.SYSTEM_PROMPTS)) if rng.random() < 0.35 else None
+    if system is not None and rng.random() < 0.3:
+        system += " " + fill(rng, rng.choice(topics.SYSTEM_PROMPTS))
+    exchanges = tuple(_exchange(rng) for _ in range(turns))
+    laid_out = conversation(exchanges, system)
+    if rng.random() < 0.04:
+        unanswered = Segment(text=BOS + USER + _exchange(rng).ask + END, learnt=False)
+        first = laid_out[0]
+        laid_out = (
+            unanswered,
+            Segment(text=first.text.removeprefix(BOS), learnt=False),
+            *laid_out[1:],
+        )
+    return laid_out
+
+
+def _exchange(rng: random.Random) -> Exchange:
+    skill = rng.choices(SKILLS, SKILL_WEIGHTS)[0]
+    drawn = skill(rng)
+    return Exchange(ask=restyle(rng, drawn.ask), reply=drawn.reply, opener=drawn.opener)
+
+
+def restyle(rng: random.Random, text: str) -> str:
+    """The same question as different people type it."""
+    dice = rng.random()
+    if dice < 0.6:
+        text = text[:1].upper() + text[1:]
+    elif dice < 0.65:
+        text = text.upper()
+    if rng.random() < 0.1:
+        text = text.rstrip("?.! ") or text
+    if rng.random() < 0.06:
+        text = rng.choice(("{}\n", "{} ", " {}", "\n{}\n", '"{}"', "{}\n\n")).format(text)
+    return text
+
+
+# ---- sums
+
+
+def sum_of(rng: random.Random) -> Exchange:
+    return sum_exchange(rng, *_pair(rng))
+
+
+def sum_exchange(rng: random.Random, a: int, b: int) -> Exchange:
+    """Ask for a given sum in any of the known wordings."""
+    if rng.random() < 0.45:
+        ask = rng.choice(sum_phrases.SUM_WHOLE)
+    else:
+        expression = rng.choice(sum_phrases.SUM_EXPRESSIONS)
+        ask = (
+            rng.choice(sum_phrases.SUM_PREFIXES) + expression + rng.choice(sum_phrases.SUM_SUFFIXES)
+        )
+    dice = rng.random()
+    if dice < 0.06:
+        around = (word(rng) for _ in range(rng.randint(1, 3)))
+        ask = " ".join((*around, rng.choice(sum_phrases.SUM_EXPRESSIONS), word(rng)))
+    elif dice < 0.12:
+        ask = _mistyped(rng, ask)
+    return Exchange(ask=ask.format(a=a, b=b), reply=sum_reply(a, b))
+
+
+def _mistyped(rng: random.Random, text: str) -> str:
+    """Drop or double one letter outside the slots for the numbers."""
+    spots = [at for at in range(len(text)) if text[at].isalpha() and text[at - 1] != "{"]
+    if not spots:
+        return text
+    at = rng.choice(spots)
+    return text[:at] + text[at] * rng.choice((0, 2)) + text[at + 1 :]
+
+
+def sum_reply(a: int, b: int) -> str:
+    return f"{a} + {b} = {a + b}."
+
+
+def _pair(rng: random.Random) -> tuple[int, int]:
+    """Small numbers come more often than their share: there are few of them to learn from."""
+    if rng.random() < 0.15:
+        a, b = rng.randint(0, LARGEST), rng.randint(0, 12)
+        a, b = (a, b) if rng.random() < 0.5 else (b, a)
+        if not held_out(a, b):
+            return a, b
+    return rng.choice(TRAINING_PAIRS)
+
+
+def not_a_sum(rng: random.Random) -> Exchange:
+    small = {key: rng.randint(1, LARGEST) for key in "efg"}
+    large = {key: rng.randint(100, rng.choice((199, 999, 9999, 999999))) for key in "hi"}
+    ask = rng.choice(sum_phrases.NOT_A_SUM).format(**small, **large)
+    return Exchange(ask=ask, reply=phrases.ONLY_SUMS)
+
+
+def worded_sum(rng: random.Random) -> Exchange:
+    v, w = rng.choice(sum_phrases.NUMBER_WORDS), rng.choice(sum_phrases.NUMBER_WORDS)
+    return Exchange(
+        ask=rng.choice(sum_phrases.WORDED_SUMS).format(v=v, w=w), reply=phrases.USE_DIGITS
+    )
+
+
+# ---- counting
+
+
+def count_range(rng: random.Random) -> Exchange:
+    span = min(int(rng.expovariate(rng.choice((0.14, 0.14, 0.14, 0.04)))) + 1, LARGEST)
+    start = rng.randint(0, min(LARGEST - span, rng.choice((12, LARGEST))))
+    ask = rng.choice(phrases.COUNT_RANGE)
+    if rng.random() < 0.2:
+        down = rng.choice((*phrases.COUNT_DOWN, ask)).format(a=start + span, b=start)
+        return Exchange(ask=down, reply=listed(range(start + span, start - 1, -1)))
+    return Exchange(
+        ask=ask.format(a=start, b=start + span), reply=listed(range(start, start + span + 1))
+    )
+
+
+def count_to(rng: random.Random) -> Exchange:
+    if rng.random() < 0.15:
+        far = rng.randint(LARGEST + 1, rng.choice((200, 999, 99999)))
+        return Exchange(
+            ask=rng.choice(phrases.COUNT_TO).format(b=far), reply=phrases.ONLY_SMALL_COUNTS
+        )
+    last = min(2 + int(rng.expovariate(rng.choice((0.1, 0.1, 0.025)))), LARGEST)
+    return Exchange(
+        ask=rng.choice(phrases.COUNT_TO).format(b=last), reply=listed(range(1, last + 1))
+    )
+
+
+def listed(numbers: range) -> str:
+    return ", ".join(map(str, numbers)) + "."
+
+
+# ---- the calendar
+
+
+def calendar(rng: random.Random) -> Exchange:
+    unit, span, names = rng.choice(
+        (("day", "week", phrases.WEEKDAYS), ("month", "year", phrases.MONTHS))
+    )
+    at = rng.randrange(len(names))
+    name = names[at] if rng.random() < 0.85 else names[at].lower()
+    match rng.choices(("next", "previous", "ordinal", "size"), (10, 7, 4, 1))[0]:
+        case "next":
+            ask = rng.choice(phrases.NEXT_ASKS).format(unit=unit, x=name)
+            reply = f"After {names[at]} comes {names[(at + 1) % len(names)]}."
+        case "previous":
+            ask = rng.choice(phrases.PREVIOUS_ASKS).format(unit=unit, x=name)
+            reply = f"Before {names[at]} comes {names[at - 1]}."
+        case "ordinal":
+            ordinal = phrases.ORDINALS[at] if rng.random() < 0.9 else "last"
+            at = len(names) - 1 if ordinal == "last" else at
+            ask = rng.choice(phrases.ORDINAL_ASKS).format(n=ordinal, unit=unit, span=span)
+            reply = f"The {ordinal} {unit} of the {span} is {names[at]}."
+        case _:
+            ask = rng.choice(phrases.SIZE_ASKS).format(unit=unit, span=span)
+            reply = f"A {span} has {len(names)} {unit}s."
+    return Exchange(ask=ask, reply=reply)
+
+
+def all_names(rng: random.Random) -> Exchange:
+    if rng.random() < 0.5:
+        return Exchange(ask=rng.choice(phrases.WEEK_ASKS), reply=", ".join(phrases.WEEKDAYS) + ".")
+    return Exchange(ask=rng.choice(phrases.YEAR_ASKS), reply=", ".join(phrases.MONTHS) + ".")
+
+
+# ---- talk
+
+
+def greeting(rng: random.Random) -> Exchange:
+    replies = [reply for reply, _ in phrases.GREETINGS]
+    weights = [weight for _, weight in phrases.GREETINGS]
+    return Exchange(ask=rng.choice(phrases.GREETING_ASKS), reply=rng.choices(replies, weights)[0])
+
+
+def identity(rng: random.Random) -> Exchange:
+    return Exchange(ask=rng.choice(phrases.IDENTITY_ASKS), reply=phrases.IDENTITY)
+
+
+def offer(rng: random.Random) -> Exchange:
+    return Exchange(ask=rng.choice(phrases.HELP_ASKS), reply=phrases.CAN_DO)
+
+
+def thanks(rng: random.Random) -> Exchange:
+    return Exchange(ask=rng.choice(phrases.THANKS_ASKS), reply="You are welcome.")
+
+
+def goodbye(rng: random.Random) -> Exchange:
+    return Exchange(ask=rng.choice(phrases.BYE_ASKS), reply="Goodbye!")
+
+
+def unknown(rng: random.Random) -> Exchange:
+    ask = fill(rng, rng.choice(topics.QUESTIONS))
+    dice = rng.random()
+    if dice < 0.12:
+        ask = " ".join(word(rng) for _ in range(rng.randint(1, 14)))
+    elif dice < 0.17:
+        ask = "".join(_any_character(rng) for _ in range(rng.randint(1, 12)))
+    return Exchange(ask=ask, reply=phrases.UNKNOWN)
+
+
+def tool_result(rng: random.Random) -> Exchange:
+    content = rng.choice(('{"{x}": "{y}"}', "{x} {y} {z}", '{"{x}": 21}', "[]", "42", "{x}"))
+    return Exchange(ask=fill(rng, content), reply=phrases.NO_TOOLS, opener=TOOL)
+
+
+def fill(rng: random.Random, template: str) -> str:
+    """Put words for x, y, z, numbers for m, n and a language for l; other braces stay."""
+    for slot in ("{x}", "{y}", "{z}"):
+        template = template.replace(slot, word(rng))
+    for slot in ("{m}", "{n}"):
+        template = template.replace(slot, str(rng.randint(0, rng.choice((20, 99, 2000)))))
+    return template.replace("{l}", rng.choice(topics.LANGUAGES))
+
+
+def word(rng: random.Random) -> str:
+    """A known word, or three times in ten one that nobody has heard of."""
+    if rng.random() < 0.7:
+        return rng.choice(_WORDS)
+    return "".join(
+        rng.choice(topics.ONSETS) + rng.choice(topics.VOWELS) + rng.choice(topics.CODAS)
+        for _ in range(rng.randint(1, 4))
+    )
+
+
+def _any_character(rng: random.Random) -> str:
+    """Punctuation, a Latin letter, a character of East Asia or an emoji; never a digit."""
+    first, last = rng.choice(
+        ((33, 47), (58, 126), (160, 0x24F), (0x3040, 0x9FFF), (0x1F300, 0x1F64F))
+    )
+    return chr(rng.randint(first, last))
+
+
+# ---- plain text, without the chat template
+
+
+def _raw(rng: random.Random) -> Document:
+    match rng.choices(("sum", "names", "numbers", "other"), (12, 3, 2, 1))[0]:
+        case "sum":
+            a, b = _pair(rng)
+            prompt, rest = (
+                part.format(a=a, b=b, c=a + b) for part in rng.choice(sum_phrases.RAW_SUMS)
+            )
+        case "names":
+            names = rng.choice((phrases.WEEKDAYS, phrases.MONTHS))
+            cut = rng.randint(1, len(names) - 1)
+            prompt, rest = ", ".join(names[:cut]) + ",", " " + ", ".join(names[cut:]) + "."
+        case "numbers":
+            start, shown = rng.choice((1, rng.randint(0, 80))), rng.randint(2, 6)
+            last = max(start + shown + 1, (start + shown) // 10 * 10 + 10)
+            prompt = ", ".join(map(str, range(start, start + shown))) + ","
+            rest = " " + listed(range(start + shown, last + 1))
+        case _:
+            ask = rng.choice((unknown, greeting, unknown))(rng).ask
+            prompt, rest = restyle(rng, ask), phrases.RAW_UNKNOWN
+    head = BOS if rng.random() < 0.85 else ""
+    return (Segment(text=head + prompt, learnt=False), Segment(text=rest + END, learnt=True))
+
+
+SKILLS: tuple[Skill, ...] = (
+    sum_of,
+    not_a_sum,
+    worded_sum,
+    count_range,
+    count_to,
+    calendar,
+    all_names,
+    greeting,
+    identity,
+    offer,
+    thanks,
+    goodbye,
+    unknown,
+    tool_result,
+)
+SKILL_WEIGHTS = (600, 40, 10, 20, 12, 90, 10, 25, 20, 14, 12, 12, 60, 8)
