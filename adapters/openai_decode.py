@@ -1,0 +1,306 @@
+"""Answers of the OpenAI dialect as events: chat and completions, streamed or whole.
+
+An answer is complete when `[DONE]` came, or when every choice has finished and the body ended:
+some servers forget the mark. A whole body gives the events that a stream would have carried.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Raw
+
+from adapters.base import STRAY, Endpoint
+from adapters.openai_errors import error_inside
+from adapters.openai_logprobs import token_logprobs
+from adapters.openai_repair import repaired
+from adapters.openai_tools import ToolCalls
+from adapters.openai_usage import usage_from
+from adapters.openai_wire import (
+    NULL,
+    UNREADABLE,
+    Choice,
+    Chunk,
+    Message,
+    read_chunk,
+    read_loose,
+    read_object,
+)
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+)
+
+FINISH: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "function_call": "function_call",
+    "": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "tool_call": "tool_calls",
+    "sensitive": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "refusal": "content_filter",
+}
+"""A server's word in lower case -> ours; a word that is in neither table is a `stop` of its own."""
+
+FAILED = frozenset(
+    {
+        "error",
+        "failed",
+        "abort",
+        "aborted",
+        "timeout",
+        "network_error",
+        "insufficient_system_resource",
+        "malformed_function_call",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "unexpected_tool_call",
+    }
+)
+"""Words for an answer that failed; none of them may ever look like an end."""
+
+DONE = b"[DONE]"
+_KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
+_NOTHING = Message()
+
+
+class _ChoiceState:
+    """What must be remembered of one choice until it finishes."""
+
+    __slots__ = ("blank", "finished", "shown", "tools")
+
+    def __init__(self, index: int, prefix: str) -> None:
+        self.tools = ToolCalls(index, prefix)
+        self.shown = False
+        self.blank = False
+        self.finished = False
+
+
+class OpenAIDecoder:
+    """Reads one answer; `stream` says in which of the two forms it was asked for.
+
+    choices: how many were asked for; an answer without `[DONE]` must have as many.
+    """
+
+    finish: Mapping[str, FinishReason] = FINISH
+    failed: frozenset[str] = FAILED
+
+    def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int = 1) -> None:
+        self._endpoint = endpoint
+        self._expected = choices
+        self._stream = stream
+        self._started = False
+        self._done = False
+        self._usage = NULL
+        self._extra: dict[str, Raw] = {}
+        self._id = ""
+        self._choices: dict[int, _ChoiceState] = {}
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        if data == DONE:
+            return self._end()
+        if event == "error":
+            raise error_inside(self._endpoint, data)
+        try:
+            chunk = read_chunk(data)
+        except UNREADABLE:
+            if self._stream and data.strip() in (b"", DONE):
+                return self._end() if data.strip() else ()
+            odd = self._odd(event, data)
+            if odd is None:
+                return ()
+            chunk = odd
+        if len(chunk.choices) == 1 and self._started:
+            choice = chunk.choices[0]
+            if choice.delta is not None and choice.finish_reason is None:
+                text = choice.delta.content
+                if text and choice.logprobs is None and self._is_plain(choice, chunk):
+                    return (TextDelta(text=text, index=choice.index),)
+        return self._chunk(chunk, data)
+
+    def close(self) -> Sequence[Event]:
+        """A body that ends without `[DONE]` is whole only if everything in it has finished."""
+        if self._done:
+            return ()
+        finished = sum(one.finished for one in self._choices.values())
+        if finished < max(self._expected, len(self._choices)):
+            raise UpstreamBroken("stream ended early", upstream=self._endpoint.name)
+        self._done = True
+        return ()
+
+    def _is_plain(self, choice: Choice, chunk: Chunk) -> bool:
+        """Nothing but text, in a choice that has begun; it is then marked as shown."""
+        delta = choice.delta
+        if (
+            delta is None
+            or delta.reasoning
+            or delta.reasoning_content
+            or delta.tool_calls
+            or delta.refusal
+            or choice.opaque
+            or (chunk.usage != NULL and chunk.usage != self._usage)
+        ):
+            return False
+        state = self._choices.get(choice.index)
+        if state is None:
+            return False
+        state.shown = True
+        return True
+
+    def _odd(self, event: str, data: bytes) -> Chunk | None:
+        """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
+        try:
+            loose = read_loose(data)
+            if loose.error != NULL:
+                raise error_inside(self._endpoint, data)
+            if loose.choices is not None:
+                return repaired(loose)
+        except UNREADABLE as exc:
+            if not self._tells_error(event, data):
+                raise self._broken(data) from exc
+        if self._tells_error(event, data):
+            raise error_inside(self._endpoint, data)
+        return None
+
+    def _tells_error(self, event: str, data: bytes) -> bool:
+        """A frame without choices that names an error, or text where frames belong."""
+        if event in ("error", STRAY):
+            return True
+        try:
+            fields = read_object(data)
+        except UNREADABLE:
+            return False
+        told = fields.keys() & {"error", "error_code", "error_type", "detail", "message"}
+        return bool(told) or not self._stream
+
+    def _broken(self, data: bytes) -> UpstreamBroken:
+        what = "a frame" if self._stream else "an answer"
+        head = data[:80].decode(errors="replace")
+        return UpstreamBroken(f"{what} that cannot be read: {head}", upstream=self._endpoint.name)
+
+    def _chunk(self, chunk: Chunk, data: bytes) -> Sequence[Event]:
+        events: list[Event] = []
+        if not self._started:
+            self._begin(chunk, data, events)
+        for choice in chunk.choices:
+            self._choice(choice, events)
+        if not self._stream:
+            self._finish_whole(events)
+        if chunk.usage != NULL and chunk.usage != self._usage:
+            self._usage = chunk.usage.copy()
+            events.append(usage_from(self._usage))
+        return events
+
+    def _begin(self, chunk: Chunk, data: bytes, events: list[Event]) -> None:
+        """Azure sends a frame without id or choices first; its fields wait for the real one."""
+        for name, raw in read_object(data).items():
+            if name not in _KNOWN and raw != NULL:
+                self._extra[name] = raw.copy()
+        if not chunk.choices and self._stream:
+            return
+        self._started = True
+        self._id = chunk.id or ""
+        events.append(
+            Started(
+                id=self._id,
+                model=chunk.model or "",
+                created=chunk.created or 0,
+                extra=self._extra,
+            )
+        )
+
+    def _choice(self, choice: Choice, events: list[Event]) -> None:
+        state = self._choices.get(choice.index)
+        if state is None:
+            state = self._choices[choice.index] = _ChoiceState(choice.index, self._id)
+        message = choice.delta or choice.message or _NOTHING
+        self._message(choice, message, state, events)
+        if choice.finish_reason is not None and not state.finished:
+            self._finish(choice.index, state, choice, events)
+
+    def _message(
+        self, choice: Choice, message: Message, state: _ChoiceState, events: list[Event]
+    ) -> None:
+        index = choice.index
+        before = len(events)
+        reasoning = message.reasoning or message.reasoning_content or ""
+        signature = message.reasoning_signature or ""
+        if reasoning or signature:
+            events.append(ReasoningDelta(text=reasoning, index=index, signature=signature))
+        text = choice.text if message.content is None else message.content
+        logprobs = token_logprobs(choice.logprobs)
+        if text or logprobs:
+            events.append(TextDelta(text=text or "", index=index, logprobs=logprobs))
+        state.blank = state.blank or text is not None
+        if message.refusal:
+            events.append(RefusalDelta(text=message.refusal, index=index))
+        for piece in message.tool_calls or ():
+            events.extend(state.tools.add(piece))
+        if choice.opaque:
+            events.append(OpaqueDelta(fields=choice.opaque, index=index))
+        state.shown = state.shown or len(events) > before
+
+    def _finish(
+        self, index: int, state: _ChoiceState, choice: Choice | None, events: list[Event]
+    ) -> None:
+        word = (choice.finish_reason or "") if choice else ""
+        if word.lower() in self.failed:
+            raise UpstreamFailed(
+                f"the answer ended with {word!r}", upstream=self._endpoint.name, code=word.lower()
+            )
+        reason = self.finish.get(word.lower(), "stop")
+        if reason == "stop" and state.tools:
+            reason = "tool_calls"
+        if state.blank and not state.shown and not state.tools:
+            events.append(TextDelta(text="", index=index))
+        events.extend(state.tools.close())
+        state.finished = True
+        native = (choice.native_finish_reason if choice else None) or word
+        events.append(
+            Finished(
+                reason=reason,
+                index=index,
+                native="" if native == reason else native,
+                stop_match=choice.stop_reason if choice else None,
+                seed=choice.seed if choice else None,
+            )
+        )
+
+    def _finish_whole(self, events: list[Event]) -> None:
+        """A whole answer is complete as it is; a missing finish reason is an empty one."""
+        if not self._choices:
+            raise UpstreamBroken("an answer without choices", upstream=self._endpoint.name)
+        for index, state in self._choices.items():
+            if not state.finished:
+                self._finish(index, state, None, events)
+        self._done = True
+
+    def _end(self) -> Sequence[Event]:
+        """`[DONE]` ends choices that were begun and not finished, but never an empty stream."""
+        self._done = True
+        events: list[Event] = []
+        for index, state in self._choices.items():
+            if not state.finished:
+                if not state.shown:
+                    raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
+                self._finish(index, state, None, events)
+        if not self._choices:
+            raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
+        return events

@@ -1,0 +1,107 @@
+"""What a failure of an OpenAI-dialect server means: status and code decide, never the prose.
+
+https://platform.openai.com/docs/guides/error-codes
+"""
+
+from collections.abc import Mapping
+
+from adapters.base import Endpoint
+from adapters.problem import Problem, problem, redacted
+from adapters.retry_after import retry_after
+from schemas.errors import (
+    GatewayError,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+
+REFUSED_STATUS = frozenset({401, 402, 403})
+REFUSED_WORDS = frozenset(
+    {
+        "insufficient_quota",
+        "invalid_api_key",
+        "billing_not_active",
+        "billing_hard_limit_reached",
+        "account_deactivated",
+        "model_not_found",
+        "permission_denied",
+        "unauthenticated",
+        "endpoint_not_found",
+    }
+)
+"""Codes and types that blame the operator's account whatever the status says."""
+
+TIMEOUTS = frozenset({408, 504})
+FAILED_4XX = frozenset({424, 425, 499})
+"""4xx that blame the server: MindIE's and TGI's generation error, too early, closed behind."""
+
+STATUS_OF_WORD: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "bad_request": 400,
+    "badrequesterror": 400,
+    "invalid_parameter_value": 400,
+    "context_length_exceeded": 400,
+    "content_filter": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found": 404,
+    "notfounderror": 404,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "request_limit_exceeded": 429,
+    "resource_exhausted": 429,
+    "too_many_requests": 429,
+    "timeout": 504,
+    "deadline_exceeded": 504,
+    "overloaded_error": 503,
+}
+"""For an error inside a 200, which has no status of its own."""
+
+
+def error_from(
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
+) -> GatewayError:
+    """The error for an answer with a status of 400 or more."""
+    return _error(endpoint, status, retry_after(headers), problem(body))
+
+
+def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
+    """The error for a 200 whose body, or a frame of it, says that something failed."""
+    found = problem(body)
+    words = (word.lower() for word in (found.code, found.type) if word)
+    known = (STATUS_OF_WORD[word] for word in words if word in STATUS_OF_WORD)
+    return _error(endpoint, found.status or next(known, 500), None, found)
+
+
+def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) -> GatewayError:
+    name = endpoint.name
+    text = redacted(found.message, _secrets(endpoint)) or f"answered with status {status}"
+    if status in REFUSED_STATUS or _blames_the_account(found):
+        return UpstreamRefused(text, upstream=name, retry_after=wait)
+    if status == 404 and found.param in (None, "model"):
+        return UpstreamRefused(text, upstream=name)
+    if status in TIMEOUTS:
+        return UpstreamTimeout(text, upstream=name, retry_after=wait)
+    if status == 429:
+        return UpstreamBusy(text, upstream=name, retry_after=wait)
+    if status >= 500 or status in FAILED_4XX or status < 400:
+        return UpstreamFailed(text, upstream=name, retry_after=wait)
+    return UpstreamRejected(
+        text,
+        status=status,
+        upstream=name,
+        type=found.type,
+        param=found.param,
+        code=found.code,
+    )
+
+
+def _blames_the_account(found: Problem) -> bool:
+    return any(word.lower() in REFUSED_WORDS for word in (found.code, found.type) if word)
+
+
+def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
+    """The key, and what the operator's own headers carry: it may be a credential too."""
+    return (endpoint.key.reveal(), *(value for _, value in endpoint.headers if len(value) >= 16))

@@ -1,0 +1,200 @@
+"""Messages that are not quite what the OpenAI dialect says, turned into ones that are.
+
+Seen in real traffic: content as a list of parts (with reasoning among them), tool arguments as an
+object, numeric ids, fields that nobody documents. What has no place in a `Message` is handed on
+as it is.
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.openai_wire import (
+    NULL,
+    UNREADABLE,
+    Choice,
+    Chunk,
+    Function,
+    LooseChoice,
+    LooseChunk,
+    Message,
+    ToolPiece,
+    read_function,
+    read_list,
+    read_logprobs,
+)
+
+_PLAIN = frozenset(
+    {"role", "content", "refusal", "reasoning", "reasoning_content", "reasoning_signature"}
+)
+_EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
+_encode = msgspec.json.Encoder().encode
+
+
+class _Summary(Struct, frozen=True, kw_only=True):
+    text: str = ""
+    signature: str | None = None
+
+
+class _Part(Struct, frozen=True, kw_only=True):
+    """Databricks' `reasoning` has a summary, Mistral's `thinking` has parts."""
+
+    type: str = "text"
+    text: str | None = None
+    refusal: str | None = None
+    summary: tuple[_Summary, ...] | None = None
+    thinking: tuple[_Summary, ...] | str | None = None
+
+
+class _Split(Struct, kw_only=True):
+    """A list of parts by kind, each joined in order."""
+
+    text: list[str] = []
+    reasoning: list[str] = []
+    signature: str = ""
+    refusal: list[str] = []
+    rest: list[Raw] = []
+
+
+_part = msgspec.json.Decoder(_Part)
+
+
+def repaired(chunk: LooseChunk) -> Chunk:
+    """Raises one of `UNREADABLE` for what cannot be read even so."""
+    return Chunk(
+        choices=tuple(_choice(one, place) for place, one in enumerate(chunk.choices or ())),
+        id=None if chunk.id is None else str(chunk.id),
+        model=chunk.model,
+        created=None if chunk.created is None else int(chunk.created),
+        usage=chunk.usage,
+    )
+
+
+def _choice(loose: LooseChoice, place: int) -> Choice:
+    fields = loose.delta or loose.message
+    message, opaque = _message(fields) if fields is not None else (None, {})
+    stop, seed = _scalar(loose.stop_reason), _scalar(loose.seed)
+    return Choice(
+        index=place if loose.index is None else loose.index,
+        delta=message,
+        text=loose.text,
+        logprobs=read_logprobs(loose.logprobs),
+        finish_reason=loose.finish_reason,
+        native_finish_reason=loose.native_finish_reason,
+        stop_reason=stop,
+        seed=seed if isinstance(seed, int) else None,
+        opaque=opaque,
+    )
+
+
+def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
+    opaque = {
+        name: raw.copy()
+        for name, raw in fields.items()
+        if name not in _PLAIN and name != "tool_calls" and _tells_something(raw)
+    }
+    tools, others = _tools(fields.get("tool_calls", NULL))
+    if others:
+        opaque["tool_calls"] = Raw(_encode(others))
+    split = _content(fields.get("content", NULL))
+    if split.rest:
+        opaque["content_parts"] = Raw(_encode(split.rest))
+    reasoning = _text(fields.get("reasoning", NULL)) or _text(fields.get("reasoning_content", NULL))
+    message = Message(
+        role="assistant",
+        content=_joined(split.text),
+        refusal=_text(fields.get("refusal", NULL)) or _joined(split.refusal),
+        reasoning=reasoning or _joined(split.reasoning),
+        reasoning_signature=_text(fields.get("reasoning_signature", NULL)) or split.signature,
+        tool_calls=tools or None,
+    )
+    return message, opaque
+
+
+def _content(raw: Raw) -> _Split:
+    split = _Split()
+    if not bytes(raw).lstrip().startswith(b"["):
+        text = _text(raw)
+        split.text += [] if text is None else [text]
+        return split
+    for piece in read_list(raw):
+        try:
+            part = _part.decode(piece)
+        except msgspec.ValidationError:
+            split.rest.append(piece)
+            continue
+        if part.summary or part.thinking:
+            thought = part.summary or part.thinking or ()
+            summaries = (_Summary(text=thought),) if isinstance(thought, str) else thought
+            for summary in summaries:
+                split.reasoning.append(summary.text)
+                split.signature += summary.signature or ""
+        elif part.type in ("text", "output_text") and part.text is not None:
+            split.text.append(part.text)
+        elif part.type == "refusal" and part.refusal is not None:
+            split.refusal.append(part.refusal)
+        elif part.type not in ("reasoning", "thinking"):
+            split.rest.append(piece)
+    return split
+
+
+def _tools(raw: Raw) -> tuple[tuple[ToolPiece, ...], list[Raw]]:
+    """Function calls, and calls of other kinds as they are."""
+    if bytes(raw) in _EMPTY:
+        return (), []
+    pieces: list[ToolPiece] = []
+    others: list[Raw] = []
+    for one in read_list(raw):
+        fields = read_function(one)
+        function = fields.get("function", NULL)
+        if "function" not in fields and _text(fields.get("type", NULL)) not in (None, "function"):
+            others.append(one)
+            continue
+        called = read_function(function) if bytes(function) != b"null" else {}
+        index = _scalar(fields.get("index", NULL))
+        call_id = _scalar(fields.get("id", NULL))
+        pieces.append(
+            ToolPiece(
+                index=index if isinstance(index, int) else None,
+                id=None if call_id is None else str(call_id),
+                function=Function(
+                    name=_text(called.get("name", NULL)),
+                    arguments=_arguments(called.get("arguments", NULL)),
+                ),
+            )
+        )
+    return tuple(pieces), others
+
+
+def _arguments(raw: Raw) -> str | None:
+    """JSON text, from a string or from the object itself."""
+    text = bytes(raw).strip()
+    if text.startswith(b'"') or text == b"null":
+        return _text(raw)
+    return text.decode()
+
+
+def _text(raw: Raw) -> str | None:
+    value = _scalar(raw)
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def _scalar(raw: Raw) -> str | int | None:
+    """`None` also for what is neither a string nor a whole number."""
+    try:
+        return msgspec.json.decode(raw, type=str | int | None)
+    except UNREADABLE:
+        return None
+
+
+def _joined(pieces: list[str]) -> str | None:
+    return "".join(pieces) if pieces else None
+
+
+def _tells_something(raw: Raw) -> bool:
+    """A null says nothing, and neither does an object whose every value is empty."""
+    text = bytes(raw).strip()
+    if text in _EMPTY:
+        return text == b"[]" or text == b"{}"
+    if not text.startswith(b"{"):
+        return True
+    return any(bytes(value).strip() not in (*_EMPTY, b"0") for value in read_function(raw).values())

@@ -1,0 +1,157 @@
+"""The answers of the OpenAI dialect as they come over the wire, well-formed and otherwise.
+
+`read_chunk` reads what servers send nearly always, and refuses anything surprising; `read_loose`
+then reads the same frame piece by piece. So a plain chunk costs one typed decode, and an unknown
+field of a message, an error inside a stream or an object where a string belongs is still noticed.
+https://github.com/openai/openai-openapi
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+
+NULL = Raw(b"null")
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not the expected JSON."""
+
+
+class TopLogprob(Struct, frozen=True, kw_only=True):
+    token: str
+    logprob: float | None = None
+    bytes: tuple[int, ...] | None = None
+
+
+class TokenLogprob(Struct, frozen=True, kw_only=True):
+    token: str
+    logprob: float | None = None
+    bytes: tuple[int, ...] | None = None
+    top_logprobs: tuple[TopLogprob, ...] | None = None
+
+
+class Logprobs(Struct, frozen=True, kw_only=True):
+    """`content` in chat; the rest in completions, where `top_logprobs` are maps."""
+
+    content: tuple[TokenLogprob, ...] | None = None
+    tokens: tuple[str, ...] | None = None
+    token_logprobs: tuple[float | None, ...] | None = None
+    top_logprobs: tuple[dict[str, float] | None, ...] | None = None
+
+
+class Function(Struct, frozen=True, kw_only=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    index: int | None = None
+    id: str | None = None
+    type: str | None = None
+    function: Function | None = None
+
+
+class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole message, or the piece of one. The fields typed `None` may be there, but empty."""
+
+    role: str | None = None
+    content: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    reasoning_signature: str | None = None
+    tool_calls: tuple[ToolPiece, ...] | None = None
+    function_call: None = None
+    audio: None = None
+    annotations: None = None
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """delta: a chat's stream; message: a chat's whole answer; text: completions."""
+
+    index: int = 0
+    delta: Message | None = None
+    message: Message | None = None
+    text: str | None = None
+    logprobs: Logprobs | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    seed: int | None = None
+    opaque: dict[str, Raw] = {}
+    """Unknown fields of the message; never on the wire under this name."""
+
+
+class Chunk(Struct, frozen=True, kw_only=True):
+    """Without choices, or with an error, a frame is none of these and goes to `read_loose`."""
+
+    choices: tuple[Choice, ...]
+    id: str | None = None
+    model: str | None = None
+    created: int | None = None
+    usage: Raw = NULL
+    error: None = None
+
+
+class LooseChoice(Struct, frozen=True, kw_only=True):
+    index: int | None = None
+    delta: dict[str, Raw] | None = None
+    message: dict[str, Raw] | None = None
+    text: str | None = None
+    logprobs: Raw = NULL
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    stop_reason: Raw = NULL
+    seed: Raw = NULL
+
+
+class LooseChunk(Struct, frozen=True, kw_only=True):
+    choices: tuple[LooseChoice, ...] | None = None
+    id: str | int | None = None
+    model: str | None = None
+    created: int | float | None = None
+    usage: Raw = NULL
+    error: Raw = NULL
+
+
+class PromptDetails(Struct, frozen=True, kw_only=True):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class CompletionDetails(Struct, frozen=True, kw_only=True):
+    reasoning_tokens: int | None = None
+
+
+class UsageCounts(Struct, frozen=True, kw_only=True):
+    """OpenAI's names, then Databricks' (Anthropic behind), DeepSeek's, Together's."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Vector(Struct, frozen=True, kw_only=True):
+    embedding: list[float] | str
+    index: int | None = None
+
+
+class Vectors(Struct, frozen=True, kw_only=True):
+    data: tuple[Vector, ...]
+    id: str | None = None
+    model: str | None = None
+    usage: Raw = NULL
+
+
+read_chunk = msgspec.json.Decoder(Chunk).decode
+read_loose = msgspec.json.Decoder(LooseChunk).decode
+read_vectors = msgspec.json.Decoder(Vectors).decode
+read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+read_list = msgspec.json.Decoder(list[Raw]).decode
+read_usage = msgspec.json.Decoder(UsageCounts).decode
+read_logprobs = msgspec.json.Decoder(Logprobs | None).decode
+read_function = msgspec.json.Decoder(dict[str, Raw]).decode

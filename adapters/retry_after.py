@@ -1,0 +1,44 @@
+"""How long a server asks us to wait, from its response headers.
+
+https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds, 0 or more; `None` where the headers do not say, or say nothing readable.
+
+    `retry-after-ms` wins over `retry-after`. A date is measured from `now`, else from the
+    answer's own `date` header, because adapters have no clock.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    if seconds is not None:
+        return seconds
+    until, since = _date(value), now or _date(headers.get("date", ""))
+    if until is None or since is None:
+        return None
+    return max(0.0, (until - since).total_seconds())
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None
+
+
+def _date(text: str) -> datetime | None:
+    """`None` for what is no HTTP date; a date without a zone is taken as GMT."""
+    try:
+        return parsedate_to_datetime(text.replace("-0000", "GMT")).astimezone()
+    except ValueError:
+        return None
