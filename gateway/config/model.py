@@ -36,10 +36,29 @@ Policy = Literal[
     "sticky",
     "prefix_affinity",
 ]
-Device = Annotated[str, Meta(pattern=r"^(auto|cpu|(cuda|npu)(:[0-9]+)?)$")]
-StickyBy = Annotated[str, Meta(pattern=r"^(user|api_key|header:[A-Za-z0-9-]+)$")]
-AssignBy = Annotated[str, Meta(pattern=r"^(user|api_key|request|header:[A-Za-z0-9-]+)$")]
-BackendName = Annotated[str, Meta(pattern=r"^[^/]+/.+$")]
+Device = Literal["auto", "npu", "cuda", "cpu"]
+StickyBy = Annotated[
+    str,
+    Meta(
+        pattern=r"^(user|api_key|header:[A-Za-z0-9-]+)$",
+        description="user, api_key or header:NAME",
+    ),
+]
+AssignBy = Annotated[
+    str,
+    Meta(
+        pattern=r"^(user|api_key|request|header:[A-Za-z0-9-]+)$",
+        description="user, api_key, request or header:NAME",
+    ),
+]
+ProviderName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
+        description="up to 128 letters, digits and . - _, starting with a letter or digit",
+    ),
+]
+BackendName = Annotated[str, Meta(pattern=r"^[^/]+/.+$", description="PROVIDER/MODEL")]
 """PROVIDER/MODEL."""
 
 DEFAULT_STORE = "sqlite:///strowger.db"
@@ -182,7 +201,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine:    for adapter local, and only for it.
     """
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+    name: ProviderName
     adapter: Name
     base_url: str | None = None
     api_key: Secret = Secret("")

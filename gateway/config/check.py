@@ -1,0 +1,96 @@
+"""Cross-checks of a decoded configuration: what no single field can know."""
+
+import ipaddress
+from collections.abc import Mapping
+
+from gateway.config.check_models import check_models, matches
+from gateway.config.check_providers import check_credential, check_providers
+from gateway.config.known import Defaults
+from gateway.config.model import Config, Model, Server
+from gateway.config.problems import Found, Path, Problems, nearest
+
+
+def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
+    """Records what is wrong, and skips places that are already known to be."""
+    _server(config.server, problems)
+    check_providers(config.providers, problems, adapters)
+    check_models(config, problems)
+    _auth(config, problems)
+
+
+def _server(server: Server, problems: Problems) -> None:
+    path: Path = ("server", "max_body_bytes")
+    sizes = (path, ("server", "max_buffered_bytes"))
+    if server.max_body_bytes > server.max_buffered_bytes and not any(map(problems.at, sizes)):
+        problems.add(
+            path,
+            f"{server.max_body_bytes} is more than server.max_buffered_bytes, "
+            f"{server.max_buffered_bytes}, which holds all bodies together",
+        )
+
+
+def _auth(config: Config, problems: Problems) -> None:
+    auth, host = config.auth, config.server.host
+    mode: Path = ("auth", "mode")
+    if problems.at(mode) or problems.at(("server", "host")):
+        pass
+    elif auth.mode == "none" and not auth.allow_open and not is_loopback(host):
+        problems.add(
+            mode,
+            "none serves everyone who can reach server.host ",
+            Found(host),
+            "; use mode: keys, a loopback host such as 127.0.0.1, or allow_open: true",
+        )
+    if auth.mode == "keys" and not auth.keys and not problems.at(("auth", "keys")):
+        problems.add(("auth", "keys"), "mode keys needs at least one key, or nobody could call")
+    if auth.mode == "none" and auth.keys and not problems.under(("auth",)):
+        problems.add(("auth", "keys"), "mode none asks for no key; use mode: keys")
+    _keys(config, problems)
+
+
+def _keys(config: Config, problems: Problems) -> None:
+    names: dict[str, int] = {}
+    secrets: dict[str, int] = {}
+    for index, key in enumerate(config.auth.keys):
+        path: Path = ("auth", "keys", index)
+        first = names.setdefault(key.name, index)
+        if first != index and not problems.at((*path, "name")):
+            problems.add(
+                (*path, "name"), Found(key.name), f" is already the name of auth.keys[{first}]"
+            )
+        if problems.at((*path, "key")):
+            continue
+        secret = key.key.reveal()
+        if not secret:
+            problems.add((*path, "key"), "is empty; anyone could guess it")
+            continue
+        check_credential(key.key, (*path, "key"), problems)
+        first = secrets.setdefault(secret, index)
+        if first != index:
+            problems.add(
+                (*path, "key"),
+                f"auth.keys[{first}] is the same; give each client a key of its own",
+            )
+    for index, key in enumerate(config.auth.keys):
+        for place, pattern in enumerate(key.models):
+            _key_model(pattern, ("auth", "keys", index, "models", place), config.models, problems)
+
+
+def _key_model(pattern: str, path: Path, models: tuple[Model, ...], problems: Problems) -> None:
+    names = [name for model in models for name in (model.name, *model.aliases)]
+    if problems.at(path) or (problems.under(("models",)) and "" in names) or pattern == "*":
+        return
+    if "*" in pattern[:-1]:
+        problems.add(path, Found(pattern), " has a * before its end; only a last * is a wildcard")
+    elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
+        problems.add(path, "no model is named ", Found(pattern), nearest(pattern, names))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a listener at `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

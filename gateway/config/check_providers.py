@@ -1,0 +1,205 @@
+"""Cross-checks of `providers`: adapters, URLs, credentials, certificates and engines."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from urllib.parse import SplitResult, urlsplit
+
+from gateway.config.known import LOCAL, Defaults
+from gateway.config.model import Engine, Provider, Timeouts, Tls
+from gateway.config.problems import Found, Path, Problems, nearest
+from schemas.secret import Secret
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VISIBLE = re.compile(r"[\x20-\x7e]*")
+_OURS = frozenset(
+    {
+        "host",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "connection",
+        "accept-encoding",
+        "te",
+        "trailer",
+        "upgrade",
+    }
+)
+"""Headers of the connection, or of the body, that an operator's value would break."""
+
+REMOTE_ONLY: Mapping[str, object] = {
+    "base_url": None,
+    "api_key": Secret(""),
+    "headers": {},
+    "timeouts": Timeouts(),
+    "max_connections": 512,
+    "tokenizer": None,
+    "tls": Tls(),
+    "proxy": None,
+}
+"""Settings, and their defaults, that mean nothing for the engine on this machine."""
+
+
+def check_providers(
+    providers: tuple[Provider, ...], problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    names: dict[str, int] = {}
+    for index, provider in enumerate(providers):
+        path: Path = ("providers", index)
+        first = names.setdefault(provider.name, index)
+        if first != index and not problems.at((*path, "name")):
+            problems.add(
+                (*path, "name"), Found(provider.name), f" is already the name of providers[{first}]"
+            )
+        _adapter(provider, path, problems, adapters)
+
+
+def check_credential(secret: Secret, path: Path, problems: Problems) -> None:
+    """Credentials travel in headers: visible ASCII, and no spaces at the ends."""
+    value = secret.reveal()
+    if not _VISIBLE.fullmatch(value) or value != value.strip():
+        problems.add(
+            path, "holds a space at an end, a line break or a character that no header can carry"
+        )
+
+
+def _adapter(
+    provider: Provider, path: Path, problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    place = (*path, "adapter")
+    if problems.at(place):
+        return
+    if provider.adapter not in adapters:
+        problems.add(
+            place,
+            "there is no adapter ",
+            Found(provider.adapter),
+            nearest(provider.adapter, adapters),
+        )
+    if provider.adapter == LOCAL:
+        _local(provider, path, problems)
+    else:
+        _remote(provider, path, problems, adapters)
+
+
+def _local(provider: Provider, path: Path, problems: Problems) -> None:
+    for name, default in REMOTE_ONLY.items():
+        if getattr(provider, name) != default and not problems.under((*path, name)):
+            problems.add((*path, name), "adapter local calls nobody; leave it out")
+    if provider.engine is None:
+        if not problems.under((*path, "engine")):
+            problems.add((*path, "engine"), "is missing; adapter local needs one")
+        return
+    _engine(provider.engine, (*path, "engine"), problems)
+
+
+def _engine(engine: Engine, path: Path, problems: Problems) -> None:
+    if not engine.models and not problems.at((*path, "models")):
+        problems.add((*path, "models"), "is empty; give at least one model")
+    names: dict[str, int] = {}
+    for index, model in enumerate(engine.models):
+        place = (*path, "models", index)
+        first = names.setdefault(model.name, index)
+        if first != index and not problems.at((*place, "name")):
+            problems.add((*place, "name"), Found(model.name), f" is already the name of [{first}]")
+        folder = FilePath(model.path)
+        if folder.is_absolute() or model.path.startswith("."):
+            _file(model.path, (*place, "path"), problems)
+    for index, lora in enumerate(engine.loras):
+        _file(lora.path, (*path, "loras", index, "path"), problems)
+
+
+def _remote(
+    provider: Provider, path: Path, problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    if provider.engine is not None and not problems.at((*path, "engine")):
+        problems.add(
+            (*path, "engine"),
+            "only adapter local has an engine, and this is ",
+            Found(provider.adapter),
+        )
+    place = (*path, "base_url")
+    defaults = adapters.get(provider.adapter)
+    if provider.base_url is not None:
+        if not problems.at(place):
+            _url(provider.base_url, place, problems)
+    elif defaults is not None and not defaults.base_url and not problems.at(place):
+        problems.add(
+            place, "is missing; adapter ", Found(provider.adapter), " has no address of its own"
+        )
+    check_credential(provider.api_key, (*path, "api_key"), problems)
+    _headers(provider, path, problems)
+    _tls(provider.tls, (*path, "tls"), problems)
+    if provider.tokenizer is not None:
+        _file(provider.tokenizer, (*path, "tokenizer"), problems)
+    if provider.proxy is not None and not problems.at((*path, "proxy")):
+        parts = _split(provider.proxy.reveal())
+        if parts is None or parts.scheme not in ("http", "https"):
+            problems.add((*path, "proxy"), "expected http://HOST:PORT or https://HOST:PORT")
+
+
+def _headers(provider: Provider, path: Path, problems: Problems) -> None:
+    """Names that cannot be names are not shown: they may be a value in the wrong place."""
+    seen: set[str] = set()
+    for position, (name, value) in enumerate(provider.headers.items()):
+        place = (*path, "headers", name)
+        lower = name.lower()
+        if not _HEADER_NAME.fullmatch(name):
+            problems.add(
+                (*path, "headers"), f"entry {position + 1}: a header's name has no such characters"
+            )
+            continue
+        if lower in _OURS:
+            problems.add(place, "the gateway sets this header itself; leave it out")
+        if lower in seen:
+            problems.add(place, "is given twice; upper and lower case are the same in a header")
+        seen.add(lower)
+        if not problems.at(place):
+            check_credential(value, place, problems)
+
+
+def _url(url: str, path: Path, problems: Problems) -> None:
+    """Never shown: a password may stand in it."""
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https"):
+        problems.add(path, "expected http://HOST or https://HOST, a port and a path if need be")
+        return
+    for fault in _url_faults(parts, url):
+        problems.add(path, fault)
+
+
+def _url_faults(parts: SplitResult, url: str) -> Iterator[str]:
+    if parts.username is not None or parts.password is not None:
+        yield "must not hold a user or a password; use api_key or headers"
+    if parts.fragment or url.endswith(("?", "#")):
+        yield "must not have a # part or an empty ? part"
+    if parts.path.endswith("/"):
+        yield "must not end its path in a slash"
+    if re.search(r"[^\x21-\x7e]", url):
+        yield "must be ASCII without spaces; write other characters as %XX"
+
+
+def _split(url: str) -> SplitResult | None:
+    """`None` for what is no URL with a host and, if it has one, a valid port."""
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
+
+
+def _tls(tls: Tls, path: Path, problems: Problems) -> None:
+    for name in ("ca_file", "client_cert", "client_key"):
+        file: str | None = getattr(tls, name)
+        if file is not None:
+            _file(file, (*path, name), problems)
+    if tls.client_key is not None and tls.client_cert is None and not problems.under(path):
+        problems.add((*path, "client_cert"), "is missing; client_key needs its certificate")
+    if tls.ca_file is not None and not tls.verify and not problems.under(path):
+        problems.add((*path, "ca_file"), "has no effect under verify: false; leave one of them out")
+
+
+def _file(name: str, path: Path, problems: Problems) -> None:
+    if not problems.at(path) and not FilePath(name).exists():
+        problems.add(path, "there is no file or folder ", Found(name))

@@ -1,0 +1,241 @@
+"""Plain values to frozen Structs, going on after a fault so that all are found at once.
+
+What is wrong is recorded and replaced by the field's default, or by an empty value where it has
+none; later checks leave places alone at which something is already known to be wrong.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path as FilePath
+from typing import TypeVar, cast
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo
+
+from gateway.config.document import Tree
+from gateway.config.interpolate import Resolved, Unresolved
+from gateway.config.kinds import Kind, kind_of
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.quantities import GIB, KIB, MIB
+from schemas.secret import Secret
+from schemas.tensors import Tensor
+
+S = TypeVar("S", bound=Struct)
+
+_SIZE = re.compile(r"(?P<count>[0-9]+(\.[0-9]+)?) ?(?P<unit>[KMG]iB)")
+_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB}
+_CREDENTIAL = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
+_RELATIVE = ("./", "../")
+
+
+class Decoder:
+    """folder: where relative paths start."""
+
+    def __init__(self, folder: FilePath, problems: Problems) -> None:
+        self._folder = folder
+        self._problems = problems
+
+    def struct(self, tree: Tree, cls: type[S], path: Path) -> S:
+        """A value of `cls`, complete whatever was wrong."""
+        if not isinstance(tree, dict):
+            self._expected("a mapping", tree, path)
+            tree = None
+        fields = _fields(cls)
+        given = tree if isinstance(tree, dict) else {}
+        self._unknown(given, fields, path)
+        values: dict[str, object] = {}
+        for field in _own(cls):
+            kind = kind_of(field.type)
+            if "flatten" in kind.extra and kind.struct is not None:
+                inner = {name: given[name] for name in _fields(kind.struct) if name in given}
+                values[field.name] = self.struct(cast(Tree, inner), kind.struct, path)
+            elif field.name in given and (given[field.name] is not None or not field.required):
+                default = _fallback(field, kind)
+                at = (*path, field.name)
+                values[field.name] = self._value(given[field.name], kind, at, default)
+            elif field.required:
+                if tree is not None:
+                    self._problems.add((*path, field.name), f"is missing; give {kind}")
+                values[field.name] = _fallback(field, kind)
+        build: Callable[..., S] = cls
+        return build(**values)
+
+    def _value(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
+        if tree is None and kind.nullable:
+            return None
+        if tree is None and kind.container:
+            return default
+        if kind.struct is not None:
+            return self.struct(tree, kind.struct, path)
+        if isinstance(tree, Unresolved):
+            return default
+        if kind.secret:
+            return self._secret(tree, kind, path, default)
+        if kind.item is not None:
+            return self._list(tree, kind_of(kind.item), path, default)
+        if kind.entry is not None:
+            return self._mapping(tree, kind, path, default)
+        return self._leaf(tree, kind, path, default)
+
+    def _list(self, tree: Tree, item: Kind, path: Path, default: object) -> object:
+        if not isinstance(tree, list):
+            return self._expected("a list", tree, path, default)
+        return tuple(
+            self._value(value, item, (*path, index), _empty(item))
+            for index, value in enumerate(tree)
+        )
+
+    def _mapping(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
+        if not isinstance(tree, dict) or kind.entry is None:
+            return self._expected("a mapping", tree, path, default)
+        key_kind, value_kind = kind_of(kind.entry[0]), kind_of(kind.entry[1])
+        values: dict[object, object] = {}
+        for position, (key, value) in enumerate(tree.items()):
+            if value_kind.secret and not isinstance(value, str):
+                self._hide(key)  # a header without a value may be a credential without its name
+                self._problems.add(path, f"entry {position + 1}: expected {value_kind}, in quotes")
+                continue
+            name = self._leaf(Resolved(key), key_kind, (*path, key), None)
+            values[name] = self._value(value, value_kind, (*path, key), _empty(value_kind))
+        return values
+
+    def _secret(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
+        self._hide(tree)
+        match tree:
+            case str():
+                return Secret(str(tree))
+            case _:
+                self._problems.add(path, f"expected {kind}, in quotes; found {_sort(tree)}")
+                return default
+
+    def _leaf(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
+        lax = isinstance(tree, Resolved)
+        plain = str(tree) if isinstance(tree, str) else tree
+        if isinstance(plain, str) and "size" in kind.extra:
+            plain = _bytes(plain)
+        try:
+            value = msgspec.convert(plain, cast("type[object]", kind.whole), strict=not lax)
+        except msgspec.ValidationError:
+            hint = nearest(plain, kind.words) if isinstance(plain, str) else ""
+            hint = hint if "did you mean" in hint else ""
+            self._problems.add(path, f"expected {kind}, found ", Found(tree), hint)
+            return default
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._expected(str(kind), tree, path, default)
+        if isinstance(value, str) and (
+            "path" in kind.extra or ("model_path" in kind.extra and value.startswith(_RELATIVE))
+        ):
+            return str(self._folder / value)
+        return value
+
+    def _expected(self, what: str, tree: Tree, path: Path, default: object = None) -> object:
+        """Containers, and what stands in their place, are named but not shown."""
+        if not isinstance(tree, Unresolved):
+            self._problems.add(path, f"expected {what}, found {_sort(tree)}")
+            self._hide_credentials(tree, path)
+        return default
+
+    def _unknown(self, given: dict[str, Tree], fields: Mapping[str, object], path: Path) -> None:
+        for name, value in given.items():
+            if name in fields:
+                continue
+            self._problems.add((*path, name), "unknown key", nearest(name, fields, "known are"))
+            self._hide_credentials(value, (*path, name))
+
+    def _hide(self, tree: Tree) -> None:
+        """Every text in a place where a credential belongs."""
+        match tree:
+            case list():
+                for item in tree:
+                    self._hide(item)
+            case dict():
+                for key, item in tree.items():
+                    self._problems.hide(key)
+                    self._hide(item)
+            case Resolved():
+                self._problems.hide(tree, *tree.parts)
+            case str():
+                self._problems.hide(tree)
+            case bool() | None:
+                pass
+            case int() | float():
+                self._problems.hide(str(tree))
+
+    def _hide_credentials(self, tree: Tree, path: Path) -> None:
+        """Where no field says what is a credential: what was filled in, and what is named so."""
+        if isinstance(tree, Resolved) or (
+            path and isinstance(path[-1], str) and _CREDENTIAL.search(path[-1])
+        ):
+            self._hide(tree)
+        elif isinstance(tree, list):
+            for item in tree:
+                self._hide_credentials(item, path)
+        elif isinstance(tree, dict):
+            for key, item in tree.items():
+                self._hide_credentials(item, (*path, key))
+
+
+def _own(cls: type[Struct]) -> tuple[FieldInfo, ...]:
+    """The fields that a file can set: tensors come with requests only."""
+    return tuple(
+        field for field in msgspec.structs.fields(cls) if kind_of(field.type).struct is not Tensor
+    )
+
+
+def _fields(cls: type[Struct]) -> dict[str, FieldInfo]:
+    """By the names that stand in the file, those of a flattened Struct among them."""
+    fields: dict[str, FieldInfo] = {}
+    for field in _own(cls):
+        kind = kind_of(field.type)
+        if "flatten" in kind.extra and kind.struct is not None:
+            fields.update(_fields(kind.struct))
+        else:
+            fields[field.name] = field
+    return fields
+
+
+def _fallback(field: FieldInfo, kind: Kind) -> object:
+    if field.default is not NODEFAULT:
+        return field.default
+    if field.default_factory is not NODEFAULT:
+        return cast(Callable[[], object], field.default_factory)()
+    return _empty(kind)
+
+
+def _empty(kind: Kind) -> object:
+    """Stands in for a value that is wrong; never reaches anyone but the checks."""
+    if kind.nullable:
+        return None
+    if kind.secret:
+        return Secret("")
+    if kind.item is not None:
+        return ()
+    if kind.words:
+        return kind.words[0]
+    return "" if str in kind.bare else 0
+
+
+def _bytes(text: str) -> object:
+    """512MiB as a number; anything else as it came."""
+    written = _SIZE.fullmatch(text)
+    if written is None:
+        return text
+    return int(float(written["count"]) * _UNITS[written["unit"]])
+
+
+def _sort(tree: Tree) -> str:
+    match tree:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"

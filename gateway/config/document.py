@@ -1,0 +1,118 @@
+"""YAML 1.2 text to plain values: only true and false are booleans, and a key stands once."""
+
+import re
+
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+from gateway.config.problems import Path, Problems
+
+Tree = None | bool | int | float | str | list["Tree"] | dict[str, "Tree"]
+"""What a document holds. Keys are text, whatever they look like."""
+
+DEEPEST = 32
+
+LONGEST_NUMBER = 64
+"""Characters; what is longer stays text."""
+
+_INT = re.compile(r"[-+]?[0-9]+(_[0-9]+)*")
+_PREFIXED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: dict[str, Tree] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
+_FROM_THE_FILE = re.compile(r"'[^'<][^']+'|\"[^\"<][^\"]+\"")
+"""What PyYAML quotes: its own words are single characters or stand in angle brackets."""
+
+
+def parse(text: str, problems: Problems) -> Tree:
+    """The document's values; `None` for an empty one or one that cannot be parsed.
+
+    The parser stops at its first fault; duplicate keys are all found.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+        loader.yaml_implicit_resolvers = {}  # YAML 1.1's: `on`, 0777, 1:30 and dates are text
+        node = loader.get_single_node()
+    except yaml.YAMLError as exc:
+        problems.add((), _syntax(exc, text.splitlines()))
+        return None
+    if node is None:
+        return None
+    return _Reader(problems).value(node, (), ())
+
+
+def scalar(text: str) -> Tree:
+    """A plain scalar by YAML 1.2's core schema, and underscores between digits."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) > LONGEST_NUMBER:
+        return text
+    if _INT.fullmatch(text):
+        return int(text)
+    if _PREFIXED.fullmatch(text):
+        return int(text, base=0)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+class _Reader:
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+
+    def value(self, node: Node, path: Path, inside: tuple[Node, ...]) -> Tree:
+        if node in inside or len(inside) > DEEPEST:
+            self._problems.add(path, f"line {_line(node)}: nested too deeply, or inside itself")
+            return None
+        match node:
+            case ScalarNode(value=str(text), style=None, tag=tag) if tag in _TAGS:
+                return scalar(text)
+            case ScalarNode(value=str(text), tag=tag) if tag in _TAGS or tag == "!":
+                return text
+            case SequenceNode(value=items, tag=tag) if tag in _TAGS:
+                return [
+                    self.value(item, (*path, index), (*inside, node))
+                    for index, item in enumerate(items)
+                ]
+            case MappingNode(tag=tag) if tag in _TAGS:
+                return self._mapping(node, path, (*inside, node))
+            case _:
+                self._problems.add(path, f"line {_line(node)}: YAML tags (!…) have no meaning here")
+                return None
+
+    def _mapping(self, node: MappingNode, path: Path, inside: tuple[Node, ...]) -> dict[str, Tree]:
+        seen: dict[str, int] = {}
+        values: dict[str, Tree] = {}
+        for key, item in node.value:
+            if not isinstance(key, ScalarNode):
+                self._problems.add(path, f"line {_line(key)}: a key must be a word")
+                continue
+            name = str(key.value)
+            if name in seen:
+                self._problems.add(
+                    (*path, name), f"line {_line(key)}: already given on line {seen[name]}"
+                )
+                continue
+            seen[name] = _line(key)
+            values[name] = self.value(item, (*path, name), inside)
+        return values
+
+
+def _line(node: Node) -> int:
+    return node.start_mark.line + 1
+
+
+def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
+    """Where and what, without the snippet of the file and the names that PyYAML would show."""
+    if not isinstance(exc, yaml.MarkedYAMLError) or exc.problem_mark is None:
+        return "this is no text that YAML allows; save it as UTF-8 without control characters"
+    mark = exc.problem_mark
+    said = ", ".join(part for part in (exc.context, exc.problem) if part)
+    what = _FROM_THE_FILE.sub("it", said)
+    here = lines[mark.line] if mark.line < len(lines) else ""
+    hint = "; between { and }, put ${…} in quotes" if re.search(r"\{.*\$\{", here) else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {what}{hint}"

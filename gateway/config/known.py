@@ -1,0 +1,38 @@
+"""Which adapters there are: the names that `adapter:` may have, and their default base URLs."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from adapters.registry import Registry
+from gateway.config.model import Config
+
+LOCAL = "local"
+"""The adapter whose backends are the local engine's; it has no wire format."""
+
+
+class Defaults(Struct, frozen=True, kw_only=True):
+    """base_url: used where the configuration gives none; "" where it must."""
+
+    base_url: str = ""
+
+
+def known_adapters() -> Mapping[str, Defaults]:
+    """By name, plug-ins among them. Raises InvalidConfig when two plug-ins share a name."""
+    registry = Registry()
+    return {
+        **{name: Defaults(base_url=registry.base_url(name)) for name in registry.names},
+        LOCAL: Defaults(),
+    }
+
+
+def with_base_urls(config: Config, adapters: Mapping[str, Defaults]) -> Config:
+    """The configuration with each absent base URL filled in, where the adapter has one."""
+    providers = tuple(
+        msgspec.structs.replace(provider, base_url=adapters[provider.adapter].base_url)
+        if provider.base_url is None and adapters[provider.adapter].base_url
+        else provider
+        for provider in config.providers
+    )
+    return msgspec.structs.replace(config, providers=providers)

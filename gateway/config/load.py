@@ -1,0 +1,66 @@
+"""From the text of config.yaml to a checked, frozen `Config`, or to all of its faults at once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.config.check import check
+from gateway.config.decode import Decoder
+from gateway.config.document import parse
+from gateway.config.interpolate import Interpolation
+from gateway.config.known import Defaults, known_adapters, with_base_urls
+from gateway.config.model import Config
+from gateway.config.not_yet import refuse_not_yet
+from gateway.config.problems import Problems
+from schemas.errors import InvalidConfig
+
+
+def load_config(path: Path, env: Mapping[str, str]) -> Config:
+    """Read a file. Raises InvalidConfig with every fault found."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise InvalidConfig((f"{path}: cannot be read: {exc.strerror}",)) from exc
+    except UnicodeDecodeError as exc:
+        raise InvalidConfig((f"{path}: is not UTF-8 text",)) from exc
+    return read_config(text, source=str(path), env=env, folder=path.parent)
+
+
+def read_config(
+    text: str,
+    *,
+    source: str,
+    env: Mapping[str, str],
+    folder: Path | None = None,
+    adapters: Mapping[str, Defaults] | None = None,
+) -> Config:
+    """Read text. Raises InvalidConfig with every fault found.
+
+    source:   the file's name, which starts every message.
+    folder:   where relative paths start; the working directory if absent.
+    adapters: the names that `adapter:` may have; those that are installed if absent.
+    """
+    problems = Problems(source)
+    start = folder or Path()
+    tree = parse(text, problems)
+    if tree is None:
+        if not problems.under(()):
+            problems.add((), "is empty; it needs at least `providers` and `models`")
+        problems.raise_if_any()
+    filled = Interpolation(env, start, problems).fill(tree)
+    config = Decoder(start, problems).struct(filled, Config, ())
+    known = known_adapters() if adapters is None else adapters
+    check(config, problems, known)
+    refuse_not_yet(config, problems)
+    problems.raise_if_any()
+    return with_base_urls(config, known)
+
+
+def recheck(config: Config, *, source: str) -> None:
+    """For a configuration changed by hand, by the command line for instance.
+
+    Raises InvalidConfig.
+    """
+    problems = Problems(source)
+    check(config, problems, known_adapters())
+    refuse_not_yet(config, problems)
+    problems.raise_if_any()

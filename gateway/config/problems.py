@@ -1,0 +1,112 @@
+"""The collected faults of one configuration file, written so that no secret shows."""
+
+import json
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from schemas.errors import InvalidConfig
+
+Path = tuple[str | int, ...]
+
+MASK = "***"
+SHORTEST_SECRET = 4
+"""Characters. A shorter one is masked where it is the whole value, else it would be in any word."""
+LONGEST_SHOWN = 80
+FEW = 12
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Found(Struct, frozen=True):
+    """A value from the file, to be quoted in a message."""
+
+    value: object
+
+
+class Problem(Struct, frozen=True):
+    path: Path
+    parts: tuple[str | Found, ...]
+
+
+class Problems:
+    """All faults found so far, and the secrets that their messages must not show."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._found: list[Problem] = []
+        self._secrets: set[str] = set()
+
+    def add(self, path: Path, *parts: str | Found) -> None:
+        self._found.append(Problem(path, parts))
+
+    def hide(self, *secrets: str) -> None:
+        """From now on, and in what was added before."""
+        self._secrets.update(secret for secret in secrets if secret.strip())
+
+    def under(self, path: Path) -> bool:
+        """Something at `path`, or inside it, is already known to be wrong."""
+        return any(problem.path[: len(path)] == path for problem in self._found)
+
+    def at(self, path: Path) -> bool:
+        """`path`, or something that contains it, is already known to be wrong."""
+        return any(path[: len(problem.path)] == problem.path for problem in self._found)
+
+    def raise_if_any(self) -> None:
+        """Raises InvalidConfig."""
+        if self._found:
+            raise InvalidConfig(tuple(dict.fromkeys(map(self._render, self._found))))
+
+    def _render(self, problem: Problem) -> str:
+        text = "".join(
+            self._quote(part.value) if isinstance(part, Found) else part for part in problem.parts
+        )
+        where = self._place(problem.path)
+        return f"{self.source}: {self._mask(f'{where}: {text}' if where else text)}"
+
+    def _place(self, path: Path) -> str:
+        """`models[1].backends[0].provider`; keys that are no plain words stand in quotes."""
+        place = ""
+        for step in path:
+            match step:
+                case int():
+                    place += f"[{step}]"
+                case str() if _PLAIN_KEY.fullmatch(step):
+                    place += f".{step}" if place else step
+                case str():
+                    place += f"[{self._quote(step)}]"
+        return place
+
+    def _quote(self, value: object) -> str:
+        match value:
+            case dict():
+                return "a mapping"
+            case list() | tuple():
+                return "a list"
+            case None:
+                return "nothing"
+            case str():
+                shown = MASK if value in self._secrets else self._mask(value)
+                short = shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}…"
+                return json.dumps(short, ensure_ascii=False)
+            case _:
+                return MASK if str(value) in self._secrets else self._mask(json.dumps(value))
+
+    def _mask(self, text: str) -> str:
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            if len(secret) >= SHORTEST_SECRET:
+                text = text.replace(secret, MASK)
+        return text
+
+
+def nearest(name: str, known: Iterable[str], lead: str = "there is") -> str:
+    """The end of a sentence: `; did you mean "openai"?`, or else what there is instead."""
+    names = list(dict.fromkeys(known))
+    close = get_close_matches(name, names, n=1)
+    if close:
+        return f'; did you mean "{close[0]}"?'
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    listed = ", ".join(f'"{known}"' for known in names[:FEW])
+    return f"; {lead} {listed}{more}" if names else ""
