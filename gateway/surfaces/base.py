@@ -1,0 +1,88 @@
+"""What a surface is: the seam between a client's wire format and the request path.
+
+A surface translates and does nothing else: no socket, clock or log. The request path parses a
+body, asks for a renderer, feeds it what the backend said, and sends the bytes that it returns.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, overload
+
+from schemas.answers import Answer, Embeddings
+from schemas.errors import GatewayError
+from schemas.events import Event
+from schemas.fields import Task
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+
+
+class Renderer(Protocol):
+    """Writes one generated answer, whole or as a stream, never both."""
+
+    def answer(self, answer: Answer) -> bytes:
+        """The body of an answer that is not streamed."""
+        ...
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        """The frames of one batch, joined; b"" where the client sees nothing of it."""
+        ...
+
+    def finish(self) -> bytes:
+        """The last frames of a stream that ended well."""
+        ...
+
+    def error(self, exc: GatewayError) -> bytes:
+        """The last frame of a stream that failed after it began."""
+        ...
+
+
+class VectorRenderer(Protocol):
+    """Writes the answer to an embeddings request."""
+
+    def embeddings(self, embeddings: Embeddings) -> bytes: ...
+
+
+class Surface(Protocol):
+    """One wire format for one task; one instance serves all requests.
+
+    name:        stands in logs and metrics.
+    keep_alive:  a frame that clients skip, for streams that are silent.
+    media_type, stream_media_type: of whole bodies (errors among them), and of streams.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def task(self) -> Task: ...
+    @property
+    def keep_alive(self) -> bytes: ...
+    @property
+    def media_type(self) -> str: ...
+    @property
+    def stream_media_type(self) -> str: ...
+
+    def parse(self, body: bytes, *, max_choices: int, model: str = "") -> Request:
+        """What the client asks for.
+
+        max_choices: the most answers that one request may ask for.
+        model:       the one that the path names, "" where the body must name it.
+        Raises InvalidRequest, whose `param` is the offending field's path.
+        """
+        ...
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer:
+        """A fresh renderer for the answer to `request`, which this surface parsed.
+
+        request_id: a UUIDv7; the answer's id is made of it, and its time is when the answer
+                    was created.
+        """
+        ...
+
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+
+    def error(self, exc: GatewayError) -> bytes:
+        """The body of an answer that failed before its first byte."""
+        ...

@@ -1,0 +1,203 @@
+"""Legacy completions in the OpenAI dialect, whole and streamed.
+
+https://platform.openai.com/docs/api-reference/completions. Several prompts need nothing here:
+`index` is already prompt x n + choice, and whoever generates has put an echo into the text.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from gateway.surfaces.openai_bodies import error_body
+from gateway.surfaces.openai_chunks import (
+    Chunks,
+    Identity,
+    encode,
+    finite,
+    one_line,
+    with_members,
+)
+from gateway.surfaces.openai_usage import usage_json
+from gateway.surfaces.sse import frame
+from schemas.answers import Answer, Choice
+from schemas.errors import GatewayError
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Logits,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+from schemas.requests import CompletionRequest
+
+
+class _Logprobs(Struct, frozen=True, kw_only=True):
+    """Columns. text_offset: where each token starts in the choice's text, in characters."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
+    text_offset: list[int]
+
+
+class _Choice(Struct, frozen=True, kw_only=True):
+    index: int
+    text: str
+    logprobs: _Logprobs | None = None
+    finish_reason: FinishReason | None = None
+    native_finish_reason: str | UnsetType = UNSET
+    stop_reason: str | int | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[Raw]
+    usage: Raw | UnsetType = UNSET
+
+
+class CompletionRenderer:
+    """Renders one answer. Mutable: how far each choice's text has come, and usage."""
+
+    def __init__(self, request: CompletionRequest, *, id: str, created: int) -> None:
+        self._id = id
+        self._created = created
+        self._model = request.model
+        self._chunks = Chunks(
+            Identity(id=id, object="text_completion", created=created, model=request.model),
+            include_usage=request.include_usage,
+        )
+        self._offsets: dict[int, int] = {}
+        self._usage: Usage | None = None
+        self._before: dict[int, bytes] = {}
+        self._after = b""
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        before, after = self._before, self._after
+        for event in batch:
+            if type(event) is TextDelta and event.index in before and not event.logprobs:
+                if event.text:
+                    out += (before[event.index], encode(event.text), after)
+            else:
+                self._event(event, out)
+                before, after = self._before, self._after
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        return self._chunks.finish(self._usage)
+
+    def error(self, exc: GatewayError) -> bytes:
+        return frame(error_body(exc))
+
+    def answer(self, answer: Answer) -> bytes:
+        usage = answer.usage
+        body = _Answer(
+            id=self._id,
+            object="text_completion",
+            created=self._created,
+            model=answer.started.model or self._model,
+            choices=[_whole_choice(choice) for choice in answer.choices],
+            usage=UNSET if usage is None else Raw(usage_json(usage)),
+        )
+        return with_members(encode(body), answer.started.extra)
+
+    def _event(self, event: Event, out: list[bytes]) -> None:
+        match event:
+            case TextDelta() | Tokens():
+                self._text(event.index, event.text, event.logprobs, out)
+            case RefusalDelta():
+                self._text(event.index, event.text, (), out)
+            case ReasoningDelta():
+                if event.text:
+                    self._put(_Choice(index=event.index, text="", reasoning=event.text), out)
+            case OpaqueDelta():
+                lines = {name: Raw(one_line(raw)) for name, raw in event.fields.items()}
+                choice = encode(_Choice(index=event.index, text=""))
+                out.append(self._chunks.chunk(with_members(choice, lines)))
+            case Finished():
+                self._put(_finish_choice(event), out)
+            case Usage():
+                self._usage = event
+            case Started():
+                self._chunks.started(event)
+                self._before.clear()
+            case ToolDelta() | Logits():
+                pass  # a completion has no tools to call, and the dialect no place for logits
+            case _:
+                assert_never(event)
+
+    def _text(
+        self, index: int, text: str, logprobs: tuple[TokenLogprob, ...], out: list[bytes]
+    ) -> None:
+        if logprobs:
+            columns = _columns(logprobs, self._offsets.get(index, 0))
+            self._offsets[index] = columns.text_offset[-1] + len(columns.tokens[-1])
+            self._put(_Choice(index=index, text=text, logprobs=columns), out)
+        elif text:
+            if index not in self._before:
+                self._before[index] = self._chunks.head + b'{"index":%d,"text":' % index
+                self._after = b',"logprobs":null,"finish_reason":null}' + self._chunks.tail
+                self._put(_Choice(index=index, text=text), out)
+            else:
+                out += (self._before[index], encode(text), self._after)
+
+    def _put(self, choice: _Choice, out: list[bytes]) -> None:
+        out.append(self._chunks.chunk(encode(choice)))
+
+
+def _finish_choice(event: Finished) -> _Choice:
+    return _Choice(
+        index=event.index,
+        text="",
+        finish_reason=event.reason,
+        native_finish_reason=event.native or UNSET,
+        stop_reason=UNSET if event.stop_match is None else event.stop_match,
+    )
+
+
+def _whole_choice(choice: Choice) -> Raw:
+    finish = choice.finish
+    if finish is None:
+        raise GatewayError(f"choice {choice.index} was rendered before it was finished")
+    body = _Choice(
+        index=choice.index,
+        text=choice.text or choice.refusal or "",
+        logprobs=_columns(choice.logprobs, 0) if choice.logprobs else None,
+        finish_reason=finish.reason,
+        native_finish_reason=finish.native or UNSET,
+        stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
+        reasoning=choice.reasoning or UNSET,
+    )
+    return Raw(with_members(encode(body), choice.opaque))
+
+
+def _columns(logprobs: Iterable[TokenLogprob], offset: int) -> _Logprobs:
+    tokens: list[str] = []
+    values: list[float | None] = []
+    tops: list[dict[str, float] | None] = []
+    offsets: list[int] = []
+    for item in logprobs:
+        tokens.append(item.token)
+        values.append(None if item.logprob is None else finite(item.logprob))
+        tops.append({top.token: finite(top.logprob) for top in item.top} or None)
+        offsets.append(offset)
+        offset += len(item.token)
+    return _Logprobs(
+        tokens=tokens,
+        token_logprobs=values,
+        top_logprobs=tops if any(tops) else None,
+        text_offset=offsets,
+    )

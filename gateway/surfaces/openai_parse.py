@@ -1,0 +1,301 @@
+"""Bodies of the OpenAI dialect become requests, or an InvalidRequest that names the field.
+
+https://platform.openai.com/docs/api-reference. Nulls count as absent, and an absent field stays
+absent: `UNSET`, never a default of ours. That includes the dialect's own default of 16 tokens
+for completions, which whoever generates applies (`COMPLETION_MAX_TOKENS`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+
+from gateway.surfaces.decoding import Reader, given, is_null, is_object, refusal
+from gateway.surfaces.openai_messages import read_messages
+from gateway.surfaces.openai_tools import read_response_format, read_tool_choice, read_tools
+from gateway.surfaces.openai_wire import (
+    ALLOWED,
+    CHAT_ALLOWED,
+    COMPLETION_ALLOWED,
+    MODEL_NAME,
+    ChatWire,
+    CompletionWire,
+    EmbeddingsWire,
+    SamplingWire,
+)
+from schemas.errors import InvalidRequest
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Prompt
+from schemas.sampling import Sampling
+
+COMPLETION_MAX_TOKENS: Final = 16
+"""Tokens generated for a completion whose request does not say how many."""
+MAX_CHOICES: Final = 256
+MAX_INPUTS: Final = 2048
+
+_chat: Final = Reader(ChatWire, CHAT_ALLOWED)
+_completion: Final = Reader(CompletionWire, COMPLETION_ALLOWED)
+_embeddings: Final = Reader(EmbeddingsWire, ALLOWED)
+
+
+class _OnlyUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    include_usage: bool = False
+
+
+class _Usage(Struct, frozen=True, kw_only=True):
+    include_usage: bool | None = None
+
+
+_usage: Final = msgspec.json.Decoder(_Usage)
+_only_usage: Final = msgspec.json.Decoder(_OnlyUsage)
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
+
+
+def parse_chat(body: bytes, *, model: str = "", max_choices: int = MAX_CHOICES) -> ChatRequest:
+    """`POST /v1/chat/completions`.
+
+    model:       the one that the path names, "" where the body must name it.
+    max_choices: the most answers that one request may ask for.
+    Raises InvalidRequest.
+    """
+    wire, extra = _chat.read(body)
+    max_tokens, max_tokens_field = _chat_max_tokens(wire)
+    _check_choices(wire.n, 1, "n", max_choices)
+    if wire.top_logprobs is not UNSET and wire.logprobs is not True:
+        raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
+    tools = UNSET if wire.tools is UNSET else read_tools(wire.tools)
+    choice, form = given(wire.tool_choice), given(wire.response_format)
+    return ChatRequest(
+        model=_model(wire.model, model),
+        messages=read_messages(wire.messages),
+        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs, UNSET),
+        tools=tools,
+        tool_choice=UNSET if choice is UNSET else read_tool_choice(choice, tools),
+        parallel_tool_calls=wire.parallel_tool_calls,
+        response_format=UNSET if form is UNSET else read_response_format(form),
+        reasoning_effort=wire.reasoning_effort,
+        stream=wire.stream,
+        include_usage=_include_usage(wire.stream_options, extra),
+        user=wire.user,
+        metadata=_metadata(wire.metadata),
+        priority=wire.priority,
+        timeout_s=wire.timeout,
+        max_tokens_field=max_tokens_field,
+        extra=extra,
+    )
+
+
+def parse_completion(
+    body: bytes, *, model: str = "", max_choices: int = MAX_CHOICES, raw_prompt: bool = True
+) -> CompletionRequest:
+    """`POST /v1/completions`.
+
+    model, max_choices: as for `parse_chat`; choices are prompts x n.
+    raw_prompt:         what an absent `use_raw_prompt` means.
+    Raises InvalidRequest.
+    """
+    wire, extra = _completion.read(body)
+    prompts, batch = _prompts(wire.prompt, "prompt")
+    _check_choices(wire.n, len(prompts), "n", max_choices)
+    _check_best_of(wire, len(prompts), max_choices)
+    if wire.max_tokens == 0 and wire.echo is not True:
+        raise InvalidRequest(
+            f"max_tokens must be {COMPLETION_ALLOWED['max_tokens']}", param="max_tokens"
+        )
+    top = wire.logprobs
+    logprobs = UNSET if top is UNSET else True
+    return CompletionRequest(
+        model=_model(wire.model, model),
+        prompts=prompts,
+        batch=batch,
+        sampling=_sampling(wire, wire.max_tokens, logprobs, top, wire.best_of),
+        echo=wire.echo,
+        suffix=wire.suffix,
+        template=not (raw_prompt if wire.use_raw_prompt is UNSET else wire.use_raw_prompt),
+        error_behavior=wire.error_behavior,
+        stream=wire.stream,
+        include_usage=_include_usage(wire.stream_options, extra),
+        user=wire.user,
+        priority=wire.priority,
+        timeout_s=wire.timeout,
+        extra=extra,
+    )
+
+
+def parse_embeddings(body: bytes, *, model: str = "") -> EmbeddingsRequest:
+    """`POST /v1/embeddings`. model: as for `parse_chat`. Raises InvalidRequest."""
+    wire, extra = _embeddings.read(body)
+    inputs, batch = _prompts(wire.input, "input")
+    if len(inputs) > MAX_INPUTS:
+        raise InvalidRequest(f"input must have at most {MAX_INPUTS} entries", param="input")
+    for place, text in enumerate(inputs):
+        if not text:
+            where = f"input[{place}]" if batch else "input"
+            raise InvalidRequest(f"{where} must not be empty", param=where)
+    return EmbeddingsRequest(
+        model=_model(wire.model, model),
+        inputs=inputs,
+        batch=batch,
+        instruction=wire.instruction,
+        base64=wire.encoding_format == "base64",
+        dimensions=wire.dimensions,
+        user=wire.user,
+        timeout_s=wire.timeout,
+        extra=extra,
+    )
+
+
+def _model(named: str | UnsetType, path: str) -> str:
+    if path:
+        return path
+    if named is UNSET:
+        raise InvalidRequest("model is required", param="model")
+    return _checked_model(named)
+
+
+@lru_cache(maxsize=1024)
+def _checked_model(name: str) -> str:
+    if MODEL_NAME.fullmatch(name) is None:
+        raise InvalidRequest(f"model must be {ALLOWED['model']}", param="model")
+    return name
+
+
+def _sampling(
+    wire: SamplingWire,
+    max_tokens: int | UnsetType,
+    logprobs: bool | UnsetType,
+    top_logprobs: int | UnsetType,
+    best_of: int | UnsetType,
+) -> Sampling:
+    return Sampling(
+        temperature=wire.temperature,
+        top_p=wire.top_p,
+        top_k=wire.top_k,
+        min_p=wire.min_p,
+        typical_p=wire.typical_p,
+        max_tokens=max_tokens,
+        min_tokens=wire.min_tokens,
+        stop=_stop(wire.stop),
+        stop_token_ids=wire.stop_token_ids or UNSET,
+        bad_words=wire.bad_words or UNSET,
+        ignore_eos=wire.ignore_eos,
+        seed=_seed(wire.seed),
+        presence_penalty=wire.presence_penalty,
+        frequency_penalty=wire.frequency_penalty,
+        repetition_penalty=wire.repetition_penalty,
+        no_repeat_ngram_size=wire.no_repeat_ngram_size,
+        logit_bias=wire.logit_bias or UNSET,
+        logprobs=logprobs,
+        top_logprobs=top_logprobs,
+        n=wire.n,
+        best_of=best_of,
+        beam_width=wire.beam_width,
+        length_penalty=wire.length_penalty,
+        early_stopping=wire.early_stopping,
+    )
+
+
+def _stop(stop: str | tuple[str, ...] | UnsetType) -> tuple[str, ...] | UnsetType:
+    if isinstance(stop, str):
+        return (stop,)
+    return stop or UNSET
+
+
+def _seed(seed: int | UnsetType) -> int | UnsetType:
+    if seed is not UNSET and not -(2**63) <= seed < 2**64:
+        raise InvalidRequest(f"seed must be {ALLOWED['seed']}", param="seed")
+    return seed
+
+
+def _chat_max_tokens(
+    wire: ChatWire,
+) -> tuple[int | UnsetType, Literal["max_tokens", "max_completion_tokens"] | UnsetType]:
+    old, new = wire.max_tokens, wire.max_completion_tokens
+    if new is UNSET:
+        return old, UNSET if old is UNSET else "max_tokens"
+    if old is not UNSET and old != new:
+        raise InvalidRequest(
+            "max_tokens and max_completion_tokens mean the same; give one of them",
+            param="max_tokens",
+        )
+    return new, "max_completion_tokens"
+
+
+def _check_choices(n: int | UnsetType, prompts: int, field: str, most: int) -> None:
+    if (1 if n is UNSET else n) * prompts <= most:
+        return
+    if prompts == 1:
+        raise InvalidRequest(f"{field} must be at most {most}", param=field)
+    raise InvalidRequest(
+        f"{prompts} prompts x {field} {1 if n is UNSET else n} is more than the {most} choices "
+        "that a request may ask for",
+        param="prompt" if n is UNSET or n == 1 else field,
+    )
+
+
+def _check_best_of(wire: CompletionWire, prompts: int, most: int) -> None:
+    best_of = wire.best_of
+    if best_of is UNSET:
+        return
+    if best_of < (1 if wire.n is UNSET else wire.n):
+        raise InvalidRequest("best_of must be at least n", param="best_of")
+    if wire.stream and best_of > 1:
+        raise InvalidRequest("best_of cannot be streamed", param="best_of")
+    _check_choices(best_of, prompts, "best_of", most)
+
+
+def _include_usage(raw: Raw | UnsetType, extra: dict[str, Raw]) -> bool:
+    """Whether usage was asked for; the other stream options go to `extra`, without this one."""
+    if raw is UNSET:
+        return False
+    try:
+        return _only_usage.decode(raw).include_usage
+    except (DecodeError, RecursionError):
+        return _usage_among_others(raw, extra)
+
+
+def _usage_among_others(raw: Raw, extra: dict[str, Raw]) -> bool:
+    if is_null(raw):
+        return False
+    try:
+        wanted = _usage.decode(raw).include_usage
+        options = _fields.decode(raw)
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, "stream_options", ALLOWED) from exc
+    options.pop("include_usage", None)
+    others = {name: value for name, value in options.items() if not is_null(value)}
+    if others:
+        extra["stream_options"] = Raw(_encode(others))
+    return wanted is True
+
+
+def _metadata(raw: Raw | UnsetType) -> Raw | UnsetType:
+    value = given(raw)
+    if value is not UNSET and not is_object(value):
+        raise InvalidRequest("metadata must be an object", param="metadata")
+    return value
+
+
+def _prompts(
+    given_prompt: "str | tuple[str | int | tuple[int, ...], ...]", field: str
+) -> tuple[tuple[Prompt, ...], bool]:
+    """The prompts, and whether they came as a list."""
+    if isinstance(given_prompt, str):
+        return (given_prompt,), False
+    if not given_prompt:
+        raise InvalidRequest(f"{field} must not be empty", param=field)
+    texts = tuple([item for item in given_prompt if isinstance(item, str)])
+    ids = tuple([item for item in given_prompt if isinstance(item, int)])
+    lists = tuple([item for item in given_prompt if isinstance(item, tuple)])
+    most: Sequence[object] = max(texts, ids, lists, key=len)
+    if len(most) != len(given_prompt):
+        raise InvalidRequest(f"{field} must be {ALLOWED[field]}", param=field)
+    if ids:
+        return (ids,), False
+    for place, item in enumerate(lists):
+        if not item:
+            where = f"{field}[{place}]"
+            raise InvalidRequest(f"{where} must not be empty", param=where)
+    return texts or lists, True

@@ -1,0 +1,146 @@
+"""What stands inside an OpenAI message: content parts and tool calls.
+
+Whatever has a type that we do not know, or one that no other dialect has a word for, becomes
+an `OpaquePart`, so that a backend which cannot take it refuses it by name.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError
+
+from gateway.surfaces.decoding import refusal
+from gateway.surfaces.openai_wire import ALLOWED, NonEmpty
+from schemas.errors import InvalidRequest
+from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, ToolCall
+
+URL_SCHEMES: Final = ("https://", "http://", "data:")
+
+
+class _TextWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
+    text: str
+
+
+class _RefusalWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="refusal"):
+    refusal: str
+
+
+class _ImageUrl(Struct, frozen=True, kw_only=True):
+    url: str
+    detail: str | None = None
+
+
+class _ImageWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="image_url"):
+    image_url: _ImageUrl
+
+
+class _Audio(Struct, frozen=True, kw_only=True):
+    data: NonEmpty
+    format: NonEmpty
+
+
+class _AudioWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="input_audio"):
+    input_audio: _Audio
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: NonEmpty
+    arguments: str
+
+
+class _CallWire(Struct, frozen=True, kw_only=True):
+    id: NonEmpty
+    function: _Function
+    type: Literal["function"] = "function"
+
+
+class _PartKind(Struct, frozen=True, kw_only=True):
+    type: NonEmpty
+
+
+class _CallKind(Struct, frozen=True, kw_only=True):
+    type: NonEmpty = "function"
+
+
+_PartWire = _TextWire | _RefusalWire | _ImageWire | _AudioWire
+_PART_TYPES: Final = frozenset(("text", "refusal", "image_url", "input_audio"))
+
+_part: Final[msgspec.json.Decoder[_PartWire]] = msgspec.json.Decoder(_PartWire)
+_part_kind: Final = msgspec.json.Decoder(_PartKind)
+_call: Final = msgspec.json.Decoder(_CallWire)
+_call_kind: Final = msgspec.json.Decoder(_CallKind)
+
+
+def read_parts(raws: list[Raw], where: str) -> tuple[Part, ...]:
+    """where: the list's path. Raises InvalidRequest."""
+    if not raws:
+        raise InvalidRequest(f"{where} must have at least one part", param=where)
+    return tuple([_read_part(raw, f"{where}[{place}]") for place, raw in enumerate(raws)])
+
+
+def read_calls(raws: list[Raw], where: str) -> tuple[tuple[ToolCall, ...], tuple[OpaquePart, ...]]:
+    """Function calls, and calls of other types. Raises InvalidRequest."""
+    calls: list[ToolCall] = []
+    others: list[OpaquePart] = []
+    for place, raw in enumerate(raws):
+        match _read_call(raw, f"{where}[{place}]"):
+            case ToolCall() as call:
+                calls.append(call)
+            case OpaquePart() as other:
+                others.append(other)
+    return tuple(calls), tuple(others)
+
+
+def _read_part(raw: Raw, where: str) -> Part:
+    try:
+        wire = _part.decode(raw)
+    except ValidationError as exc:
+        return _read_unknown_part(raw, where, exc)
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, where, ALLOWED) from exc
+    match wire:
+        case _TextWire(text=text):
+            return TextPart(text=text, raw=raw)
+        case _RefusalWire(refusal=text):
+            return TextPart(text=text, raw=raw)
+        case _ImageWire(image_url=image):
+            _check_url(image.url, f"{where}.image_url.url")
+            detail = UNSET if image.detail is None else image.detail
+            return ImagePart(url=image.url, detail=detail, raw=raw)
+        case _AudioWire(input_audio=audio):
+            return AudioPart(data=audio.data, format=audio.format, raw=raw)
+
+
+def _read_unknown_part(raw: Raw, where: str, why: ValidationError) -> OpaquePart:
+    try:
+        kind = _part_kind.decode(raw).type
+    except DecodeError as exc:
+        raise refusal(exc, where, ALLOWED) from exc
+    if kind in _PART_TYPES:
+        raise refusal(why, where, ALLOWED) from why
+    return OpaquePart(type=kind, raw=raw)
+
+
+def _read_call(raw: Raw, where: str) -> ToolCall | OpaquePart:
+    try:
+        wire = _call.decode(raw)
+    except ValidationError as exc:
+        return _read_unknown_call(raw, where, exc)
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, where, ALLOWED) from exc
+    return ToolCall(id=wire.id, name=wire.function.name, arguments=wire.function.arguments)
+
+
+def _read_unknown_call(raw: Raw, where: str, why: ValidationError) -> OpaquePart:
+    try:
+        kind = _call_kind.decode(raw).type
+    except DecodeError as exc:
+        raise refusal(exc, where, ALLOWED) from exc
+    if kind == "function":
+        raise refusal(why, where, ALLOWED) from why
+    return OpaquePart(type=kind, raw=raw)
+
+
+def _check_url(url: str, where: str) -> None:
+    if not url[:8].lower().startswith(URL_SCHEMES):
+        raise InvalidRequest(f"{where} must be an https:, http: or data: URL", param=where)

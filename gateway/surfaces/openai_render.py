@@ -1,0 +1,303 @@
+"""Chat answers in the OpenAI dialect, whole and streamed.
+
+https://platform.openai.com/docs/api-reference/chat. A plain piece of text is by far the most
+frequent event, so its frame is three byte strings: one written when the choice began, the text,
+and one written when the stream began. Everything else goes through wire structs.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, assert_never
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from gateway.surfaces.openai_bodies import error_body
+from gateway.surfaces.openai_chunks import (
+    ChatLogprob,
+    Chunks,
+    Identity,
+    chat_logprobs,
+    encode,
+    one_line,
+    with_members,
+)
+from gateway.surfaces.openai_usage import usage_json
+from gateway.surfaces.sse import frame
+from schemas.answers import Answer, Choice
+from schemas.errors import GatewayError
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Logits,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+from schemas.messages import ToolCall
+from schemas.requests import ChatRequest
+
+ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
+"""Under which field a model's thinking goes out: servers of the dialect disagree."""
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: str | UnsetType = UNSET
+    arguments: str
+
+
+class _ToolCall(Struct, frozen=True, kw_only=True):
+    index: int | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    function: _Function
+
+
+class _Delta(Struct, frozen=True, kw_only=True):
+    role: str | UnsetType = UNSET
+    content: str | None | UnsetType = UNSET
+    refusal: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning_signature: str | UnsetType = UNSET
+    tool_calls: tuple[_ToolCall, ...] | UnsetType = UNSET
+
+
+class _Logprobs(Struct, frozen=True, kw_only=True):
+    content: list[ChatLogprob]
+    refusal: None = None
+
+
+class _ChunkChoice(Struct, frozen=True, kw_only=True):
+    index: int
+    delta: _Delta | Raw
+    logprobs: _Logprobs | UnsetType = UNSET
+    finish_reason: FinishReason | None = None
+    native_finish_reason: str | UnsetType = UNSET
+    stop_reason: str | int | UnsetType = UNSET
+
+
+class _Message(Struct, frozen=True, kw_only=True):
+    role: str = "assistant"
+    content: str | None
+    refusal: str | None
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning_signature: str | UnsetType = UNSET
+    tool_calls: list[_ToolCall] | UnsetType = UNSET
+
+
+class _Choice(Struct, frozen=True, kw_only=True):
+    index: int
+    message: Raw
+    logprobs: _Logprobs | None
+    finish_reason: FinishReason
+    native_finish_reason: str | UnsetType = UNSET
+    stop_reason: str | int | UnsetType = UNSET
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[_Choice]
+    usage: Raw | UnsetType = UNSET
+
+
+_EMPTY: Final = _Delta()
+
+
+class ChatRenderer:
+    """Renders one answer. Mutable: which choices began, which tools lack arguments, usage."""
+
+    def __init__(
+        self, request: ChatRequest, *, id: str, created: int, reasoning: ReasoningNames = "both"
+    ) -> None:
+        self._id = id
+        self._created = created
+        self._model = request.model
+        self._reasoning = reasoning != "reasoning_content"
+        self._reasoning_content = reasoning != "reasoning"
+        self._chunks = Chunks(
+            Identity(id=id, object="chat.completion.chunk", created=created, model=request.model),
+            include_usage=request.include_usage,
+        )
+        self._begun: set[int] = set()
+        self._tools: dict[tuple[int, int], bool] = {}
+        self._usage: Usage | None = None
+        self._before: dict[int, bytes] = {}
+        self._after = b""
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        before, after = self._before, self._after
+        for event in batch:
+            if type(event) is TextDelta and event.index in before and not event.logprobs:
+                if event.text:
+                    out += (before[event.index], encode(event.text), after)
+            else:
+                self._event(event, out)
+                before, after = self._before, self._after
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        return self._chunks.finish(self._usage)
+
+    def error(self, exc: GatewayError) -> bytes:
+        return frame(error_body(exc))
+
+    def answer(self, answer: Answer) -> bytes:
+        usage = answer.usage
+        body = _Answer(
+            id=self._id,
+            object="chat.completion",
+            created=self._created,
+            model=answer.started.model or self._model,
+            choices=[self._choice(choice) for choice in answer.choices],
+            usage=UNSET if usage is None else Raw(usage_json(usage)),
+        )
+        return with_members(encode(body), answer.started.extra)
+
+    def _event(self, event: Event, out: list[bytes]) -> None:
+        match event:
+            case TextDelta() | Tokens():
+                self._text(event.index, event.text, event.logprobs, out)
+            case ReasoningDelta():
+                self._begin(event.index, "", out)
+                self._delta(event.index, self._thought(event.text, event.signature), out)
+            case RefusalDelta():
+                self._begin(event.index, None, out)
+                self._delta(event.index, _Delta(refusal=event.text), out)
+            case ToolDelta():
+                self._tool(event, out)
+            case OpaqueDelta():
+                self._begin(event.index, None, out)
+                lines = {name: Raw(one_line(raw)) for name, raw in event.fields.items()}
+                self._delta(event.index, Raw(encode(lines)), out)
+            case Finished():
+                self._finished(event, out)
+            case Usage():
+                self._usage = event
+            case Started():
+                self._chunks.started(event)
+                self._before.clear()
+            case Logits():
+                pass
+            case _:
+                assert_never(event)
+
+    def _begin(self, index: int, content: str | None, out: list[bytes]) -> None:
+        """The chunk with the role, before anything else of a choice.
+
+        content: "" where text may follow at once, `None` where something else does.
+        """
+        if index not in self._begun:
+            self._begun.add(index)
+            self._delta(index, _Delta(role="assistant", content=content), out)
+
+    def _delta(self, index: int, delta: _Delta | Raw, out: list[bytes]) -> None:
+        out.append(self._chunks.chunk(encode(_ChunkChoice(index=index, delta=delta))))
+
+    def _text(
+        self, index: int, text: str, logprobs: tuple[TokenLogprob, ...], out: list[bytes]
+    ) -> None:
+        self._begin(index, "", out)
+        if index not in self._before:
+            choice = b'{"index":%d,"delta":{"content":' % index
+            self._before[index] = self._chunks.head + choice
+            self._after = b'},"finish_reason":null}' + self._chunks.tail
+        if logprobs:
+            known = _Logprobs(content=chat_logprobs(logprobs))
+            choice = _ChunkChoice(index=index, delta=_Delta(content=text), logprobs=known)
+            out.append(self._chunks.chunk(encode(choice)))
+        elif text:
+            out += (self._before[index], encode(text), self._after)
+
+    def _tool(self, event: ToolDelta, out: list[bytes]) -> None:
+        self._begin(event.index, None, out)
+        key = (event.index, event.tool)
+        first = key not in self._tools
+        self._tools[key] = bool(event.arguments) or (not first and self._tools[key])
+        if first:
+            call = _ToolCall(
+                index=event.tool,
+                id=event.id,
+                type="function",
+                function=_Function(name=event.name, arguments=event.arguments),
+            )
+        else:
+            call = _ToolCall(index=event.tool, function=_Function(arguments=event.arguments))
+        self._delta(event.index, _Delta(tool_calls=(call,)), out)
+
+    def _finished(self, event: Finished, out: list[bytes]) -> None:
+        self._begin(event.index, "", out)
+        called = False
+        for (index, tool), has_arguments in self._tools.items():
+            if index == event.index:
+                called = True
+                if not has_arguments:
+                    call = _ToolCall(index=tool, function=_Function(arguments="{}"))
+                    self._delta(index, _Delta(tool_calls=(call,)), out)
+        choice = _ChunkChoice(
+            index=event.index,
+            delta=_EMPTY,
+            finish_reason=_reason(event, called),
+            native_finish_reason=event.native or UNSET,
+            stop_reason=UNSET if event.stop_match is None else event.stop_match,
+        )
+        out.append(self._chunks.chunk(encode(choice)))
+
+    def _thought(self, text: str, signature: str) -> _Delta:
+        return _Delta(
+            reasoning=text if text and self._reasoning else UNSET,
+            reasoning_content=text if text and self._reasoning_content else UNSET,
+            reasoning_signature=signature or UNSET,
+        )
+
+    def _choice(self, choice: Choice) -> _Choice:
+        finish = choice.finish
+        if finish is None:
+            raise GatewayError(f"choice {choice.index} was rendered before it was finished")
+        logprobs = choice.logprobs
+        return _Choice(
+            index=choice.index,
+            message=Raw(with_members(encode(self._message(choice)), choice.opaque)),
+            logprobs=_Logprobs(content=chat_logprobs(logprobs)) if logprobs else None,
+            finish_reason=_reason(finish, bool(choice.tool_calls)),
+            native_finish_reason=finish.native or UNSET,
+            stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
+        )
+
+    def _message(self, choice: Choice) -> _Message:
+        thought = self._thought(choice.reasoning, choice.signature)
+        return _Message(
+            content=_content(choice),
+            refusal=choice.refusal,
+            reasoning=thought.reasoning,
+            reasoning_content=thought.reasoning_content,
+            reasoning_signature=thought.reasoning_signature,
+            tool_calls=[_whole_call(call) for call in choice.tool_calls] or UNSET,
+        )
+
+
+def _content(choice: Choice) -> str | None:
+    """`null` where something else stands in the text's place, and "" where nothing does."""
+    if choice.text:
+        return choice.text
+    return None if choice.tool_calls or choice.refusal or choice.opaque else ""
+
+
+def _whole_call(call: ToolCall) -> _ToolCall:
+    function = _Function(name=call.name, arguments=call.arguments or "{}")
+    return _ToolCall(id=call.id, type="function", function=function)
+
+
+def _reason(finish: Finished, called: bool) -> FinishReason:
+    """A choice that called a tool ended for that, whatever word the vendor's last chunk has."""
+    return "tool_calls" if called and finish.reason == "stop" else finish.reason

@@ -1,0 +1,142 @@
+"""Tools, the choice among them, and the form of the answer, in the OpenAI dialect.
+
+Types that we do not know stay JSON: they travel to backends of the same dialect.
+"""
+
+from typing import Final, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+
+from gateway.surfaces.decoding import given, is_object, refusal
+from gateway.surfaces.openai_wire import ALLOWED, FunctionName, NonEmpty
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
+
+T = TypeVar("T")
+
+
+class _Typed(Struct, frozen=True, kw_only=True):
+    type: NonEmpty
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: FunctionName
+    description: str | None = None
+    parameters: Raw | UnsetType = UNSET
+    strict: bool | None = None
+
+
+class _FunctionWire(Struct, frozen=True, kw_only=True):
+    function: _Function
+
+
+class _Named(Struct, frozen=True, kw_only=True):
+    name: FunctionName
+
+
+class _NamedWire(Struct, frozen=True, kw_only=True):
+    function: _Named
+
+
+class _Schema(Struct, frozen=True, kw_only=True):
+    name: NonEmpty
+    description: str | None = None
+    schema: Raw | UnsetType = UNSET
+    strict: bool | None = None
+
+
+class _SchemaWire(Struct, frozen=True, kw_only=True):
+    json_schema: _Schema
+
+
+_typed: Final = msgspec.json.Decoder(_Typed)
+_function: Final = msgspec.json.Decoder(_FunctionWire)
+_named: Final = msgspec.json.Decoder(_NamedWire)
+_schema: Final = msgspec.json.Decoder(_SchemaWire)
+_mode: Final = msgspec.json.Decoder(Literal["none", "auto", "required"])
+
+
+def read_tools(raws: list[Raw]) -> tuple[Tool, ...] | UnsetType:
+    """`UNSET` for an empty list, which asks for nothing. Raises InvalidRequest."""
+    if not raws:
+        return UNSET
+    return tuple([_read_tool(raw, f"tools[{place}]") for place, raw in enumerate(raws)])
+
+
+def read_tool_choice(raw: Raw, tools: tuple[Tool, ...] | UnsetType) -> ToolChoice:
+    """Raises InvalidRequest, also for a choice that no tool can meet."""
+    if not is_object(raw):
+        return ToolChoice(mode=_read_mode(raw, tools), raw=raw)
+    if _decode(_typed, raw, "tool_choice").type != "function":
+        return ToolChoice(mode="opaque", raw=raw)
+    name = _decode(_named, raw, "tool_choice").function.name
+    if tools is UNSET or all(isinstance(t, FunctionTool) and t.name != name for t in tools):
+        raise InvalidRequest(
+            f"tool_choice.function.name: no function of tools is called {name}",
+            param="tool_choice.function.name",
+        )
+    return ToolChoice(mode="named", name=name, raw=raw)
+
+
+def read_response_format(raw: Raw) -> ResponseFormat:
+    """Raises InvalidRequest."""
+    where = "response_format"
+    match _decode(_typed, raw, where).type:
+        case "text" | "json_object" as kind:
+            return ResponseFormat(type=kind, raw=raw)
+        case "json_schema":
+            wire = _decode(_schema, raw, where).json_schema
+            return ResponseFormat(
+                type="json_schema",
+                name=wire.name,
+                description=UNSET if wire.description is None else wire.description,
+                schema=_object(wire.schema, f"{where}.json_schema.schema"),
+                strict=UNSET if wire.strict is None else wire.strict,
+                raw=raw,
+            )
+        case _:
+            return ResponseFormat(type="opaque", raw=raw)
+
+
+def _read_tool(raw: Raw, where: str) -> Tool:
+    kind = _decode(_typed, raw, where).type
+    if kind != "function":
+        return OpaqueTool(type=kind, raw=raw)
+    wire = _decode(_function, raw, where).function
+    return FunctionTool(
+        name=wire.name,
+        description=UNSET if wire.description is None else wire.description,
+        parameters=_object(wire.parameters, f"{where}.function.parameters"),
+        strict=UNSET if wire.strict is None else wire.strict,
+        raw=raw,
+    )
+
+
+def _read_mode(
+    raw: Raw, tools: tuple[Tool, ...] | UnsetType
+) -> Literal["none", "auto", "required"]:
+    try:
+        mode = _mode.decode(raw)
+    except DecodeError as exc:
+        raise InvalidRequest(
+            'tool_choice must be "none", "auto", "required" or an object that names a function',
+            param="tool_choice",
+        ) from exc
+    if mode == "required" and tools is UNSET:
+        raise InvalidRequest("tool_choice: required needs at least one tool", param="tool_choice")
+    return mode
+
+
+def _object(raw: Raw | UnsetType, where: str) -> Raw | UnsetType:
+    value = given(raw)
+    if value is not UNSET and not is_object(value):
+        raise InvalidRequest(f"{where} must be a JSON schema, which is an object", param=where)
+    return value
+
+
+def _decode(decoder: "msgspec.json.Decoder[T]", raw: Raw, where: str) -> T:
+    try:
+        return decoder.decode(raw)
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, where, ALLOWED) from exc

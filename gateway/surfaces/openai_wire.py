@@ -1,0 +1,175 @@
+"""The OpenAI dialect's requests as they stand on the wire, with the range of every field.
+
+https://platform.openai.com/docs/api-reference, plus the extensions that other servers of the
+dialect, and our own engine, take beside it.
+"""
+
+import re
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+MODEL_NAME: Final = re.compile(r"[A-Za-z0-9/:@+](?:[A-Za-z0-9._/:@+-]*[A-Za-z0-9/:@+])?")
+FUNCTION_PATTERN: Final = r"\A[A-Za-z0-9_-]{1,64}\Z"
+
+Model = Annotated[str, Meta(max_length=256)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Unit = Annotated[float, Meta(ge=0, le=1)]
+PositiveUnit = Annotated[float, Meta(gt=0, le=1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+Bias = Annotated[float, Meta(ge=-100, le=100)]
+Count = Annotated[int, Meta(ge=1)]
+Natural = Annotated[int, Meta(ge=0)]
+TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+NonEmpty = Annotated[str, Meta(min_length=1)]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+Priority = Annotated[int, Meta(ge=1, le=5)]
+FunctionName = Annotated[str, Meta(pattern=FUNCTION_PATTERN)]
+PromptItem = str | TokenId | tuple[TokenId, ...]
+
+
+class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What chat and completions have in common. `seed` is checked in code: it may be a uint64."""
+
+    model: Model | UnsetType = UNSET
+    temperature: Temperature | UnsetType = UNSET
+    top_p: Unit | UnsetType = UNSET
+    top_k: Count | UnsetType = UNSET
+    min_p: Unit | UnsetType = UNSET
+    typical_p: PositiveUnit | UnsetType = UNSET
+    min_tokens: Natural | UnsetType = UNSET
+    stop: NonEmpty | tuple[NonEmpty, ...] | UnsetType = UNSET
+    stop_token_ids: tuple[TokenId, ...] | UnsetType = UNSET
+    bad_words: tuple[NonEmpty, ...] | UnsetType = UNSET
+    ignore_eos: bool | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+    presence_penalty: Penalty | UnsetType = UNSET
+    frequency_penalty: Penalty | UnsetType = UNSET
+    repetition_penalty: PositiveFloat | UnsetType = UNSET
+    no_repeat_ngram_size: Natural | UnsetType = UNSET
+    logit_bias: dict[TokenId, Bias] | UnsetType = UNSET
+    n: Count | UnsetType = UNSET
+    beam_width: Count | UnsetType = UNSET
+    length_penalty: float | UnsetType = UNSET
+    early_stopping: bool | Literal["never"] | UnsetType = UNSET
+    stream: bool = False
+    stream_options: Raw | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    timeout: Seconds | UnsetType = UNSET
+
+
+class ChatWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /v1/chat/completions`."""
+
+    messages: Annotated[list[Raw], Meta(min_length=1)]
+    max_tokens: Count | UnsetType = UNSET
+    max_completion_tokens: Count | UnsetType = UNSET
+    logprobs: bool | UnsetType = UNSET
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | UnsetType = UNSET
+    tools: list[Raw] | UnsetType = UNSET
+    tool_choice: Raw | UnsetType = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    response_format: Raw | UnsetType = UNSET
+    reasoning_effort: NonEmpty | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+
+
+class CompletionWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /v1/completions`, with Databricks' `error_behavior` and `use_raw_prompt`."""
+
+    prompt: str | tuple[PromptItem, ...]
+    max_tokens: Natural | UnsetType = UNSET
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | UnsetType = UNSET
+    best_of: Count | UnsetType = UNSET
+    echo: bool | UnsetType = UNSET
+    suffix: str | UnsetType = UNSET
+    error_behavior: Literal["error", "truncate"] | UnsetType = UNSET
+    use_raw_prompt: bool | UnsetType = UNSET
+
+
+class EmbeddingsWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /v1/embeddings`, with Databricks' `instruction`."""
+
+    input: str | tuple[PromptItem, ...]
+    model: Model | UnsetType = UNSET
+    instruction: str | UnsetType = UNSET
+    encoding_format: Literal["float", "base64"] | UnsetType = UNSET
+    dimensions: Count | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    timeout: Seconds | UnsetType = UNSET
+
+
+_TOKEN_ID: Final = "a token id, an integer from 0 to 2147483647"
+_PROMPT: Final = "a string, a list of strings, a list of token ids, or a list of lists of token ids"
+
+ALLOWED: Final[dict[str, str]] = {
+    "model": (
+        "a string of at most 256 characters: letters, digits and . - _ / : @ +, "
+        "neither starting nor ending with one of . - _"
+    ),
+    "messages": "a list of at least one message",
+    "temperature": "a number from 0 to 2",
+    "top_p": "a number from 0 to 1",
+    "top_k": "an integer of 1 or more, or null",
+    "min_p": "a number from 0 to 1",
+    "typical_p": "a number above 0 and up to 1",
+    "max_tokens": "an integer of 1 or more, or null",
+    "max_completion_tokens": "an integer of 1 or more, or null",
+    "min_tokens": "an integer of 0 or more",
+    "stop": "a string or a list of strings, none of them empty",
+    "stop[]": "a string that is not empty",
+    "stop_token_ids": "a list of token ids",
+    "stop_token_ids[]": _TOKEN_ID,
+    "bad_words": "a list of strings, none of them empty",
+    "bad_words[]": "a string that is not empty",
+    "ignore_eos": "true or false",
+    "seed": "an integer from -2^63 to 2^64-1, or null",
+    "presence_penalty": "a number from -2 to 2",
+    "frequency_penalty": "a number from -2 to 2",
+    "repetition_penalty": "a number above 0",
+    "no_repeat_ngram_size": "an integer of 0 or more",
+    "logit_bias": "an object whose keys are token ids and whose values are numbers -100 to 100",
+    "top_logprobs": "an integer from 0 to 20",
+    "n": "an integer of 1 or more",
+    "best_of": "an integer of 1 or more",
+    "beam_width": "an integer of 1 or more",
+    "length_penalty": "a number",
+    "early_stopping": 'true, false or "never"',
+    "stream": "true or false",
+    "stream_options.include_usage": "true or false",
+    "parallel_tool_calls": "true or false",
+    "reasoning_effort": "a string that is not empty",
+    "user": "a string",
+    "priority": "an integer from 1 (first) to 5",
+    "timeout": "a number of seconds above 0 and up to 3600",
+    "echo": "true or false",
+    "suffix": "a string",
+    "error_behavior": '"error" or "truncate"',
+    "use_raw_prompt": "true or false",
+    "prompt": _PROMPT,
+    "prompt[]": f"of one kind with the others: {_PROMPT}",
+    "prompt[][]": _TOKEN_ID,
+    "input": _PROMPT,
+    "input[]": f"of one kind with the others: {_PROMPT}",
+    "input[][]": _TOKEN_ID,
+    "instruction": "a string",
+    "encoding_format": '"float" or "base64"',
+    "dimensions": "an integer of 1 or more",
+    "tools": "a list of tools",
+    "tools[].function.name": "1 to 64 letters, digits, underscores and dashes",
+    "messages[].role": "one of system, developer, user, assistant, tool, function",
+    "messages[].content": "a string or a list of parts",
+    "messages[].tool_calls": "a list of tool calls",
+    "messages[].tool_calls[].function.arguments": "a string that holds JSON",
+    "messages[].content[].image_url": "an object with a url",
+}
+"""What each field must be, for the message of a 400; indices in the path are left out."""
+
+CHAT_ALLOWED: Final = {**ALLOWED, "logprobs": "true or false"}
+COMPLETION_ALLOWED: Final = {
+    **ALLOWED,
+    "logprobs": "an integer from 0 to 5",
+    "max_tokens": "an integer of 1 or more (0 with echo), or null",
+}

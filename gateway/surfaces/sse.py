@@ -1,0 +1,17 @@
+"""Server-sent events as they leave the gateway: one `data:` line a frame.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from typing import Final
+
+DONE: Final = b"data: [DONE]\n\n"
+"""The end mark of the OpenAI dialect; a stream that failed goes without it."""
+
+KEEP_ALIVE: Final = b": keep-alive\n\n"
+"""A comment, which clients skip."""
+
+
+def frame(data: bytes) -> bytes:
+    """data: JSON without line breaks, as every encoder of ours writes it."""
+    return b"data: " + data + b"\n\n"
