@@ -8,10 +8,13 @@ from enum import Enum
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 from torch import Tensor
 
+from local_engine.history import History, needs_history
 from local_engine.noise import row_keys
 from local_engine.params import GREEDY_BELOW, RowParams
+from local_engine.processors import Processors
 
 NARROW = 64
 WIDE = 1024
@@ -78,28 +81,50 @@ class LogprobRows(Struct, frozen=True, kw_only=True):
 class SamplingRows:
     """One batch's parameters.
 
-    Built with `SamplingRows(params, positions, vocabulary=V, device=...)`: one RowParams and one
-    position for each row of the logits, in their order. A position counts the tokens that the
-    row's answer already has; (seed, position, token id) is all that a draw depends on.
-    Call `advance()` after each step; build anew when a row joins, leaves or moves.
+    params, positions: one of each for every row of the logits, in their order. A position counts
+        the tokens that the row's answer already has; (seed, position, token id) is all that the
+        noise depends on. histories: `new_history(...)` of each row's answer, kept with the answer;
+        may be left out where every one is `None`.
+    Call `advance(tokens)` after each step; build anew when a row joins, leaves or moves.
+    Raises ValueError where the lengths differ, or a row's history is missing.
     """
 
     def __init__(
         self,
         params: Sequence[RowParams],
         positions: Sequence[int],
+        histories: Sequence[History | None] | None = None,
         *,
         vocabulary: int,
         device: torch.device,
     ) -> None:
-        if len(params) != len(positions):
-            raise ValueError(f"positions: {len(positions)} for {len(params)} rows")
+        histories = [None] * len(params) if histories is None else histories
+        _check(params, positions, histories)
         self.size = len(params)
         self.vocabulary = vocabulary
         self.device = device
+        self.processors = Processors(
+            params, positions, histories, vocabulary=vocabulary, device=device
+        )
+        self.logprobs = self._logprob_rows(params)
+        self._seeds = self._column([row.seed for row in params], torch.int64)
+        self._positions = self._column(list(positions), torch.int64)
+        self._keys: Tensor | None = None
+        self._step = 0
+        self._params = params
+        self._histories = histories
+        self._decays = any(row.decay is not None for row in params)
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        """Give every row to its method."""
+        params = [
+            row if history is None or row.decay is None else replace(row, top_p=history.top_p)
+            for row, history in zip(self._params, self._histories, strict=True)
+        ]
         groups: dict[Method, list[int]] = {method: [] for method in Method}
         for place, row in enumerate(params):
-            groups[method_of(row, vocabulary)].append(place)
+            groups[method_of(row, self.vocabulary)].append(place)
         self.greedy = self._rows(groups[Method.GREEDY])
         self.has_greedy = bool(groups[Method.GREEDY])
         self.cut = tuple(
@@ -108,11 +133,6 @@ class SamplingRows:
             if groups[method]
         )
         self.free = self._free_rows(params, groups[Method.FREE])
-        self.logprobs = self._logprob_rows(params)
-        self._seeds = self._column([row.seed for row in params], torch.int64)
-        self._positions = self._column(list(positions), torch.int64)
-        self._keys: Tensor | None = None
-        self._step = 0
 
     def keys(self) -> Tensor:
         """This step's noise keys, int64 [B]; computed for several steps at once."""
@@ -122,9 +142,21 @@ class SamplingRows:
             self._keys = row_keys(self._seeds.unsqueeze(0), self._positions + ahead.unsqueeze(1))
         return self._keys[step]
 
-    def advance(self) -> None:
-        """Every row has got its token."""
+    def advance(self, tokens: Sequence[int] | None = None) -> None:
+        """Every row has got its token.
+
+        tokens: the B tokens, in order; may be left out where `needs_tokens` is False.
+        Raises ValueError where they are missing.
+        """
         self._step += 1
+        self.processors.advance(tokens)
+        if self._decays:
+            self._sort_out()
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether a row's next step depends on which tokens were drawn in this one."""
+        return self.processors.needs_tokens
 
     def _cut_rows(self, method: Method, params: Sequence[RowParams], places: list[int]) -> CutRows:
         chosen = [params[place] for place in places]
@@ -180,6 +212,19 @@ class SamplingRows:
     def _column(self, values: Sequence[float], dtype: torch.dtype, upright: bool = False) -> Tensor:
         column = torch.tensor(values, dtype=dtype).to(self.device, non_blocking=True)
         return column.unsqueeze(1) if upright else column
+
+
+def _check(
+    params: Sequence[RowParams], positions: Sequence[int], histories: Sequence[History | None]
+) -> None:
+    if not len(params) == len(positions) == len(histories):
+        raise ValueError(
+            f"{len(params)} rows, {len(positions)} positions and {len(histories)} histories: "
+            "there must be one of each for every row"
+        )
+    for place, (row, history) in enumerate(zip(params, histories, strict=True)):
+        if history is None and needs_history(row):
+            raise ValueError(f"histories: row {place} has processors that need one")
 
 
 def method_of(row: RowParams, vocabulary: int) -> Method:

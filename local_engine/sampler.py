@@ -18,6 +18,7 @@ from local_engine.candidates import (
     top_candidates,
 )
 from local_engine.noise import exponentials, uniforms
+from local_engine.processors import Allowed, mask_out
 from local_engine.rows import NARROW, WIDE, CutRows, FreeRows, LogprobRows, SamplingRows
 
 _ONE = float(1 << 40)
@@ -43,12 +44,13 @@ class Sampled(Struct, frozen=True, kw_only=True):
     logprobs: TokenLogprobs | None
 
 
-def sample(logits: Tensor, rows: SamplingRows) -> Sampled:
+def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -> Sampled:
     """Draw one token per row.
 
     logits: [B, V] float16, bfloat16 or float32, finite or -inf, left untouched; a row that is -inf
         throughout gets some token.
-    rows: B rows, in the order of the logits; call `rows.advance()` before the next step.
+    rows: B rows, in the order of the logits; call `rows.advance(tokens)` before the next step.
+    allowed: what a grammar permits, for the rows that have one.
 
     Does not wait for the device, except where rows are cut by top_p or min_p without top_k: those
     ask once whether the first 64 candidates were enough.
@@ -58,13 +60,32 @@ def sample(logits: Tensor, rows: SamplingRows) -> Sampled:
         raise ValueError(
             f"logits: {list(logits.shape)}, but the rows are [{rows.size}, {rows.vocabulary}]"
         )
-    values = logits.to(torch.float32)
+    raw = logits.to(torch.float32)
+    asked = rows.logprobs
+    values = processed(raw, rows, allowed, overwrite=asked is None and raw is not logits)
     peaks = block_maxima(values)
     ids = _draw(values, peaks, rows)
-    asked = rows.logprobs
-    return Sampled(
-        ids=ids, logprobs=None if asked is None else _logprobs(values, peaks, ids, asked)
-    )
+    if asked is None:
+        return Sampled(ids=ids, logprobs=None)
+    peaks = peaks if values is raw else block_maxima(raw)
+    return Sampled(ids=ids, logprobs=_logprobs(raw, peaks, ids, asked))
+
+
+def processed(
+    raw: Tensor, rows: SamplingRows, allowed: Allowed | None = None, *, overwrite: bool = False
+) -> Tensor:
+    """The logits after grammar, biases, penalties and bans, before temperature and filters.
+
+    raw: float32 [B, V], left untouched unless `overwrite`. Returns `raw` itself where nothing
+    changes it, else a float32 [B, V].
+    """
+    if allowed is None and not rows.processors.active:
+        return raw
+    values = raw.contiguous() if overwrite else raw.clone(memory_format=torch.contiguous_format)
+    if allowed is not None:
+        mask_out(values, allowed)
+    rows.processors.apply(values)
+    return values
 
 
 def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
