@@ -11,17 +11,15 @@ from torch import Tensor
 
 from local_engine.candidates import (
     BLOCK,
-    Candidates,
     block_argmax,
     block_maxima,
     gather_blocks,
     top_candidates,
 )
+from local_engine.filters import UNIT, Survivors, block_masses, largest, survivors
 from local_engine.noise import exponentials, uniforms
 from local_engine.processors import Allowed, mask_out
-from local_engine.rows import NARROW, WIDE, CutRows, FreeRows, LogprobRows, SamplingRows
-
-_ONE = float(1 << 40)
+from local_engine.rows import FreeRows, LogprobRows, SamplingRows
 
 
 class TokenLogprobs(Struct, frozen=True, kw_only=True):
@@ -88,6 +86,38 @@ def processed(
     return values
 
 
+def probabilities(values: Tensor, rows: SamplingRows) -> Tensor:
+    """The distribution that each row is drawn from, float32 [B, V].
+
+    values: float32 [B, V] processed logits (`processed`). For draft tokens, which are accepted by
+    probability; costs a full [B, V] matrix, so not for plain steps.
+    """
+    peaks = block_maxima(values)
+    spread = torch.zeros_like(values, memory_format=torch.contiguous_format)
+    if rows.has_greedy:
+        ids = block_argmax(values, peaks, rows.greedy).unsqueeze(1)
+        _spread(spread, rows.greedy, ids, torch.ones_like(ids, dtype=torch.float64))
+    for group in rows.cut:
+        for part in survivors(values, peaks, group):
+            _spread(spread, part.rows, part.ids, part.weights)
+    if rows.free is not None:
+        chosen = values if rows.free.rows is None else values.index_select(0, rows.free.rows)
+        every = torch.arange(values.size(1), device=values.device).expand_as(chosen)
+        exact = chosen.to(torch.float64).div_(rows.free.temperature).softmax(-1)
+        _spread(spread, rows.free.rows, every, exact)
+    return spread
+
+
+def _spread(target: Tensor, rows: Tensor | None, ids: Tensor, weights: Tensor) -> None:
+    """Write normalised `weights` of the tokens `ids` into some rows of `target`."""
+    shares = (weights / weights.sum(-1, keepdim=True)).to(target.dtype)
+    filled = target.new_zeros((ids.size(0), target.size(1))).scatter_(1, ids, shares)
+    if rows is None:
+        target.copy_(filled)
+    else:
+        target.index_copy_(0, rows, filled)
+
+
 def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
     """int64 [B]; each method fills the rows that are its own."""
     parts: list[tuple[Tensor | None, Tensor]] = []
@@ -95,99 +125,28 @@ def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
         parts.append((rows.greedy, block_argmax(values, peaks, rows.greedy)))
     if rows.cut or rows.free is not None:
         keys = rows.keys()
-        parts.extend((group.rows, _draw_cut(values, peaks, group, keys)) for group in rows.cut)
+        for group in rows.cut:
+            found = survivors(values, peaks, group)
+            parts.extend((part.rows, _race(part, keys)) for part in found)
         if rows.free is not None:
             parts.append((rows.free.rows, _draw_free(values, peaks, rows.free, keys)))
-    ids = torch.empty(rows.size, dtype=torch.int64, device=values.device)
-    for places, drawn in parts:
+    places, ids = parts[0]
+    if places is None and len(parts) == 1:
+        return ids
+    drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)
+    for places, ids in parts:
         if places is None:
-            return drawn
-        ids.index_copy_(0, places, drawn)
-    return ids
-
-
-def _draw_cut(values: Tensor, peaks: Tensor, group: CutRows, keys: Tensor) -> Tensor:
-    """int64 [R]. Rows whose candidates end before their mass does are drawn again among more."""
-    keys = keys if group.rows is None else keys.index_select(0, group.rows)
-    best = top_candidates(values, peaks, group.count, group.rows)
-    total = None
-    if group.by_mass is not None:
-        places = group.by_mass if group.rows is None else group.rows[group.by_mass]
-        temperature = group.temperature.index_select(0, group.by_mass)
-        total = _block_masses(values, peaks, places, temperature).sum(-1, keepdim=True)
-    drawn, short = _race(best, group, total, keys)
-    if short is None or best.ids.size(1) == values.size(1):
-        return drawn
-    again = short.nonzero().squeeze(1)
-    if again.numel() == 0:
-        return drawn
-    wider = WIDE if group.count <= NARROW else values.size(1)
-    everything = torch.arange(values.size(0), device=values.device)
-    part = _select(group, again, everything, wider)
-    places = everything if group.rows is None else group.rows
-    batch_keys = torch.zeros_like(everything).index_copy_(0, places, keys)
-    return drawn.index_copy_(0, again, _draw_cut(values, peaks, part, batch_keys))
-
-
-def _race(
-    best: Candidates, group: CutRows, total: Tensor | None, keys: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Cut the candidates and let them race: the drawn ids [R], and bool [R] of the rows that
-    would have needed more candidates (`None` where none can).
-
-    total: int64 [M, 1], the whole vocabulary's mass of the rows `group.by_mass`.
-    """
-    exact = best.values.to(torch.float64)
-    weights = exact.sub_(exact[:, :1].clone()).div_(group.temperature).exp_()
-    keep, short = _cut(weights, group, total)
-    noise = exponentials(keys, best.ids)
-    winner = weights.mul_(keep).div_(noise).argmax(-1, keepdim=True)
-    return best.ids.gather(1, winner).squeeze(1), short
-
-
-def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """What min_p, top-k and top-p leave, bool [R, K], and the rows with too few candidates."""
-    keep = torch.ones_like(weights, dtype=torch.bool)
-    if group.min_p is not None:
-        keep &= weights >= group.min_p
-    if group.typical_p is not None:
-        keep &= _typical(weights, keep, group.typical_p)
-    if group.top_k is not None:
-        keep &= keep.cumsum(-1) <= group.top_k
-    open_end = keep[:, -1:].clone()
-    if group.top_p is not None:
-        masses = weights.mul(_ONE).to(torch.int64).mul_(keep)
-        reached = masses.cumsum(-1)
-        whole = reached[:, -1:]
-        if group.by_mass is not None and total is not None:
-            whole = whole.index_copy(0, group.by_mass, total)
-        limit = whole * group.top_p
-        keep &= (reached - masses) < limit
-        if group.floored is None:
-            open_end &= reached[:, -1:] < limit
+            drawn.copy_(ids)
         else:
-            open_end &= (reached[:, -1:] < limit) | group.floored
-    if group.closed is None:
-        return keep, None
-    return keep, (open_end & ~group.closed).squeeze(1)
+            drawn.index_copy_(0, places, ids)
+    return drawn
 
 
-def _typical(weights: Tensor, keep: Tensor, share: Tensor) -> Tensor:
-    """The tokens whose surprise is nearest to the expected surprise and that hold `share` of the
-    mass, bool [R, V]; all where it is 1. https://arxiv.org/abs/2202.00666
-
-    weights: float64 [R, V], the whole vocabulary. keep: bool [R, V]. share: float64 [R, 1].
-    """
-    masses = weights.mul(_ONE).to(torch.int64).mul_(keep)
-    total = masses.sum(-1, keepdim=True)
-    surprise = (total / _ONE).log() - weights.log()
-    parts = surprise.mul(masses / total).masked_fill_(masses == 0, 0.0)
-    expected = parts.mul_(_ONE).to(torch.int64).sum(-1, keepdim=True) / _ONE
-    distance = surprise.sub_(expected).abs_().masked_fill_(~keep, torch.inf)
-    nearest, order = distance.sort(dim=-1, stable=True)
-    reached = masses.gather(1, order).cumsum(-1)
-    last = (reached < share * total).sum(-1, keepdim=True).clamp_max_(weights.size(1) - 1)
-    return (distance <= nearest.gather(1, last)) | (share >= 1)
+def _race(part: Survivors, keys: Tensor) -> Tensor:
+    """The token whose probability / Exp(1) number is the largest: int64 [R]."""
+    keys = keys if part.rows is None else keys.index_select(0, part.rows)
+    winner = (part.weights / exponentials(keys, part.ids)).argmax(-1, keepdim=True)
+    return part.ids.gather(1, winner).squeeze(1)
 
 
 def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> Tensor:
@@ -195,15 +154,15 @@ def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> 
     rows = group.rows
     if rows is not None:
         keys = keys.index_select(0, rows)
-    reached = _block_masses(values, peaks, rows, group.temperature).cumsum(-1)
+    reached = block_masses(values, peaks, rows, group.temperature).cumsum(-1)
     target = _inverse(uniforms(keys).unsqueeze(1), reached[:, -1:])
     blocks = (reached <= target).sum(-1, keepdim=True).clamp_max_(reached.size(1) - 1)
     upper = reached.gather(1, blocks)
     lower = reached.gather(1, (blocks - 1).clamp_min(0)).mul_(blocks > 0)
     inside, ids = gather_blocks(values, blocks, rows)
-    top = _top(peaks, rows).to(torch.float64)
+    top = largest(peaks, rows).to(torch.float64)
     weights = inside.to(torch.float64).sub_(top).div_(group.temperature).exp_()
-    reached = weights.mul_(_ONE).to(torch.int64).cumsum(-1)
+    reached = weights.mul_(UNIT).to(torch.int64).cumsum(-1)
     share = (target - lower).to(torch.float64).div_(upper - lower)
     target = _inverse(share, reached[:, -1:])
     lanes = (reached <= target).sum(-1, keepdim=True).clamp_max_(BLOCK - 1)
@@ -213,54 +172,6 @@ def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> 
 def _inverse(share: Tensor, total: Tensor) -> Tensor:
     """The unit of mass at `share` (0 … 1) of `total`: int64 [R, 1], 0 … total - 1."""
     return torch.minimum((share * total).to(torch.int64), total - 1)
-
-
-def _block_masses(
-    values: Tensor, peaks: Tensor, rows: Tensor | None, temperature: Tensor
-) -> Tensor:
-    """exp((logit - row's largest) / temperature), summed by blocks: int64 [R, blocks] of 2**-40.
-
-    Integers, because their sum does not depend on the order in which a device adds them.
-    """
-    chosen = values if rows is None else values.index_select(0, rows)
-    weights = (chosen - _top(peaks, rows)).div_(temperature.to(torch.float32)).exp_()
-    count, vocabulary = weights.shape
-    whole = vocabulary // BLOCK * BLOCK
-    sums = weights[:, :whole].reshape(count, -1 if whole else 0, BLOCK).sum(-1)
-    if whole < vocabulary:
-        sums = torch.cat((sums, weights[:, whole:].sum(-1, keepdim=True)), dim=1)
-    return sums.to(torch.float64).mul_(_ONE).to(torch.int64)
-
-
-def _top(peaks: Tensor, rows: Tensor | None) -> Tensor:
-    """Each row's largest logit, float32 [R, 1]."""
-    chosen = peaks if rows is None else peaks.index_select(0, rows)
-    return chosen.amax(-1, keepdim=True)
-
-
-def _select(group: CutRows, local: Tensor, everything: Tensor, count: int) -> CutRows:
-    """Some rows of `group`, by their places in it, to be tried with `count` candidates."""
-
-    def pick(column: Tensor | None) -> Tensor | None:
-        return None if column is None else column.index_select(0, local)
-
-    by_mass = None
-    if group.by_mass is not None:
-        marks = torch.zeros(group.temperature.size(0), dtype=torch.bool, device=local.device)
-        marks.index_fill_(0, group.by_mass, True)
-        by_mass = marks.index_select(0, local).nonzero().squeeze(1)
-    return CutRows(
-        rows=(everything if group.rows is None else group.rows).index_select(0, local),
-        count=count,
-        temperature=group.temperature.index_select(0, local),
-        top_k=pick(group.top_k),
-        top_p=pick(group.top_p),
-        min_p=pick(group.min_p),
-        typical_p=pick(group.typical_p),
-        closed=pick(group.closed),
-        floored=pick(group.floored),
-        by_mass=by_mass,
-    )
 
 
 def _logprobs(values: Tensor, peaks: Tensor, ids: Tensor, asked: LogprobRows) -> TokenLogprobs:

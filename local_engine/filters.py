@@ -1,0 +1,158 @@
+"""What min_p, typical_p, top-k and top-p leave of each row, looked for among few candidates first.
+
+The filters apply in that order, each to what the one before it left, after temperature.
+"""
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.candidates import BLOCK, top_candidates
+from local_engine.rows import NARROW, WIDE, CutRows
+
+UNIT = float(1 << 40)
+
+
+class Survivors(Struct, frozen=True, kw_only=True):
+    """Tokens that may be drawn, for R rows.
+
+    rows: int64 [R] places in the batch; `None` is all of it. ids: int64 [R, K].
+    weights: float64 [R, K], proportional to the probabilities; 0 for what was cut.
+    """
+
+    rows: Tensor | None
+    ids: Tensor
+    weights: Tensor
+
+
+def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
+    """What the filters leave. A row may come twice; the later entry is the true one.
+
+    values: float32 [B, V] logits. peaks: `block_maxima(values)`.
+    Rows without top-k whose candidates end before their mass does are looked at again among 1024,
+    then among all; to know which, the host waits for the device.
+    """
+    best = top_candidates(values, peaks, group.count, group.rows)
+    exact = best.values.to(torch.float64)
+    weights = exact.sub(exact[:, :1]).div_(group.temperature).exp_()
+    keep, short = _cut(weights, group, _whole_masses(values, peaks, group))
+    found = [Survivors(rows=group.rows, ids=best.ids, weights=weights.mul_(keep))]
+    if short is None or best.ids.size(1) == values.size(1):
+        return found
+    again = short.nonzero().squeeze(1)
+    if again.numel() > 0:
+        wider = WIDE if group.count <= NARROW else values.size(1)
+        found.extend(survivors(values, peaks, _select(group, again, wider)))
+    return found
+
+
+def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tensor) -> Tensor:
+    """exp((logit - row's largest) / temperature), summed by blocks: int64 [R, blocks] of 2**-40.
+
+    heat: float64 [R, 1] temperatures. Integers, because their sum does not depend on the order
+    in which a device adds them.
+    """
+    chosen = values if rows is None else values.index_select(0, rows)
+    weights = (chosen - largest(peaks, rows)).div_(heat.to(torch.float32)).exp_()
+    count, vocabulary = weights.shape
+    blocks = vocabulary // BLOCK
+    sums = weights[:, : blocks * BLOCK].reshape(count, blocks, BLOCK).sum(-1)
+    if blocks * BLOCK < vocabulary:
+        rest = weights[:, blocks * BLOCK :].sum(-1, keepdim=True)
+        sums = torch.cat((sums, rest), dim=1)
+    return sums.to(torch.float64).mul_(UNIT).to(torch.int64)
+
+
+def largest(peaks: Tensor, rows: Tensor | None) -> Tensor:
+    """Each row's largest logit, float32 [R, 1]."""
+    chosen = peaks if rows is None else peaks.index_select(0, rows)
+    return chosen.amax(-1, keepdim=True)
+
+
+def _whole_masses(values: Tensor, peaks: Tensor, group: CutRows) -> Tensor | None:
+    """The whole vocabulary's mass of the rows `group.by_mass`, int64 [M, 1]."""
+    local = group.by_mass
+    if local is None or group.count >= values.size(1):
+        return None
+    heat = group.temperature
+    if local.numel() == heat.size(0):
+        return block_masses(values, peaks, group.rows, heat).sum(-1, keepdim=True)
+    rows = local if group.rows is None else group.rows.index_select(0, local)
+    return block_masses(values, peaks, rows, heat.index_select(0, local)).sum(-1, keepdim=True)
+
+
+def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """bool [R, K] of the tokens that stay, and bool [R] of the rows with too few candidates
+    (`None` where no row can have).
+
+    weights: float64 [R, K], best first. total: as `_whole_masses` gives it.
+    """
+    keep = torch.ones_like(weights, dtype=torch.bool)
+    if group.min_p is not None:
+        keep = weights >= group.min_p
+    if group.typical_p is not None:
+        keep &= _typical(weights, keep, group.typical_p)
+    if group.top_k is not None:
+        keep &= keep.cumsum(-1) <= group.top_k
+    open_end = None if group.closed is None else keep[:, -1:] & ~group.closed
+    if group.top_p is None:
+        return keep, None if open_end is None else open_end.squeeze(1)
+    masses = weights.mul(UNIT).to(torch.int64).mul_(keep)
+    reached = masses.cumsum(-1)
+    whole = reached[:, -1:]
+    if group.by_mass is not None and total is not None:
+        whole = total if total.size(0) == whole.size(0) else _put(whole, group.by_mass, total)
+    limit = whole * group.top_p
+    keep &= reached - masses < limit
+    if open_end is None:
+        return keep, None
+    missing = reached[:, -1:] < limit
+    open_end &= missing if group.floored is None else missing | group.floored
+    return keep, open_end.squeeze(1)
+
+
+def _put(column: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+    return column.index_copy(0, rows, values)
+
+
+def _typical(weights: Tensor, keep: Tensor, share: Tensor) -> Tensor:
+    """The tokens whose surprise is nearest to the expected surprise and that hold `share` of the
+    mass, bool [R, V]; all where it is 1. https://arxiv.org/abs/2202.00666
+
+    weights: float64 [R, V], the whole vocabulary. keep: bool [R, V]. share: float64 [R, 1].
+    """
+    masses = weights.mul(UNIT).to(torch.int64).mul_(keep)
+    total = masses.sum(-1, keepdim=True)
+    surprise = (total / UNIT).log() - weights.log()
+    parts = surprise.mul(masses / total).masked_fill_(masses == 0, 0.0)
+    expected = parts.mul_(UNIT).to(torch.int64).sum(-1, keepdim=True) / UNIT
+    distance = surprise.sub_(expected).abs_().masked_fill_(~keep, torch.inf)
+    nearest, order = distance.sort(dim=-1, stable=True)
+    reached = masses.gather(1, order).cumsum(-1)
+    last = (reached < share * total).sum(-1, keepdim=True).clamp_max_(weights.size(1) - 1)
+    return (distance <= nearest.gather(1, last)) | (share >= 1)
+
+
+def _select(group: CutRows, local: Tensor, count: int) -> CutRows:
+    """Some rows of `group`, by their places in it, to be tried with `count` candidates."""
+
+    def pick(column: Tensor | None) -> Tensor | None:
+        return None if column is None else column.index_select(0, local)
+
+    by_mass = None
+    if group.by_mass is not None:
+        marks = torch.zeros(group.temperature.size(0), dtype=torch.bool, device=local.device)
+        marks.index_fill_(0, group.by_mass, True)
+        by_mass = marks.index_select(0, local).nonzero().squeeze(1)
+    return CutRows(
+        rows=local if group.rows is None else group.rows.index_select(0, local),
+        count=count,
+        temperature=group.temperature.index_select(0, local),
+        top_k=pick(group.top_k),
+        top_p=pick(group.top_p),
+        min_p=pick(group.min_p),
+        typical_p=pick(group.typical_p),
+        closed=pick(group.closed),
+        floored=pick(group.floored),
+        by_mass=by_mass,
+    )
