@@ -21,26 +21,31 @@ from adapters.openai_encode import (
     COMPLETION_SAMPLING,
     EMBEDDINGS_FIELDS,
     Body,
+    Writes,
     chat_body,
     completion_body,
     embeddings_body,
     encode_body,
+    writes,
 )
 from adapters.openai_errors import error_from, error_inside
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
+from adapters.support import offered
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
-from schemas.fields import MESSAGES
+from schemas.fields import MESSAGES, Task, task_of
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     GenerateRequest,
     Request,
-    TokenRequest,
 )
+
+TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings")
+PATHS = ("/chat/completions", "/completions", "/embeddings")
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -74,9 +79,14 @@ class OpenAIAdapter:
         official = host == "api.openai.com" or host.endswith(".api.openai.com")
         self.vendor = vendor or (OPENAI if official else COMPATIBLE)
         self.endpoint = endpoint
-        self._path = base.path.rstrip("/")
-        self._query = f"?{base.query}" if base.query else ""
-        self._supports = self._supported()
+        path, query = base.path.rstrip("/"), f"?{base.query}" if base.query else ""
+        self._targets = {one: f"{path}{one}{query}" for one in PATHS}
+        self._supports = self.supported()
+        self._writes: dict[Task, Writes] = {
+            task: writes(task, self.vendor, fields)
+            for task in TASKS
+            if (fields := offered(self._supports, task)) is not None
+        }
         self._headers = {
             stream: merged_headers(self.credentials(), accept(stream), endpoint.headers)
             for stream in (False, True)
@@ -89,18 +99,17 @@ class OpenAIAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest():
-                body = chat_body(request, model, self.vendor)
-                return self._outbound("/chat/completions", body, request.stream)
-            case CompletionRequest():
-                self._must_offer("completion", offered=self.vendor.completion)
-                body = completion_body(request, model, self.vendor)
-                return self._outbound("/completions", body, request.stream)
-            case EmbeddingsRequest():
-                self._must_offer("embeddings", offered=self.vendor.embeddings)
-                body = embeddings_body(request, model, self.vendor)
-                return self._outbound("/embeddings", body, stream=False)
-            case TokenRequest():
-                raise InvalidRequest(f"{self.endpoint.name} does not take token requests")
+                body = chat_body(request, model, self._writes["chat"])
+                return self._outbound("/chat/completions", body, request, stream=request.stream)
+            case CompletionRequest() if "completion" in self._writes:
+                body = completion_body(request, model, self._writes["completion"])
+                return self._outbound("/completions", body, request, stream=request.stream)
+            case EmbeddingsRequest() if "embeddings" in self._writes:
+                body = embeddings_body(request, model, self._writes["embeddings"])
+                return self._outbound("/embeddings", body, request, stream=False)
+            case _:
+                task = task_of(request)
+                raise InvalidRequest(f"{self.endpoint.name} does not offer {task}", param="model")
 
     def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
         return OpenAIDecoder(
@@ -126,7 +135,11 @@ class OpenAIAdapter:
         key = self.endpoint.key.reveal()
         return (("authorization", f"Bearer {key}"),) if key else ()
 
-    def _supported(self) -> Supports:
+    def finish_body(self, body: Body, request: Request) -> bytes:
+        """Where a variant of the dialect says what it says differently."""
+        return encode_body(body)
+
+    def supported(self) -> Supports:
         vendor = self.vendor
         bounds = {"stop": Range(items=vendor.stop), "n": Range(maximum=vendor.choices)}
         return Supports(
@@ -137,17 +150,13 @@ class OpenAIAdapter:
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
         )
 
-    def _outbound(self, path: str, body: Body, stream: bool) -> Outbound:
+    def _outbound(self, path: str, body: Body, request: Request, *, stream: bool) -> Outbound:
         return Outbound(
-            target=f"{self._path}{path}{self._query}",
+            target=self._targets[path],
             headers=self._headers[stream],
-            body=encode_body(body),
+            body=self.finish_body(body, request),
             stream=stream,
         )
-
-    def _must_offer(self, task: str, *, offered: bool) -> None:
-        if not offered:
-            raise InvalidRequest(f"{self.endpoint.name} does not offer {task}", param="model")
 
     def _in_order(self, vectors: Vectors, wanted: int) -> tuple[list[float] | str, ...]:
         """By `index`, or as they came where the server gives none; exactly one an input."""

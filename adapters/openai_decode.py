@@ -11,7 +11,7 @@ from msgspec import Raw
 from adapters.base import STRAY, Endpoint
 from adapters.openai_errors import error_inside
 from adapters.openai_logprobs import token_logprobs
-from adapters.openai_repair import repaired
+from adapters.openai_repair import as_text, repaired, scalar
 from adapters.openai_tools import ToolCalls
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import (
@@ -127,12 +127,13 @@ class OpenAIDecoder:
             if odd is None:
                 return ()
             chunk = odd
-        if len(chunk.choices) == 1 and self._started:
+        if self._started and len(chunk.choices) == 1 and chunk.usage == self._usage:
             choice = chunk.choices[0]
-            if choice.delta is not None and choice.finish_reason is None:
-                text = choice.delta.content
-                if text and choice.logprobs is None and self._is_plain(choice, chunk):
-                    return (TextDelta(text=text, index=choice.index),)
+            delta = choice.delta
+            state = self._choices.get(choice.index)
+            if delta is not None and state is not None and _is_plain(choice, delta):
+                state.shown = True
+                return (TextDelta(text=delta.content or "", index=choice.index),)
         return self._chunk(chunk, data)
 
     def close(self) -> Sequence[Event]:
@@ -144,25 +145,6 @@ class OpenAIDecoder:
             raise UpstreamBroken("stream ended early", upstream=self._endpoint.name)
         self._done = True
         return ()
-
-    def _is_plain(self, choice: Choice, chunk: Chunk) -> bool:
-        """Nothing but text, in a choice that has begun; it is then marked as shown."""
-        delta = choice.delta
-        if (
-            delta is None
-            or delta.reasoning
-            or delta.reasoning_content
-            or delta.tool_calls
-            or delta.refusal
-            or choice.opaque
-            or (chunk.usage != NULL and chunk.usage != self._usage)
-        ):
-            return False
-        state = self._choices.get(choice.index)
-        if state is None:
-            return False
-        state.shown = True
-        return True
 
     def _odd(self, event: str, data: bytes) -> Chunk | None:
         """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
@@ -210,18 +192,20 @@ class OpenAIDecoder:
 
     def _begin(self, chunk: Chunk, data: bytes, events: list[Event]) -> None:
         """Azure sends a frame without id or choices first; its fields wait for the real one."""
-        for name, raw in read_object(data).items():
+        fields = read_object(data)
+        for name, raw in fields.items():
             if name not in _KNOWN and raw != NULL:
                 self._extra[name] = raw.copy()
         if not chunk.choices and self._stream:
             return
         self._started = True
-        self._id = chunk.id or ""
+        created = scalar(fields.get("created", NULL))
+        self._id = as_text(fields.get("id", NULL)) or ""
         events.append(
             Started(
                 id=self._id,
-                model=chunk.model or "",
-                created=chunk.created or 0,
+                model=as_text(fields.get("model", NULL)) or "",
+                created=created if isinstance(created, int) else 0,
                 extra=self._extra,
             )
         )
@@ -304,3 +288,17 @@ class OpenAIDecoder:
         if not self._choices:
             raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
         return events
+
+
+def _is_plain(choice: Choice, delta: Message) -> bool:
+    """A piece of text and nothing else, as nearly every frame is."""
+    return not (
+        not delta.content
+        or choice.finish_reason is not None
+        or choice.logprobs is not None
+        or delta.reasoning
+        or delta.reasoning_content
+        or delta.tool_calls
+        or delta.refusal
+        or choice.opaque
+    )

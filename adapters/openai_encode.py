@@ -5,14 +5,15 @@ left out, and what the client wrote in JSON (messages, tools, unknown fields) go
 https://github.com/openai/openai-openapi
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.catalog import Vendor
+from adapters.catalog import MaxTokensField, Vendor
+from schemas.fields import Task
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -66,6 +67,14 @@ CHAT_FIELDS = ("parallel_tool_calls", "reasoning_effort", "user", "metadata", "p
 COMPLETION_FIELDS = ("echo", "suffix", "user", "priority")
 EMBEDDINGS_FIELDS = ("dimensions", "user")
 
+INCLUDE_USAGE: Mapping[str, object] = {"include_usage": True}
+
+_TASKS: dict[Task, tuple[Mapping[str, str], tuple[str, ...]]] = {
+    "chat": (CHAT_SAMPLING, CHAT_FIELDS),
+    "completion": (COMPLETION_SAMPLING, COMPLETION_FIELDS),
+    "embeddings": ({}, EMBEDDINGS_FIELDS),
+}
+
 _encode = msgspec.json.Encoder().encode
 _options = msgspec.json.Decoder(dict[str, Raw])
 
@@ -84,53 +93,80 @@ class _Schema(Struct, frozen=True, kw_only=True):
     strict: bool | UnsetType = UNSET
 
 
-def chat_body(request: ChatRequest, model: str, vendor: Vendor) -> Body:
+class Writes(Struct, frozen=True, kw_only=True):
+    """What one task's bodies hold, worked out once for an endpoint.
+
+    sampling:     our names -> the wire's. own: the request's own fields, of the same name.
+    max_tokens:   the bound's name where the client used neither.
+    stream_usage: ask for usage at the end of a stream.
+    base64:       ask for base64 where the client did.
+    """
+
+    sampling: Mapping[str, str]
+    own: tuple[str, ...]
+    max_tokens: MaxTokensField = "max_tokens"
+    stream_usage: bool = True
+    base64: bool = False
+
+
+def writes(task: Task, vendor: Vendor, supported: Collection[str]) -> Writes:
+    """A field that is not supported is never written, though a router may let it pass."""
+    sampling, own = _TASKS[task]
+    return Writes(
+        sampling={name: wire for name, wire in sampling.items() if name in supported},
+        own=tuple(name for name in own if name in supported),
+        max_tokens=vendor.max_tokens,
+        stream_usage=vendor.stream_usage,
+        base64=vendor.base64,
+    )
+
+
+def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
+    sampling = request.sampling
     body: Body = {
         "model": model,
-        "messages": [
-            message(one) if isinstance(one.raw, UnsetType) else one.raw for one in request.messages
-        ],
+        "messages": [one.raw if one.raw is not UNSET else message(one) for one in request.messages],
     }
-    limit = request.sampling.max_tokens
+    limit = sampling.max_tokens
     if limit is not UNSET and limit is not None:
-        body[request.max_tokens_field or vendor.max_tokens] = limit
-    _add_sampling(body, request.sampling, CHAT_SAMPLING, vendor)
-    if not isinstance(request.tools, UnsetType):
+        body[request.max_tokens_field or to_write.max_tokens] = limit
+    _add_sampling(body, sampling, to_write)
+    if request.tools is not UNSET:
         body["tools"] = [tool(one) for one in request.tools]
-    if not isinstance(request.tool_choice, UnsetType):
+    if request.tool_choice is not UNSET:
         body["tool_choice"] = tool_choice(request.tool_choice)
-    if not isinstance(request.response_format, UnsetType):
+    if request.response_format is not UNSET:
         body["response_format"] = response_format(request.response_format)
-    _add_own(body, request, CHAT_FIELDS, vendor)
-    _add_stream(body, request, vendor)
+    _add_own(body, request, to_write)
+    _add_stream(body, request, to_write)
     return body
 
 
-def completion_body(request: CompletionRequest, model: str, vendor: Vendor) -> Body:
+def completion_body(request: CompletionRequest, model: str, to_write: Writes) -> Body:
     """The integer `logprobs` of this task is our `top_logprobs`."""
     prompts = request.prompts
     body: Body = {"model": model, "prompt": prompts if request.batch else prompts[0]}
     sampling = request.sampling
-    _add_sampling(body, sampling, COMPLETION_SAMPLING, vendor)
+    _add_sampling(body, sampling, to_write)
     if sampling.logprobs is True:
         body["logprobs"] = sampling.top_logprobs or 0
-    _add_own(body, request, COMPLETION_FIELDS, vendor)
-    _add_stream(body, request, vendor)
+    _add_own(body, request, to_write)
+    _add_stream(body, request, to_write)
     return body
 
 
-def embeddings_body(request: EmbeddingsRequest, model: str, vendor: Vendor) -> Body:
+def embeddings_body(request: EmbeddingsRequest, model: str, to_write: Writes) -> Body:
     """Base64 is asked for only where it is known to be float32: old vLLMs send float64."""
     inputs = request.inputs
     body: Body = {"model": model, "input": inputs if request.batch else inputs[0]}
-    if request.base64 and vendor.base64:
+    if request.base64 and to_write.base64:
         body["encoding_format"] = "base64"
-    _add_own(body, request, EMBEDDINGS_FIELDS, vendor)
+    _add_own(body, request, to_write)
     body.update(request.extra)
     return body
 
 
-def message(one: Message) -> Raw | Body:
+def message(one: Message) -> Body:
     """A message made by us, or changed since the client sent it."""
     body: Body = {"role": one.role, "content": one.content}
     if isinstance(one.content, tuple):
@@ -150,6 +186,8 @@ def message(one: Message) -> Raw | Body:
         body["tool_call_id"] = one.tool_call_id
     if one.reasoning:
         body["reasoning_content"] = one.reasoning
+    if one.signature:
+        body["reasoning_signature"] = one.signature
     return body
 
 
@@ -217,34 +255,36 @@ def _function(one: FunctionTool) -> _Function:
     )
 
 
-def _add_sampling(body: Body, sampling: Sampling, names: Mapping[str, str], vendor: Vendor) -> None:
+def _add_sampling(body: Body, sampling: Sampling, to_write: Writes) -> None:
+    names = to_write.sampling
     plain: dict[str, object] = msgspec.to_builtins(sampling, builtin_types=(bytes,))
     for field, value in plain.items():
         name = names.get(field)
-        if name is not None and value is not None and field not in vendor.unsupported:
+        if name is not None and value is not None:
             body[name] = value
 
 
 def _add_own(
     body: Body,
     request: ChatRequest | CompletionRequest | EmbeddingsRequest,
-    fields: tuple[str, ...],
-    vendor: Vendor,
+    to_write: Writes,
 ) -> None:
-    for field in fields:
+    for field in to_write.own:
         value = getattr(request, field)
-        if value is not UNSET and field not in vendor.unsupported:
+        if value is not UNSET:
             body[field] = value
 
 
-def _add_stream(body: Body, request: ChatRequest | CompletionRequest, vendor: Vendor) -> None:
+def _add_stream(body: Body, request: ChatRequest | CompletionRequest, to_write: Writes) -> None:
     """Usage is always asked for; the surface keeps it back from a client that did not ask."""
-    body.update(request.extra)
+    extra = request.extra
+    if extra:
+        body.update(extra)
     if not request.stream:
         return
     body["stream"] = True
-    if vendor.stream_usage:
-        own = request.extra.get("stream_options")
-        options: Body = {**_options.decode(own)} if own is not None else {}
-        options["include_usage"] = True
-        body["stream_options"] = options
+    if to_write.stream_usage:
+        own = extra.get("stream_options")
+        body["stream_options"] = (
+            INCLUDE_USAGE if own is None else {**_options.decode(own), **INCLUDE_USAGE}
+        )

@@ -62,9 +62,6 @@ def repaired(chunk: LooseChunk) -> Chunk:
     """Raises one of `UNREADABLE` for what cannot be read even so."""
     return Chunk(
         choices=tuple(_choice(one, place) for place, one in enumerate(chunk.choices or ())),
-        id=None if chunk.id is None else str(chunk.id),
-        model=chunk.model,
-        created=None if chunk.created is None else int(chunk.created),
         usage=chunk.usage,
     )
 
@@ -72,7 +69,7 @@ def repaired(chunk: LooseChunk) -> Chunk:
 def _choice(loose: LooseChoice, place: int) -> Choice:
     fields = loose.delta or loose.message
     message, opaque = _message(fields) if fields is not None else (None, {})
-    stop, seed = _scalar(loose.stop_reason), _scalar(loose.seed)
+    stop, seed = scalar(loose.stop_reason), scalar(loose.seed)
     return Choice(
         index=place if loose.index is None else loose.index,
         delta=message,
@@ -98,13 +95,14 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
     split = _content(fields.get("content", NULL))
     if split.rest:
         opaque["content_parts"] = Raw(_encode(split.rest))
-    reasoning = _text(fields.get("reasoning", NULL)) or _text(fields.get("reasoning_content", NULL))
+    thoughts = [as_text(fields.get(name, NULL)) for name in ("reasoning", "reasoning_content")]
+    reasoning = thoughts[0] or thoughts[1]
     message = Message(
         role="assistant",
         content=_joined(split.text),
-        refusal=_text(fields.get("refusal", NULL)) or _joined(split.refusal),
+        refusal=as_text(fields.get("refusal", NULL)) or _joined(split.refusal),
         reasoning=reasoning or _joined(split.reasoning),
-        reasoning_signature=_text(fields.get("reasoning_signature", NULL)) or split.signature,
+        reasoning_signature=as_text(fields.get("reasoning_signature", NULL)) or split.signature,
         tool_calls=tools or None,
     )
     return message, opaque
@@ -113,7 +111,7 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
 def _content(raw: Raw) -> _Split:
     split = _Split()
     if not bytes(raw).lstrip().startswith(b"["):
-        text = _text(raw)
+        text = as_text(raw)
         split.text += [] if text is None else [text]
         return split
     for piece in read_list(raw):
@@ -146,18 +144,18 @@ def _tools(raw: Raw) -> tuple[tuple[ToolPiece, ...], list[Raw]]:
     for one in read_list(raw):
         fields = read_function(one)
         function = fields.get("function", NULL)
-        if "function" not in fields and _text(fields.get("type", NULL)) not in (None, "function"):
+        if "function" not in fields and as_text(fields.get("type", NULL)) not in (None, "function"):
             others.append(one)
             continue
         called = read_function(function) if bytes(function) != b"null" else {}
-        index = _scalar(fields.get("index", NULL))
-        call_id = _scalar(fields.get("id", NULL))
+        index = scalar(fields.get("index", NULL))
+        call_id = scalar(fields.get("id", NULL))
         pieces.append(
             ToolPiece(
                 index=index if isinstance(index, int) else None,
                 id=None if call_id is None else str(call_id),
                 function=Function(
-                    name=_text(called.get("name", NULL)),
+                    name=as_text(called.get("name", NULL)),
                     arguments=_arguments(called.get("arguments", NULL)),
                 ),
             )
@@ -169,16 +167,16 @@ def _arguments(raw: Raw) -> str | None:
     """JSON text, from a string or from the object itself."""
     text = bytes(raw).strip()
     if text.startswith(b'"') or text == b"null":
-        return _text(raw)
+        return as_text(raw)
     return text.decode()
 
 
-def _text(raw: Raw) -> str | None:
-    value = _scalar(raw)
+def as_text(raw: Raw) -> str | None:
+    value = scalar(raw)
     return value if value is None or isinstance(value, str) else str(value)
 
 
-def _scalar(raw: Raw) -> str | int | None:
+def scalar(raw: Raw) -> str | int | None:
     """`None` also for what is neither a string nor a whole number."""
     try:
         return msgspec.json.decode(raw, type=str | int | None)

@@ -36,19 +36,19 @@ class Logprobs(Struct, frozen=True, kw_only=True):
     top_logprobs: tuple[dict[str, float] | None, ...] | None = None
 
 
-class Function(Struct, frozen=True, kw_only=True):
+class Function(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None = None
     arguments: str | None = None
 
 
-class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     index: int | None = None
     id: str | None = None
     type: str | None = None
     function: Function | None = None
 
 
-class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A whole message, or the piece of one. The fields typed `None` may be there, but empty."""
 
     role: str | None = None
@@ -63,7 +63,7 @@ class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     annotations: None = None
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class Choice(Struct, frozen=True, kw_only=True, gc=False):
     """delta: a chat's stream; message: a chat's whole answer; text: completions."""
 
     index: int = 0
@@ -79,13 +79,13 @@ class Choice(Struct, frozen=True, kw_only=True):
     """Unknown fields of the message; never on the wire under this name."""
 
 
-class Chunk(Struct, frozen=True, kw_only=True):
-    """Without choices, or with an error, a frame is none of these and goes to `read_loose`."""
+class Chunk(Struct, frozen=True, kw_only=True, gc=False):
+    """Without choices, or with an error, a frame is none of these and goes to `read_loose`.
+
+    So does the first frame, for what it says of the whole answer.
+    """
 
     choices: tuple[Choice, ...]
-    id: str | None = None
-    model: str | None = None
-    created: int | None = None
     usage: Raw = NULL
     error: None = None
 

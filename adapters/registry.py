@@ -1,0 +1,84 @@
+"""Which adapter a name in the configuration means: ours, the catalogue's rows, then plug-ins.
+
+A plug-in is an entry point in the group `strowger.adapters` that names a class with the shape of
+`adapters.base.Adapter`.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from adapters.base import Adapter, Endpoint
+from adapters.catalog import OPENAI, VENDORS, Vendor
+from adapters.databricks import DatabricksAdapter
+from adapters.openai import OpenAIAdapter
+from schemas.errors import InvalidConfig
+
+GROUP = "strowger.adapters"
+
+Build = Callable[[Endpoint], Adapter]
+
+BUILTIN: Mapping[str, Build] = {cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter)}
+
+
+class Registry:
+    """Names and what they build. Plug-ins are loaded only when one of them is asked for."""
+
+    def __init__(self, plugins: Iterable[EntryPoint] | None = None) -> None:
+        """Raises InvalidConfig when a plug-in takes a name that is already taken.
+
+        plugins: `None` finds the installed ones.
+        """
+        self._rows: dict[str, Vendor] = {vendor.name: vendor for vendor in VENDORS}
+        self._plugins: dict[str, EntryPoint] = {}
+        problems: list[str] = []
+        for plugin in entry_points(group=GROUP) if plugins is None else plugins:
+            if plugin.name in self.names:
+                problems.append(
+                    f"the plug-in {plugin.value} calls its adapter {plugin.name!r}, "
+                    "a name that is already taken; uninstall it or rename its entry point"
+                )
+            self._plugins[plugin.name] = plugin
+        if problems:
+            raise InvalidConfig(tuple(problems))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({*BUILTIN, *self._rows, *self._plugins}))
+
+    def base_url(self, name: str) -> str:
+        """The base URL that goes with a name, "" where the configuration must give one."""
+        if name == OPENAI.name:
+            return OPENAI.base_url
+        row = self._rows.get(name)
+        return row.base_url if row else ""
+
+    def build(self, name: str, endpoint: Endpoint) -> Adapter:
+        """Raises InvalidConfig for a name that nobody has, and for a plug-in that fails to load."""
+        if name in BUILTIN:
+            return BUILTIN[name](endpoint)
+        row = self._rows.get(name)
+        if row is not None:
+            return OpenAIAdapter(endpoint, row)
+        plugin = self._plugins.get(name)
+        if plugin is None:
+            raise InvalidConfig((self._unknown(name),))
+        return self._load(plugin)(endpoint)
+
+    def check(self, name: str) -> str:
+        """The problem with a name as a full sentence, "" if somebody has it."""
+        return "" if name in self.names else self._unknown(name)
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names)}."
+        return f"no adapter is named {name!r}; {hint}"
+
+    def _load(self, plugin: EntryPoint) -> Build:
+        try:
+            return cast("Build", plugin.load())
+        except (ImportError, AttributeError) as exc:
+            raise InvalidConfig(
+                (f"the adapter {plugin.name!r} ({plugin.value}) cannot be loaded: {exc}",)
+            ) from exc
