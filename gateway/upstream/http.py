@@ -48,7 +48,7 @@ class HttpUpstream:
                 body = await reply.body(over, ANSWER_BYTES)
                 yield [*decoder.feed("", body), *decoder.close()]
                 return
-            parser = FRAMING[self.adapter.framing]()
+            parser = FRAMING[self.adapter.framing](self.name)
             decoder = self.adapter.decoder(request)
             by, content = first_by, False
             while chunk := await reply.chunk(by):

@@ -1,0 +1,206 @@
+"""The general transport: httpx, for HTTP/2, proxies and everything that is not hot.
+
+Two differences from our own client. A chunk is one HTTP chunk, not all that has arrived. And a
+request that met a connection the server was just closing is UpstreamBroken, never sent again:
+httpx tells neither whether a byte of an answer had come nor lets us ask for a fresh connection.
+"""
+
+import asyncio
+import importlib.util
+from collections.abc import AsyncGenerator, Mapping
+from typing import cast
+
+import httpx
+
+from adapters.base import Outbound
+from gateway.upstream.origin import origin_of
+from gateway.upstream.outgoing import check
+from gateway.upstream.tls import Tls, client_context
+from gateway.upstream.wire.fields import Limits, fault_of, headers_of
+from schemas.errors import (
+    GatewayError,
+    InvalidConfig,
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+
+_LIMITS = Limits()
+
+
+class HttpxTransport:
+    """See gateway.upstream.transport.Transport. Sends nothing that httpx would add of itself.
+
+    proxy: http://, https:// or socks5://, with a user name and password if need be.
+    http2: offer HTTP/2 by ALPN; needs the package h2.
+    Raises InvalidConfig for what cannot be used.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        name: str,
+        tls: Tls | None = None,
+        max_connections: int = 512,
+        proxy: str | None = None,
+        http2: bool = False,
+        idle_s: float = 60.0,
+    ) -> None:
+        self._origin = origin_of(base_url, upstream=name)
+        self._name = name
+        self._maximum = max_connections
+        self._closed = False
+        if http2 and importlib.util.find_spec("h2") is None:
+            raise InvalidConfig((f"{name}: HTTP/2 needs the package h2 (httpx[http2]).",))
+        try:
+            self._httpx = httpx.AsyncHTTPTransport(
+                verify=client_context(tls, upstream=name),
+                trust_env=False,
+                http2=http2,
+                limits=httpx.Limits(
+                    max_connections=max_connections,
+                    max_keepalive_connections=max_connections,
+                    keepalive_expiry=idle_s,
+                ),
+                proxy=httpx.Proxy(proxy) if proxy is not None else None,
+            )
+        except (ValueError, ImportError, httpx.InvalidURL) as exc:
+            # the text of these errors holds the URL, and that the password
+            problem = f"{name}: proxy must be an http://, https:// or socks5:// URL"
+            raise InvalidConfig((f"{problem}; socks5 needs the package socksio.",)) from exc
+
+    def __repr__(self) -> str:
+        return f"HttpxTransport({self._name!r})"
+
+    async def exchange(
+        self, outbound: Outbound, *, connect_by: float, head_by: float
+    ) -> "HttpxReply":
+        """See Transport."""
+        if self._closed:
+            raise UpstreamUnreachable("its connections are being closed", upstream=self._name)
+        check(outbound)
+        scope = asyncio.timeout_at(min(connect_by, head_by))
+        progress = _Progress(scope, head_by)
+        try:
+            async with scope:
+                response = await self._httpx.handle_async_request(self._request(outbound, progress))
+        except (httpx.HTTPError, OSError) as exc:
+            if isinstance(exc, TimeoutError) and scope.expired():
+                raise self._late(progress) from exc
+            kind = UpstreamBroken if progress.sent else UpstreamUnreachable
+            raise kind(_reason(exc), upstream=self._name) from exc
+        reply = HttpxReply(response, self._name)
+        problem = fault_of(reply.headers, len(response.headers.raw), _LIMITS)
+        if problem is not None:
+            await reply.aclose()
+            raise UpstreamBroken(problem, upstream=self._name)
+        return reply
+
+    async def aclose(self) -> None:
+        """See Transport. httpx closes busy connections too."""
+        self._closed = True
+        await self._httpx.aclose()
+
+    def _request(self, outbound: Outbound, progress: "_Progress") -> httpx.Request:
+        origin = self._origin
+        fixed = (
+            ("host", origin.authority),
+            *outbound.headers,
+            ("accept-encoding", "identity"),
+            ("content-length", str(len(outbound.body))),
+        )
+        return httpx.Request(
+            outbound.method,
+            httpx.URL(f"{origin.scheme}://{origin.authority}{outbound.target}"),
+            headers=httpx.Headers(fixed, encoding="latin-1"),
+            content=outbound.body,
+            extensions={"target": outbound.target.encode(), "trace": progress.trace},
+        )
+
+    def _late(self, progress: "_Progress") -> UpstreamError:
+        if progress.sent:
+            problem = "the answer did not begin in time"
+        elif progress.dialled:
+            problem = "no connection in time (DNS, TCP and TLS together)"
+        else:
+            problem = f"no connection in time: the pool is full (max_connections: {self._maximum})"
+        return UpstreamTimeout(problem, upstream=self._name)
+
+
+class HttpxReply:
+    """See gateway.upstream.transport.Reply."""
+
+    def __init__(self, response: httpx.Response, upstream: str) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = headers_of(response.headers.raw)
+        self._upstream = upstream
+        self._stream = cast("httpx.AsyncByteStream", response.stream)
+        self._parts = cast("AsyncGenerator[bytes, None]", aiter(self._stream))
+        self._error: UpstreamError | None = None
+        self._closed = False
+
+    async def chunk(self, by: float) -> bytes:
+        """See Reply."""
+        if self._closed:
+            raise GatewayError("an answer was read after it had been closed")
+        if self._error is not None:
+            raise self._error
+        scope = asyncio.timeout_at(by)
+        try:
+            if by <= asyncio.get_running_loop().time():
+                raise TimeoutError
+            async with scope:
+                return await anext(self._parts, b"")
+        except (httpx.HTTPError, OSError) as exc:
+            if isinstance(exc, TimeoutError):
+                self._error = UpstreamTimeout("the answer stalled", upstream=self._upstream)
+            else:
+                self._error = UpstreamBroken(_reason(exc), upstream=self._upstream)
+            await self._stream.aclose()
+            raise self._error from exc
+
+    async def body(self, by: float, limit: int) -> bytes:
+        """See Reply."""
+        parts: list[bytes] = []
+        size = 0
+        while part := await self.chunk(by):
+            size += len(part)
+            if size > limit:
+                problem = f"the answer is over {limit} bytes"
+                raise UpstreamBroken(problem, upstream=self._upstream)
+            parts.append(part)
+        return b"".join(parts)
+
+    async def aclose(self) -> None:
+        """See Reply."""
+        if not self._closed:
+            self._closed = True
+            await self._stream.aclose()
+
+
+class _Progress:
+    """How far a request has come, as httpx traces it; sending moves the deadline to `head_by`."""
+
+    def __init__(self, scope: asyncio.Timeout, head_by: float) -> None:
+        self.dialled = self.sent = False
+        self._scope = scope
+        self._head_by = head_by
+
+    async def trace(self, event: str, info: Mapping[str, object]) -> None:
+        """https://www.python-httpx.org/advanced/extensions/#trace"""
+        if event.endswith("connect_tcp.started"):
+            self.dialled = True
+        elif event.endswith("send_request_headers.started") and not self._scope.expired():
+            # a proxy's tunnel is asked for by a request of its own
+            if getattr(info["request"], "method", b"") == b"CONNECT":
+                return
+            self.sent = True
+            self._scope.reschedule(self._head_by)
+
+
+def _reason(exc: Exception) -> str:
+    return (
+        f"the exchange failed: {exc}" if str(exc) else f"the exchange failed: {type(exc).__name__}"
+    )

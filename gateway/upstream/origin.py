@@ -1,0 +1,45 @@
+"""Where a base URL's requests go: scheme, host and port."""
+
+import re
+from typing import Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from schemas.errors import InvalidConfig
+
+_PORTS: dict[str, int] = {"http": 80, "https": 443}
+_HOST = re.compile(r"[A-Za-z0-9._:-]+")
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """One scheme, host and port.
+
+    host:      as a resolver wants it: ASCII (IDNA), an IPv6 address without its brackets.
+    authority: as the `host` header wants it: brackets, and the port unless it is the scheme's.
+    """
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    authority: str
+
+
+def origin_of(base_url: str, *, upstream: str) -> Origin:
+    """The origin of `base_url`; raises InvalidConfig, without repeating what could be a secret."""
+    try:
+        parts = urlsplit(base_url)
+        scheme, name, port = parts.scheme, parts.hostname, parts.port
+        host = name.encode("idna").decode() if name and not name.isascii() else name
+    except ValueError as exc:
+        raise InvalidConfig((f"{upstream}: base_url is not a URL: {exc}.",)) from exc
+    if "@" in parts.netloc:
+        raise InvalidConfig((f"{upstream}: base_url may not carry a password; use api_key.",))
+    if scheme not in ("http", "https"):
+        raise InvalidConfig((f"{upstream}: base_url must begin with http:// or https://.",))
+    if not host or not _HOST.fullmatch(host):
+        raise InvalidConfig((f"{upstream}: base_url names no valid host.",))
+    port = _PORTS[scheme] if port is None else port
+    bracketed = f"[{host}]" if ":" in host else host
+    authority = bracketed if port == _PORTS[scheme] else f"{bracketed}:{port}"
+    return Origin(scheme=scheme, host=host, port=port, authority=authority)

@@ -1,0 +1,58 @@
+"""How a provider's certificate is checked, and which one we show it."""
+
+import ssl
+
+from msgspec import Struct
+
+from schemas.errors import InvalidConfig
+
+
+class Tls(Struct, frozen=True, kw_only=True):
+    """TLS towards one provider; the files are PEM.
+
+    verify:      False accepts any certificate for any host name.
+    ca_file:     the authorities to trust instead of the system's.
+    client_cert: our certificate, with its chain; the key may stand in the same file.
+    client_key:  the key of `client_cert`, unencrypted.
+    """
+
+    verify: bool = True
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+
+
+def client_context(tls: Tls | None, *, upstream: str) -> ssl.SSLContext:
+    """The context for connections to `upstream`. Reads files; raises InvalidConfig."""
+    tls = tls or Tls()
+    if tls.client_key is not None and tls.client_cert is None:
+        raise InvalidConfig((f"{upstream}: tls.client_key needs tls.client_cert beside it.",))
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+    except (OSError, ssl.SSLError) as exc:
+        raise InvalidConfig((_unreadable(upstream, "ca_file", tls.ca_file, exc),)) from exc
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls.client_cert is not None:
+        try:
+            context.load_cert_chain(tls.client_cert, tls.client_key, password=_no_password)
+        except (OSError, ssl.SSLError, _PasswordWanted) as exc:
+            problem = _unreadable(upstream, "client_cert", tls.client_cert, exc)
+            raise InvalidConfig((problem,)) from exc
+    return context
+
+
+class _PasswordWanted(Exception):
+    """The key is encrypted, and OpenSSL would ask the terminal for its password."""
+
+    def __str__(self) -> str:
+        return "the key is encrypted; give it without a password"
+
+
+def _no_password() -> str:
+    raise _PasswordWanted
+
+
+def _unreadable(upstream: str, field: str, path: str | None, exc: Exception) -> str:
+    return f"{upstream}: tls.{field} {path!r} cannot be used: {exc}."

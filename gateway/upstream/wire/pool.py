@@ -1,0 +1,163 @@
+"""The connections to one origin: who may have one, and who waits for one."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from gateway.upstream.wire.connection import Connection
+from gateway.upstream.wire.deadlines import Deadlines
+from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
+
+
+class Pool:
+    """`maximum` slots; an idle connection, an exchange and a dial in progress each fill one.
+
+    Idle connections are taken newest first, so that what is not needed grows old and expires.
+    Waiters are served in the order in which they came: there is an idle connection or a free
+    slot only while nobody waits, so nobody can overtake.
+    """
+
+    __slots__ = ("_closed", "_deadlines", "_dial", "_idle", "_idle_s", "_maximum", "_open",
+                 "_upstream", "_waiting")  # fmt: skip
+
+    def __init__(
+        self,
+        dial: Callable[[float], Awaitable[Connection]],
+        deadlines: Deadlines,
+        *,
+        upstream: str,
+        maximum: int,
+        idle_s: float,
+    ) -> None:
+        self._dial = dial
+        self._deadlines = deadlines
+        self._upstream = upstream
+        self._maximum = maximum
+        self._idle_s = idle_s
+        self._open = 0
+        self._idle: dict[Connection, None] = {}
+        self._waiting: OrderedDict[_Ticket, None] = OrderedDict()
+        self._closed = False
+
+    def take(self) -> Connection | None:
+        """An idle connection and its slot, if there is one."""
+        if not self._idle:
+            return None
+        connection, _ = self._idle.popitem()
+        connection.idle = False
+        self._deadlines.discard(connection)
+        return connection
+
+    async def acquire(self, by: float) -> Connection:
+        """A connection, idle or fresh, and its slot.
+
+        Raises UpstreamTimeout at `by`, UpstreamUnreachable if none can be opened.
+        """
+        if self._closed:
+            raise self._refusal()
+        connection = self.take()
+        if connection is not None:
+            return connection
+        if self._open < self._maximum:
+            self._open += 1
+        else:
+            connection = await self._queue(by)
+            if connection is not None and connection.usable:
+                return connection
+        return await self.replace(by)
+
+    async def replace(self, by: float) -> Connection:
+        """A fresh connection for a slot already held; the slot is lost if that fails."""
+        try:
+            return await self._dial(by)
+        except BaseException:
+            self.free()
+            raise
+
+    def keep(self, connection: Connection) -> None:
+        """See Owner."""
+        if self._closed:
+            connection.abort()
+            self.free()
+        elif not self._hand_over(connection):
+            connection.idle = True
+            connection.by = asyncio.get_running_loop().time() + self._idle_s
+            self._idle[connection] = None
+            self._deadlines.add(connection)
+
+    def free(self) -> None:
+        """See Owner."""
+        if not self._hand_over(None):
+            self._open -= 1
+
+    def forget(self, connection: Connection) -> None:
+        """See Owner."""
+        self._idle.pop(connection, None)
+        self.free()
+
+    def close(self) -> None:
+        """Abort what is idle, refuse who waits; exchanges go on and close when they are over."""
+        self._closed = True
+        for ticket in self._waiting:
+            ticket.refuse(self._refusal())
+        while (connection := self.take()) is not None:
+            connection.abort()
+            self.free()
+        self._deadlines.rest()
+
+    def _hand_over(self, connection: Connection | None) -> bool:
+        """Give the slot to who has waited longest; false if nobody waits."""
+        while self._waiting:
+            ticket, _ = self._waiting.popitem(last=False)
+            if not ticket.granted.done():
+                ticket.granted.set_result(connection)
+                return True
+        return False
+
+    async def _queue(self, by: float) -> Connection | None:
+        """Wait for a slot; with it comes a connection, or `None`: dial one."""
+        ticket = _Ticket(by, self)
+        self._waiting[ticket] = None
+        self._deadlines.add(ticket)
+        try:
+            return await ticket.granted
+        except asyncio.CancelledError:
+            if not ticket.granted.cancelled() and ticket.granted.exception() is None:
+                self._give_back(ticket.granted.result())
+            raise
+        finally:
+            self._waiting.pop(ticket, None)
+            self._deadlines.discard(ticket)
+
+    def _give_back(self, connection: Connection | None) -> None:
+        if connection is not None and connection.usable:
+            self.keep(connection)
+        else:
+            self.free()
+
+    def _refusal(self) -> UpstreamError:
+        return UpstreamUnreachable("its connections are being closed", upstream=self._upstream)
+
+    def full(self) -> UpstreamError:
+        """What a waiter is told whose time is over."""
+        problem = f"no connection in time: the pool is full (max_connections: {self._maximum})"
+        return UpstreamTimeout(problem, upstream=self._upstream)
+
+
+class _Ticket:
+    """A place in the queue."""
+
+    __slots__ = ("_pool", "by", "granted")
+
+    def __init__(self, by: float, pool: Pool) -> None:
+        self.by = by
+        self._pool = pool
+        loop = asyncio.get_running_loop()
+        self.granted: asyncio.Future[Connection | None] = loop.create_future()
+
+    def expire(self) -> None:
+        self.refuse(self._pool.full())
+
+    def refuse(self, error: UpstreamError) -> None:
+        if not self.granted.done():
+            self.granted.set_exception(error)

@@ -1,0 +1,80 @@
+"""Exchanges with one origin over pooled HTTP/1.1 connections."""
+
+import asyncio
+
+from adapters.base import Outbound
+from gateway.upstream.origin import origin_of
+from gateway.upstream.tls import Tls, client_context
+from gateway.upstream.wire.connection import Connection, Stale
+from gateway.upstream.wire.deadlines import Deadlines
+from gateway.upstream.wire.dialing import Dialer
+from gateway.upstream.wire.fields import Limits
+from gateway.upstream.wire.head import Heads
+from gateway.upstream.wire.pool import Pool
+from gateway.upstream.wire.reply import WireReply
+
+IDLE_S = 60.0
+"""Below what servers and load balancers commonly allow, so that it is mostly us who close."""
+
+_LIMITS = Limits()
+
+
+class WireTransport:
+    """See gateway.upstream.transport.Transport. For use in one event loop.
+
+    base_url:        only its scheme, host and port count; Outbound.target has the path.
+    name:            the provider's, which starts every error message.
+    max_connections: more exchanges than that wait, in order, up to their `connect_by`.
+    idle_s:          how long an unused connection is kept.
+    Raises InvalidConfig for a base_url or TLS files that cannot be used.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        name: str,
+        tls: Tls | None = None,
+        max_connections: int = 512,
+        idle_s: float = IDLE_S,
+        limits: Limits = _LIMITS,
+    ) -> None:
+        origin = origin_of(base_url, upstream=name)
+        context = None
+        if origin.scheme == "https":
+            context = client_context(tls, upstream=name)
+            context.set_alpn_protocols(["http/1.1"])
+        self._name = name
+        self._limits = limits
+        self._heads = Heads(origin.authority)
+        self._deadlines = Deadlines()
+        self._pool = Pool(
+            Dialer(origin, context, self._connection, upstream=name).dial,
+            self._deadlines,
+            upstream=name,
+            maximum=max_connections,
+            idle_s=idle_s,
+        )
+
+    def __repr__(self) -> str:
+        return f"WireTransport({self._name!r})"
+
+    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> WireReply:
+        """See Transport."""
+        request = self._heads.render(outbound)
+        head_only = outbound.method == "HEAD"
+        connection = self._pool.take() or await self._pool.acquire(connect_by)
+        try:
+            await connection.send(request, head_by, head_only=head_only)
+        except Stale:
+            connection = await self._pool.replace(connect_by)
+            await connection.send(request, head_by, head_only=head_only)
+        return WireReply(connection)
+
+    async def aclose(self) -> None:
+        """See Transport."""
+        self._pool.close()
+        await asyncio.sleep(0)  # aborted sockets are closed in the loop's next turn
+
+    def _connection(self) -> Connection:
+        return Connection(self._name, self._pool, self._deadlines, self._limits)
