@@ -7,7 +7,8 @@ from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import ScalarRenderPlugin
+from litestar.openapi.plugins import JsonRenderPlugin, ScalarRenderPlugin
+from litestar.params import FromPath
 from litestar.types import ASGIApp, ControllerRouterHandler
 
 from gateway.auth import Caller
@@ -15,8 +16,14 @@ from gateway.documentation import documented
 from gateway.endpoint import Endpoint
 from gateway.front import Front
 from gateway.state import Gateway
-from gateway.surfaces.openai import CHAT, COMPLETIONS, EMBEDDINGS, error_body, models_body
-from gateway.surfaces.openai import model_body as model_body
+from gateway.surfaces.openai import (
+    CHAT,
+    COMPLETIONS,
+    EMBEDDINGS,
+    error_body,
+    model_body,
+    models_body,
+)
 from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
 from schemas.errors import GatewayError, MethodNotAllowed, ModelNotFound, RouteNotFound
 
@@ -46,8 +53,11 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
         openapi_config=OpenAPIConfig(
             title="Strowger",
             version="1",
-            path="/docs",
-            render_plugins=[ScalarRenderPlugin(path="/")],
+            path="/",
+            render_plugins=[
+                ScalarRenderPlugin(path="/docs"),
+                JsonRenderPlugin(path="/openapi.json"),
+            ],
         ),
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
         exception_handlers={HTTPException: _framework_error, GatewayError: _gateway_error},
@@ -85,7 +95,7 @@ def _models(gateway: Gateway) -> list[ControllerRouterHandler]:
         return models_body(gateway.model_names(caller(request)), gateway.started_at)
 
     @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
-    async def model(request: _Request, model: str) -> bytes:
+    async def model(request: _Request, model: FromPath[str]) -> bytes:
         name = model.removeprefix("/")
         if name not in gateway.model_names(caller(request)):
             raise ModelNotFound(f"model: there is no model {name!r} here", param="model")

@@ -1,7 +1,7 @@
 """Who is calling, and what that key may use."""
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 
 from msgspec import Struct
@@ -44,7 +44,7 @@ class Keyring:
             caller = Caller(name=key.name, models=key.models, max_priority=key.max_priority)
             self._callers[digest[:8]] = (digest, caller)
 
-    def caller(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
+    def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
         """Raises Unauthenticated when keys are required and none, or a wrong one, was sent."""
         if self._open:
             return EVERYONE
@@ -76,7 +76,7 @@ def check_priority(caller: Caller, priority: object) -> None:
         )
 
 
-def _credential(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def _credential(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     for name, value in headers:
         if name == b"authorization" and value[:7].lower() == b"bearer ":
             return value[7:].strip()

@@ -107,19 +107,21 @@ class Endpoint:
                 trip.stream = request.stream
             draw = gateway.random.random()
             planned = plan(runtime.table, route, request, draw=draw, now=trip.started)
-            renderer = self._surface.renderer(request, trip.request_id)
             with HangUp(receive) as hangup:
                 if isinstance(request, EmbeddingsRequest):
                     vectors = await pipeline.embed(planned, trip, tenant=caller.name)
                     hangup.disarm()
-                    await answering.whole(200, renderer.embeddings(vectors))
-                elif request.stream:
+                    body = self._surface.renderer(request, trip.request_id).embeddings(vectors)
+                    await answering.whole(200, body)
+                    return 200
+                renderer = self._surface.renderer(request, trip.request_id)
+                if request.stream:
                     await self._stream(planned, trip, answering, renderer, gateway, hangup)
-                else:
-                    answer = await pipeline.whole(planned, trip, tenant=caller.name)
-                    hangup.disarm()
-                    await answering.whole(200, renderer.answer(answer))
-            return 200
+                    return 200
+                answer = await pipeline.whole(planned, trip, tenant=caller.name)
+                hangup.disarm()
+                await answering.whole(200, renderer.answer(answer))
+                return 200
         finally:
             gateway.release(size)
 

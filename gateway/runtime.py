@@ -7,7 +7,7 @@ import msgspec
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.base import Supports
-from adapters.registry import find_adapter
+from adapters.registry import Registry
 from gateway.auth import Keyring
 from gateway.config.model import Config, Model, Provider
 from gateway.engines import EngineProcess, engine_settings
@@ -33,6 +33,7 @@ class Runtime:
         self.engines: dict[str, EngineProcess] = {}
         self.upstreams: dict[str, Upstream] = {}
         supports: dict[str, Supports] = {}
+        registry = Registry()
         for provider in config.providers:
             if provider.engine is not None:
                 engine = EngineProcess(provider.name, engine_settings(provider), run_dir)
@@ -40,7 +41,7 @@ class Runtime:
                 self.upstreams[provider.name] = LocalUpstream(provider.name, engine.socket_path)
                 supports[provider.name] = LOCAL_SUPPORTS
                 continue
-            upstream = _remote(provider)
+            upstream = _remote(provider, registry)
             self.upstreams[provider.name] = upstream
             supports[provider.name] = upstream.adapter.supports
         budgets = {provider.name: RetryBudget() for provider in config.providers}
@@ -95,16 +96,17 @@ class Runtime:
         )
 
 
-def _remote(provider: Provider) -> HttpUpstream:
-    kind = find_adapter(provider.adapter)
+def _remote(provider: Provider, registry: Registry) -> HttpUpstream:
+    base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
     endpoint = ProviderEndpoint(
         name=provider.name,
-        base_url=(provider.base_url or "").rstrip("/"),
+        base_url=base_url,
         key=provider.api_key,
         headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
     )
+    adapter = registry.build(provider.adapter, endpoint)
     return HttpUpstream(
-        provider.name, kind(endpoint), _transport(provider, endpoint.base_url), provider.timeouts
+        provider.name, adapter, _transport(provider, base_url), provider.timeouts
     )
 
 

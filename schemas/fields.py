@@ -99,9 +99,7 @@ NEUTRAL: dict[str, object] = {
 }
 """Values that ask for nothing: a backend that lacks the field answers no differently."""
 
-_AnyRequest = TypeVar(
-    "_AnyRequest", ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
-)
+_AnyRequest = TypeVar("_AnyRequest", bound=Request)
 
 
 def task_of(request: Request) -> Task:

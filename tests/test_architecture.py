@@ -87,6 +87,8 @@ def test_the_gateway_starts_without_torch_or_transformers() -> None:
         "heavy = {'torch', 'transformers'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=ROOT)
+    result = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, cwd=ROOT
+    )
 
     assert result.returncode == 0, result.stderr.decode()

@@ -150,7 +150,7 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
         if not problems:
             candidates.append(Candidate(backend=backend, model=model, request=request))
             continue
-        reason = "; ".join(problem.reason for problem in problems)
+        reason = "; ".join(f"{problem.field} {problem.reason}" for problem in problems)
         ruled_out.append((backend.name, reason))
         lacking.append((backend, tuple(problem.field for problem in problems), reason))
     if candidates or not lacking:

@@ -61,7 +61,7 @@ class AccessLog:
         self._limit = limit
         self._lines: list[AccessLine] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._batches: queue.SimpleQueue[list[AccessLine] | None] = queue.SimpleQueue()
+        self._batches: queue.SimpleQueue[list[AccessLine] | threading.Event | None] = queue.SimpleQueue()
         self._waiting = 0
         self._lost = 0
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
@@ -85,6 +85,12 @@ class AccessLog:
             self._batches.put(self._lines)
             self._lines = []
 
+    def settle(self) -> None:
+        """Wait until the writer has written what was flushed."""
+        done = threading.Event()
+        self._batches.put(done)
+        done.wait()
+
     def close(self) -> None:
         """Flush, and wait until everything is written."""
         self.flush()
@@ -94,6 +100,9 @@ class AccessLog:
     def _write(self) -> None:
         render = _as_text if self._style == "text" else _as_json
         while (batch := self._batches.get()) is not None:
+            if isinstance(batch, threading.Event):
+                batch.set()
+                continue
             data = b"".join([render(line) for line in batch])
             lost, self._lost = self._lost, 0
             if lost:

@@ -1,0 +1,40 @@
+"""The obvious gateway, to measure against: a Litestar route and `httpx.AsyncClient`, no more."""
+
+import os
+from collections.abc import AsyncIterator
+
+import httpx
+import uvicorn
+from litestar import Litestar, Request, post
+from litestar.datastructures import State
+from litestar.response import Response, Stream
+
+UPSTREAM = os.environ["BENCH_UPSTREAM"] + "/chat/completions"
+_client = httpx.AsyncClient(limits=httpx.Limits(max_connections=256), timeout=60)
+_JSON = {"content-type": "application/json"}
+
+
+@post("/v1/chat/completions", status_code=200)
+async def chat(request: Request[object, object, State]) -> Response[bytes] | Stream:
+    body = await request.body()
+    if b'"stream":true' in body.replace(b" ", b""):
+        return Stream(_stream(body), media_type="text/event-stream")
+    answer = await _client.post(UPSTREAM, content=body, headers=_JSON)
+    return Response(answer.content, media_type="application/json")
+
+
+async def _stream(body: bytes) -> AsyncIterator[bytes]:
+    async with _client.stream("POST", UPSTREAM, content=body, headers=_JSON) as answer:
+        async for chunk in answer.aiter_raw():
+            yield chunk
+
+
+if __name__ == "__main__":
+    uvicorn.run(
+        Litestar([chat], openapi_config=None),
+        port=int(os.environ["BENCH_PORT"]),
+        log_level="error",
+        access_log=False,
+        http="httptools",
+        loop="uvloop",
+    )

@@ -1,0 +1,87 @@
+"""A whole gateway on a loopback port inside the test's own event loop."""
+
+import asyncio
+import io
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from msgspec import Struct
+
+from gateway.app import build_app
+from gateway.config.load import read_config
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.telemetry.access_log import AccessLine, AccessLog
+
+_lines = msgspec.json.Decoder(AccessLine)
+
+
+class Serving(Struct, frozen=True, kw_only=True, eq=False):
+    """A running gateway. url: without the `/v1`. state: to look at, never to change."""
+
+    url: str
+    state: Gateway
+    log: io.BytesIO
+
+    def access_lines(self) -> list[AccessLine]:
+        """What the access log holds so far."""
+        self.state.access_log.flush()
+        self.state.access_log.settle()
+        return [_lines.decode(line) for line in self.log.getvalue().splitlines()]
+
+
+@asynccontextmanager
+async def serving(
+    config: str, run_dir: Path, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[Serving, None]:
+    """Serve a configuration, given as YAML, until the block ends."""
+    log = io.BytesIO()
+    access_log = AccessLog(log, "json")
+    settings = read_config(config, source="config.yaml", env=env or {})
+    runtime = Runtime(settings, run_dir=run_dir)
+    state = Gateway(runtime, access_log)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            build_app(state),
+            http="httptools",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    await runtime.start()
+    running = asyncio.create_task(server._serve([listener]))  # pyright: ignore[reportPrivateUsage]
+    try:
+        while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
+            await asyncio.sleep(0.005)
+        yield Serving(url=f"http://127.0.0.1:{listener.getsockname()[1]}", state=state, log=log)
+    finally:
+        server.should_exit = True
+        await running
+        await runtime.close()
+        access_log.close()
+
+
+def one_model(base_url: str, more: str = "", model_more: str = "") -> str:
+    """The smallest configuration: one OpenAI-dialect provider behind the model `chat`."""
+    return f"""
+providers:
+  - name: remote
+    adapter: openai
+    base_url: {base_url}
+    api_key: sk-secret-of-the-operator
+    timeouts: {{connect_s: 1, first_token_s: 1, between_tokens_s: 1, total_s: 5}}
+models:
+  - name: chat
+    retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}
+    backends: [{{provider: remote, model: m-1}}]
+{model_more}
+{more}
+"""

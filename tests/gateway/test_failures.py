@@ -1,0 +1,324 @@
+"""What a client sees when a provider fails, and who is asked next: over real sockets."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gateway.serving import one_model, serving
+from tests.provider import Answer, Behaviour, Received, answers, delta_body, provider
+
+pytestmark = pytest.mark.anyio
+
+HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def two_backends(first: str, second: str, model_more: str = "") -> str:
+    return f"""
+providers:
+  - {{name: a, adapter: openai, base_url: {first}, api_key: k, timeouts: &t {{connect_s: 1,
+      first_token_s: 0.4, between_tokens_s: 0.4, total_s: 3}}}}
+  - {{name: b, adapter: openai, base_url: {second}, api_key: k, timeouts: *t}}
+models:
+  - name: chat
+    policy: in_order
+    retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}
+    backends: [{{provider: a, model: m}}, {{provider: b, model: m}}]
+{model_more}
+"""
+
+
+async def post(url: str, **more: object) -> httpx.Response:
+    async with httpx.AsyncClient() as client:
+        return await client.post(f"{url}/v1/chat/completions", json={**HELLO, **more}, timeout=20)
+
+
+async def reset_at_once(request: Received, answer: Answer) -> None:
+    answer.reset()
+
+
+async def reset_after_the_head(request: Received, answer: Answer) -> None:
+    await answer.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
+    await asyncio.sleep(0.01)
+    answer.reset()
+
+
+async def cut_in_the_body(request: Received, answer: Answer) -> None:
+    await answer.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n")
+    await answer.raw(b'\r\n{"id":')
+    answer.close()
+
+
+async def broken_before_content(request: Received, answer: Answer) -> None:
+    await answer.begin_stream()
+    await answer.event(delta_body({"role": "assistant", "content": ""}))
+    answer.close()
+
+
+async def internal_error(request: Received, answer: Answer) -> None:
+    await answer.json({"error": {"message": "boom"}}, status=500)
+
+
+async def overloaded(request: Received, answer: Answer) -> None:
+    await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": "7"})
+
+
+async def wrong_key(request: Received, answer: Answer) -> None:
+    await answer.json({"error": {"message": "bad key sk-secret-of-the-operator"}}, 401)
+
+
+async def web_page(request: Received, answer: Answer) -> None:
+    await answer.body(b"<html>hello</html>", "text/html")
+
+
+async def not_json(request: Received, answer: Answer) -> None:
+    await answer.body(b"what?", "application/json")
+
+
+async def silent(request: Received, answer: Answer) -> None:
+    await answer.gone.wait()
+
+
+async def marks_failure(request: Received, answer: Answer) -> None:
+    if request.json.get("stream"):
+        await answer.begin_stream()
+        await answer.event({"error": {"message": "engine died", "code": 500}})
+        await answer.end_stream(None)
+    else:
+        await answer.chat("half an ans", finish="error")
+
+
+FAULTS: list[Behaviour] = [
+    reset_at_once,
+    reset_after_the_head,
+    cut_in_the_body,
+    internal_error,
+    overloaded,
+    wrong_key,
+    web_page,
+    not_json,
+    marks_failure,
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_another_backend_answers_when_the_first_fails_before_content(
+    fault: Behaviour, stream: bool, tmp_path: Path
+) -> None:
+    async with (
+        provider(fault) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, stream=stream)
+
+    assert answer.status_code == 200
+    assert "hel" in answer.text
+    assert answer.headers["x-gateway-backend"] == "b/m"
+    assert int(answer.headers["x-gateway-attempts"]) == len(a.requests) + 1
+
+
+async def test_a_stream_that_breaks_before_content_is_answered_by_another(tmp_path: Path) -> None:
+    async with (
+        provider(broken_before_content) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, stream=True)
+
+    assert answer.headers["x-gateway-backend"] == "b/m"
+    assert answer.text.endswith("data: [DONE]\n\n")
+
+
+async def test_a_first_token_that_is_too_late_is_answered_by_another(tmp_path: Path) -> None:
+    async with (
+        provider(silent) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, stream=True)
+        await a.until(lambda: a.open == 0)
+
+    assert answer.headers["x-gateway-backend"] == "b/m"
+
+
+async def test_a_refused_connection_is_answered_by_another(tmp_path: Path) -> None:
+    async with provider() as gone:
+        pass
+    async with (
+        provider() as b,
+        serving(two_backends(gone.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url)
+
+    assert answer.headers["x-gateway-backend"] == "b/m"
+
+
+async def test_after_content_a_broken_stream_is_one_error_frame_and_no_done(
+    tmp_path: Path,
+) -> None:
+    async def breaks(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.text("hel")
+        answer.close()
+
+    async with (
+        provider(breaks) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, stream=True)
+
+    frames = [line[6:] for line in answer.text.split("\n\n") if line]
+    assert json.loads(frames[-1])["error"]["code"] == "upstream_broken"
+    assert "[DONE]" not in answer.text
+    assert '"finish_reason":"stop"' not in answer.text
+    assert b.requests == []
+
+
+async def test_a_stream_without_its_end_mark_never_looks_complete(tmp_path: Path) -> None:
+    async def stops(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.text("hel")
+        await answer.raw(b"0\r\n\r\n")
+
+    async with provider(stops) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        answer = await post(gateway.url, stream=True)
+
+    assert "[DONE]" not in answer.text
+    assert "upstream_broken" in answer.text
+
+
+async def test_a_stalled_stream_is_cut_by_its_own_timeout(tmp_path: Path) -> None:
+    async def stalls(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.text("hel")
+        await answer.gone.wait()
+
+    async with (
+        provider(stalls) as a,
+        serving(two_backends(a.base_url, a.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, stream=True)
+        await a.until(lambda: a.open == 0)
+
+    assert "upstream_timeout" in answer.text
+
+
+async def test_a_slow_answer_that_is_not_streamed_has_the_total_timeout_alone(
+    tmp_path: Path,
+) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.8)
+        await answer.chat()
+
+    async with (
+        provider(slow) as a,
+        serving(two_backends(a.base_url, a.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url)
+
+    assert answer.status_code == 200
+    assert answer.headers["x-gateway-attempts"] == "1"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_request_that_is_wrong_gets_one_attempt_and_counts_against_nobody(
+    status: int, stream: bool, tmp_path: Path
+) -> None:
+    async def refuses(request: Received, answer: Answer) -> None:
+        error = {"message": "too long", "param": "messages", "code": "context_length_exceeded"}
+        await answer.json({"error": {**error, "type": "invalid_request_error"}}, status)
+
+    async with (
+        provider(refuses) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        for _ in range(8):
+            answer = await post(gateway.url, stream=stream)
+
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert answer.json()["error"]["param"] == "messages"
+    assert len(a.requests) == 8
+    assert b.requests == []
+
+
+async def test_attempts_are_bounded_over_all_backends_and_told(tmp_path: Path) -> None:
+    async with (
+        provider(internal_error) as a,
+        provider(internal_error) as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url)
+
+    assert answer.status_code == 502
+    assert answer.headers["x-gateway-attempts"] == "3"
+    assert "backend;dur=" in answer.headers["server-timing"]
+    assert answer.headers["x-should-retry"] == "false"
+    assert (len(a.requests), len(b.requests)) == (2, 1)
+
+
+async def test_the_deadline_bounds_everything(tmp_path: Path) -> None:
+    async with (
+        provider(silent) as a,
+        serving(two_backends(a.base_url, a.base_url, "    deadline_s: 0.3"), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, stream=True)
+
+    assert answer.status_code == 504
+    assert answer.json()["error"]["code"] == "deadline_exceeded"
+
+
+async def test_a_429_is_passed_on_with_its_retry_after_when_nobody_else_can_answer(
+    tmp_path: Path,
+) -> None:
+    async with provider(overloaded) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        first = await post(gateway.url)
+        second = await post(gateway.url)
+
+    assert (first.status_code, first.headers["retry-after"]) == (429, "7")
+    assert second.status_code == 503
+    assert int(second.headers["retry-after"]) <= 7
+    assert len(a.requests) == 1
+
+
+async def test_the_breaker_stops_asking_a_backend_that_keeps_failing(tmp_path: Path) -> None:
+    async with (
+        provider(internal_error) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        for _ in range(20):
+            assert (await post(gateway.url)).status_code == 200
+
+    assert len(a.requests) < 8
+    assert len(b.requests) == 20
+
+
+async def test_the_operators_key_never_reaches_the_client(tmp_path: Path) -> None:
+    async with provider(wrong_key) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        answer = await post(gateway.url)
+        log = str(gateway.access_lines())
+
+    assert answer.status_code == 502
+    assert "sk-secret" not in answer.text
+    assert "sk-secret" not in log
+
+
+async def test_fallback_models_answer_when_every_backend_failed(tmp_path: Path) -> None:
+    more = "  - {name: backup, backends: [{provider: b, model: spare}]}"
+    config = two_backends("http://127.0.0.1:1/v1", "{b}", "    fallback: [backup]\n" + more)
+    config = config.replace(", {provider: b, model: m}]", "]")
+    async with (
+        provider(answers) as b,
+        serving(config.replace("{b}", b.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url)
+
+    assert answer.headers["x-gateway-backend"] == "b/spare"

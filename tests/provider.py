@@ -1,0 +1,238 @@
+"""A provider on loopback whose every answer a test writes: OpenAI's dialect, and its failures."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import cast
+
+from msgspec import Struct
+
+Json = Mapping[str, object]
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """One request as it came over the wire; header names are lower-case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, object]:
+        return cast("dict[str, object]", json.loads(self.body))
+
+
+class Answer:
+    """The writing half of one exchange. `gone` is set once the other side has hung up."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.gone = asyncio.Event()
+
+    async def raw(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def json(self, body: object, status: int = 200, headers: Json | None = None) -> None:
+        data = json.dumps(body).encode()
+        await self.body(data, "application/json", status, headers)
+
+    async def body(
+        self, data: bytes, kind: str, status: int = 200, headers: Json | None = None
+    ) -> None:
+        extra = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        head = (
+            f"HTTP/1.1 {status} Status\r\ncontent-type: {kind}\r\n"
+            f"content-length: {len(data)}\r\n{extra}\r\n"
+        )
+        await self.raw(head.encode() + data)
+
+    async def chat(self, text: str = "hello", finish: str = "stop") -> None:
+        await self.json(chat_body(text, finish))
+
+    async def begin_stream(self) -> None:
+        await self.raw(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+
+    async def chunk(self, data: bytes) -> None:
+        await self.raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    async def event(self, body: object) -> None:
+        await self.chunk(b"data: " + json.dumps(body).encode() + b"\n\n")
+
+    async def text(self, text: str) -> None:
+        await self.event(delta_body({"content": text}))
+
+    async def end_stream(self, finish: str | None = "stop", *, done: bool = True) -> None:
+        if finish is not None:
+            await self.event(delta_body({}, finish))
+            await self.event({**delta_body({}), "choices": [], "usage": USAGE})
+        if done:
+            await self.chunk(b"data: [DONE]\n\n")
+        await self.raw(b"0\r\n\r\n")
+
+    async def stream(self, *texts: str) -> None:
+        await self.begin_stream()
+        await self.event(delta_body({"role": "assistant", "content": ""}))
+        for text in texts:
+            await self.text(text)
+        await self.end_stream()
+
+    def close(self) -> None:
+        """An orderly end of the connection, wherever the answer stands."""
+        self._writer.close()
+
+    def reset(self) -> None:
+        """Drop the connection with a RST."""
+        self._writer.transport.abort()
+
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+
+
+def chat_body(text: str = "hello", finish: str = "stop") -> Json:
+    message = {"role": "assistant", "content": text, "refusal": None}
+    return {
+        "id": "chatcmpl-upstream",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": "upstream-model-1",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
+        "usage": USAGE,
+    }
+
+
+def delta_body(delta: Json, finish: str | None = None) -> Json:
+    return {
+        "id": "chatcmpl-upstream",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "upstream-model-1",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }
+
+
+Behaviour = Callable[[Received, Answer], Awaitable[None]]
+
+
+async def answers(request: Received, answer: Answer) -> None:
+    """The behaviour of a provider that works: chat, completions and embeddings."""
+    body = request.json
+    if "input" in request.body.decode() and "embeddings" in request.path:
+        inputs = body["input"]
+        count = len(cast("list[object]", inputs)) if isinstance(inputs, list) else 1
+        data = [{"object": "embedding", "index": i, "embedding": [0.5, -1]} for i in range(count)]
+        await answer.json({"object": "list", "data": data, "model": "e", "usage": USAGE})
+    elif body.get("stream"):
+        await answer.stream("hel", "lo")
+    else:
+        await answer.chat()
+
+
+class Provider:
+    """What the test sees of it. `open` counts connections; `hung_up` those ended by the caller."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.requests: list[Received] = []
+        self.open = 0
+        self.hung_up = 0
+        self.changed = asyncio.Condition()
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Close the listener and reset every connection."""
+        assert self._server is not None
+        self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
+        """Wait until something about this provider is true."""
+        async with self.changed:
+            await asyncio.wait_for(self.changed.wait_for(condition), seconds)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        await self._change(opened=1)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                while (request := await _read(reader)) is not None:
+                    self.requests.append(request)
+                    await self._change()
+                    if not await self._exchange(request, reader, writer):
+                        self.hung_up += 1
+                        break
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+            await self._change(opened=-1)
+
+    async def _exchange(
+        self, request: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Run the behaviour; false if the caller hung up before it was through."""
+        answer = Answer(reader, writer)
+        work = asyncio.ensure_future(self.behaviour(request, answer))
+        closed = asyncio.ensure_future(_end_of(reader))
+        await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            closed.cancel()
+            with suppress(asyncio.CancelledError):
+                await closed
+            work.result()
+            return True
+        answer.gone.set()
+        work.cancel()
+        with suppress(asyncio.CancelledError, ConnectionError):
+            await work
+        return False
+
+    async def _change(self, opened: int = 0) -> None:
+        async with self.changed:
+            self.open += opened
+            self.changed.notify_all()
+
+
+@asynccontextmanager
+async def provider(behaviour: Behaviour = answers) -> AsyncGenerator[Provider, None]:
+    """A provider that behaves as told, until the block ends."""
+    one = Provider(behaviour)
+    await one.start()
+    try:
+        yield one
+    finally:
+        await one.stop()
+
+
+async def _end_of(reader: asyncio.StreamReader) -> None:
+    """Wait for the caller's end of the connection without reading what it may send next."""
+    while not reader.at_eof() and reader.exception() is None:  # noqa: ASYNC110  it has no event
+        await asyncio.sleep(0.005)
+
+
+async def _read(reader: asyncio.StreamReader) -> Received | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    line, *fields = head.strip().split("\r\n")
+    method, path, _ = line.split(" ")
+    headers = {name.lower(): value for name, _, value in (f.partition(": ") for f in fields)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Received(method=method, path=path, headers=headers, body=body)
