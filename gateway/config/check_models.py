@@ -188,7 +188,11 @@ def _words(bounds: Range) -> str:
         ("at most", bounds.maximum),
         ("below", bounds.below),
     )
-    return ", ".join(f"{words} {bound:g}" for words, bound in said if bound is not None)
+    return ", ".join(f"{words} {_number(bound)}" for words, bound in said if bound is not None)
+
+
+def _number(bound: float) -> str:
+    return str(int(bound)) if bound == int(bound) else str(bound)
 
 
 def _fallbacks(models: tuple[Model, ...], problems: Problems) -> None:

@@ -24,8 +24,7 @@ _WORDS: dict[str, Tree] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
-_FROM_THE_FILE = re.compile(r"'[^'<][^']+'|\"[^\"<][^\"]+\"")
-"""What PyYAML quotes: its own words are single characters or stand in angle brackets."""
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def parse(text: str, problems: Problems) -> Tree:
@@ -112,7 +111,13 @@ def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
         return "this is no text that YAML allows; save it as UTF-8 without control characters"
     mark = exc.problem_mark
     said = ", ".join(part for part in (exc.context, exc.problem) if part)
-    what = _FROM_THE_FILE.sub("it", said)
+    what = _QUOTED.sub(_parsers_own, said)
     here = lines[mark.line] if mark.line < len(lines) else ""
     hint = "; between { and }, put ${…} in quotes" if re.search(r"\{.*\$\{", here) else ""
     return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {what}{hint}"
+
+
+def _parsers_own(quoted: re.Match[str]) -> str:
+    """PyYAML's own words are single characters or stand in angle brackets; the rest is hidden."""
+    word = quoted[1] or quoted[2] or ""
+    return quoted[0] if len(word) <= 1 or word.startswith("<") else "it"

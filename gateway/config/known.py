@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from adapters.registry import Registry
 from gateway.config.model import Config
 
 LOCAL = "local"
@@ -20,6 +19,9 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 def known_adapters() -> Mapping[str, Defaults]:
     """By name, plug-ins among them. Raises InvalidConfig when two plug-ins share a name."""
+    # Late, so that a caller that brings its own names loads no dialect.
+    from adapters.registry import Registry
+
     registry = Registry()
     return {
         **{name: Defaults(base_url=registry.base_url(name)) for name in registry.names},

@@ -17,6 +17,13 @@ SHORTEST_SECRET = 4
 LONGEST_SHOWN = 80
 FEW = 12
 
+SYNONYMS = {
+    "max_completion_tokens": "max_tokens",
+    "max_new_tokens": "max_tokens",
+    "timeout": "timeout_s",
+}
+"""What other formats call a field of ours; only for hints."""
+
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -104,7 +111,7 @@ class Problems:
 def nearest(name: str, known: Iterable[str], lead: str = "there is") -> str:
     """The end of a sentence: `; did you mean "openai"?`, or else what there is instead."""
     names = list(dict.fromkeys(known))
-    close = get_close_matches(name, names, n=1)
+    close = [SYNONYMS[name]] if SYNONYMS.get(name) in names else get_close_matches(name, names, 1)
     if close:
         return f'; did you mean "{close[0]}"?'
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""

@@ -1,0 +1,1 @@
+"""What `strowger` can be told to do, one file a command."""

@@ -1,0 +1,92 @@
+"""`strowger doctor`: what this machine has that the gateway and its engine can use."""
+
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+from rich.markup import escape
+
+from gateway.commands.screen import show, table_of
+
+PACKAGES = (
+    "strowger-gateway",
+    "litestar",
+    "msgspec",
+    "httpx",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "torch",
+    "torch-npu",
+    "transformers",
+    "safetensors",
+    "tokenizers",
+)
+FAST_CPU = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve", "bf16")
+"""Of /proc/cpuinfo, those that make a difference to the engine."""
+
+Line = tuple[str, str]
+
+
+@click.command()
+def doctor() -> None:
+    """Show this machine's devices and the versions of what the gateway builds on."""
+    table = table_of("WHAT", "FOUND")
+    for what, found in (*_machine(), *_packages(), *_devices()):
+        table.add_row(what, escape(found))
+    show(table)
+
+
+def _machine() -> Iterator[Line]:
+    yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
+    yield "platform", platform.platform()
+    yield "cpu cores", str(_cores())
+    flags = cpu_flags(Path("/proc/cpuinfo"))
+    fast = [flag for flag in FAST_CPU if flag in flags]
+    yield "cpu features", " ".join(fast) if flags else "unknown: no /proc/cpuinfo"
+
+
+def cpu_flags(cpuinfo: Path) -> frozenset[str]:
+    """Of the first core; empty where the file is missing."""
+    if not cpuinfo.exists():
+        return frozenset()
+    for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def _cores() -> int:
+    """That this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _packages() -> Iterator[Line]:
+    for package in PACKAGES:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            yield package, "not installed"
+
+
+def _devices() -> Iterator[Line]:
+    """torch is imported only if it is there, and only by the engine."""
+    if find_spec("torch") is None:
+        yield "engine", "not available: install strowger-gateway[local]"
+        return
+    from local_engine.device import choose_device, choose_dtype, probe
+
+    available = probe()
+    for name, fault in (("npu", available.npu), ("cuda", available.cuda)):
+        yield f"device {name}", fault or "usable"
+    yield "device cpu", "usable"
+    device = choose_device("auto", available)
+    dtype = str(choose_dtype("auto", device, available)).removeprefix("torch.")
+    yield "engine", f"runs on {device} in {dtype} by default"

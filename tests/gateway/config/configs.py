@@ -1,0 +1,61 @@
+"""Configurations to begin with, and what reading them said."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gateway.config.known import Defaults
+from gateway.config.load import read_config
+from gateway.config.model import Config
+from schemas.errors import InvalidConfig
+
+ADAPTERS: Mapping[str, Defaults] = {
+    "local": Defaults(),
+    "openai": Defaults(base_url="https://api.openai.test/v1"),
+    "vllm": Defaults(),
+}
+
+PROVIDERS = """
+providers:
+  - {name: openai, adapter: openai}
+  - name: here
+    adapter: local
+    engine: {models: [{name: tiny, path: "bundled:tiny"}]}
+"""
+MODELS = """
+models:
+  - {name: chat, backends: [{provider: openai, model: gpt}]}
+  - {name: tiny, backends: [{provider: here, model: tiny}]}
+"""
+GOOD = PROVIDERS + MODELS
+
+
+def read(text: str, env: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
+    return read_config(text, source="config.yaml", env=env or {}, folder=folder, adapters=ADAPTERS)
+
+
+def faults(
+    text: str, env: Mapping[str, str] | None = None, folder: Path | None = None
+) -> list[str]:
+    """What is wrong with the text, without the file's name; fails if nothing is."""
+    with pytest.raises(InvalidConfig) as caught:
+        read(text, env, folder)
+    assert all(problem.startswith("config.yaml: ") for problem in caught.value.problems)
+    return [problem.removeprefix("config.yaml: ") for problem in caught.value.problems]
+
+
+def faults_of_provider(fields: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Of one provider, written as the inside of a flow mapping."""
+    return faults(f"providers: [{{name: p, {fields}}}]\nmodels: []\n", env)
+
+
+def faults_of_model(fields: str) -> list[str]:
+    """Of one model called `m` beside those of GOOD."""
+    return faults(with_model(fields))
+
+
+def with_model(fields: str) -> str:
+    """GOOD and one more model, `m`, written as the inside of a flow mapping."""
+    backends = "" if "backends:" in fields else ", backends: [{provider: here, model: tiny}]"
+    return f"{GOOD}  - {{name: m{backends}, {fields}}}\n"

@@ -1,0 +1,251 @@
+"""What no single field of config.yaml can know: names, references, files and exposure."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.config.configs import (
+    GOOD,
+    faults,
+    faults_of_model,
+    faults_of_provider,
+    read,
+    with_model,
+)
+
+LOCAL = "adapter: local, engine: {models: [{name: t, path: 'bundled:t'}]}"
+ALLOWED = "letters, digits and . - _ / : @ +, not starting or ending in one of . - _"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("adapter: opnai", 'adapter: there is no adapter "opnai"; did you mean "openai"?'),
+        ("adapter: local", "engine: is missing; adapter local needs one"),
+        (f"{LOCAL}, base_url: 'http://x'", "base_url: adapter local calls nobody; leave it out"),
+        (f"{LOCAL}, tls: {{verify: false}}", "tls: adapter local calls nobody; leave it out"),
+        ("adapter: local, engine: {models: []}",
+         "engine.models: is empty; give at least one model"),
+        ("adapter: local, engine: {models: [{name: t, path: a}, {name: t, path: b}]}",
+         'engine.models[1].name: "t" is already the name of [0]'),
+        ("adapter: local, engine: {models: [{name: t, path: /no/such}]}",
+         'engine.models[0].path: there is no file or folder "/no/such"'),
+        ("adapter: openai, engine: {models: [{name: t, path: a}]}",
+         'engine: only adapter local has an engine, and this is "openai"'),
+        ("adapter: openai, tls: {ca_file: /no/ca.pem}",
+         'tls.ca_file: there is no file or folder "/no/ca.pem"'),
+        ("adapter: openai, tls: {client_key: /dev/null}",
+         "tls.client_cert: is missing; client_key needs its certificate"),
+        ("adapter: openai, tls: {verify: false, ca_file: /dev/null}",
+         "tls.ca_file: has no effect under verify: false; leave one of them out"),
+        ("adapter: openai, tokenizer: /no/t.json",
+         'tokenizer: there is no file or folder "/no/t.json"'),
+        ("adapter: openai, proxy: socks5://proxy:1080",
+         "proxy: expected http://HOST:PORT or https://HOST:PORT"),
+        ("adapter: openai, headers: {Host: a}",
+         "headers.Host: the gateway sets this header itself; leave it out"),
+        ("adapter: openai, headers: {X-A: a, x-a: b}",
+         "headers.x-a: is given twice; upper and lower case are the same in a header"),
+        ("adapter: openai, headers: {'x a': b}",
+         "headers: entry 1: a header's name has no such characters"),
+        ('adapter: openai, api_key: "two\\nlines"',
+         "api_key: holds a space at an end, a line break or a character that no header can carry"),
+        ("adapter: openai, headers: {x-a: 'é'}",
+         "headers.x-a: holds a space at an end, a line break or a character that no header "
+         "can carry"),
+    ],
+)  # fmt: skip
+def test_a_provider_must_make_sense(fields: str, told: str) -> None:
+    assert faults_of_provider(fields) == [f"providers[0].{told}"]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("ftp://x", "expected http://HOST or https://HOST, a port and a path if need be"),
+        ("x.test/v1", "expected http://HOST or https://HOST, a port and a path if need be"),
+        ("https://", "expected http://HOST or https://HOST, a port and a path if need be"),
+        ("https://x:99999", "expected http://HOST or https://HOST, a port and a path if need be"),
+        ("https://x/v1/", "must not end its path in a slash"),
+        ("https://x/v1#a", "must not have a # part or an empty ? part"),
+        ("https://u:hunter2@x", "must not hold a user or a password; use api_key or headers"),
+        ("https://x/a b", "must be ASCII without spaces; write other characters as %XX"),
+    ],
+)
+def test_a_base_url_must_be_one(url: str, told: str) -> None:
+    assert faults_of_provider(f"adapter: vllm, base_url: '{url}'") == [
+        f"providers[0].base_url: {told}"
+    ]
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:8000", "https://x/v1?api-version=2024-10-21"])
+def test_a_base_url_may_have_an_ipv6_host_or_a_query(url: str) -> None:
+    text = f"providers: [{{name: p, adapter: vllm, base_url: '{url}'}}]\nmodels: []\n"
+
+    assert read(text).providers[0].base_url == url
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("backends: []", "backends: is empty; give at least one backend"),
+        ("backends: [{provider: here, model: tinny}]",
+         'backends[0].model: the engine of here has no model named "tinny"; did you mean "tiny"?'),
+        ('backends: [{provider: openai, model: "*"}]',
+         'backends[0].model: is "*", which hands the asked-for name on; '
+         "only a model whose name ends in * has one"),
+        ("backends: [{provider: openai, model: a}, {provider: openai, model: a}]",
+         "backends[1]: is the same as backends[0]; leave one of them out"),
+        ("backends: [{provider: openai, model: a, weight: 1}, {provider: openai, model: b}]",
+         "backends: [1] has no weight while others have; give one to each"),
+        ("backends: [{provider: openai, model: a, weight: 0}]",
+         "backends: all weights are 0, so none would get traffic; raise one"),
+        ("policy: in_order, backends: [{provider: openai, model: a, weight: 1}]",
+         "backends: weights have no effect under policy: in_order; leave them out"),
+        ("policy: best", 'policy: expected one of "in_order", "weighted", "least_busy", '
+         '"lowest_latency", "lowest_cost", "sticky", "prefix_affinity", found "best"'),
+        ("fallback: [chta]", 'fallback[0]: no model is named "chta"; did you mean "chat"?'),
+        ("fallback: [chat, chat]", 'fallback[1]: "chat" is named twice'),
+        ("fallback: [m]", "fallback: goes in a circle: m → m"),
+        ("aliases: [chat]", 'aliases[0]: "chat" is already the name of models[0]'),
+        ("aliases: [a, a]", 'aliases[1]: "a" is already an alias of models[2]'),
+        ("aliases: ['a*']", f'aliases[0]: "a*" is no name that a client can ask for: {ALLOWED}'),
+        ("retry: {backoff_s: 9}", "retry.backoff_s: 9 is more than max_backoff_s, 5"),
+        ("breaker: {cooldown_s: 400}", "breaker.cooldown_s: 400 is more than max_cooldown_s, 300"),
+        ("breaker: {failure_rate: 1.5}",
+         "breaker.failure_rate: expected a number above 0, at most 1, found 1.5"),
+        ("on_unsupported: ignore",
+         'on_unsupported: expected one of "error", "drop", found "ignore"'),
+    ],
+)  # fmt: skip
+def test_a_model_must_make_sense(fields: str, told: str) -> None:
+    assert faults_of_model(fields) == [f"models[2].{told}"]
+
+
+@pytest.mark.parametrize("name", ["-a", "a.", "a b", "a*b", "é", "**"])
+def test_a_name_that_no_client_could_ask_for_is_refused(name: str) -> None:
+    text = GOOD.replace("name: chat", f"name: '{name}'")
+
+    assert faults(text) == [
+        f'models[0].name: "{name}" is no name that a client can ask for: {ALLOWED}; '
+        "a last * is a wildcard"
+    ]
+
+
+@pytest.mark.parametrize("name", ["*", "gpt-*", "a/b:c@d+e", "A.1-b_2"])
+def test_a_name_may_be_a_wildcard_or_hold_most_punctuation(name: str) -> None:
+    assert read(GOOD.replace("name: chat", f"name: '{name}'")).models[0].name == name
+
+
+def test_a_wildcard_may_hand_the_name_on_or_pin_a_model() -> None:
+    text = f"""{GOOD}
+  - {{name: "gpt-*", backends: [{{provider: openai, model: "*"}}]}}
+  - {{name: "*", backends: [{{provider: openai, model: mini}}]}}
+"""
+
+    assert [model.backends[0].model for model in read(text).models[2:]] == ["*", "mini"]
+
+
+def test_weights_may_include_0_and_need_not_add_up_to_100() -> None:
+    backends = "[{provider: openai, model: a, weight: 3}, {provider: here, model: tiny, weight: 0}]"
+
+    model = read(with_model(f"backends: {backends}")).models[2]
+
+    assert [ref.weight for ref in model.backends] == [3.0, 0.0]
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    assert faults(GOOD.replace("name: tiny, backends", "name: chat, backends")) == [
+        'models[1].name: "chat" is already the name of models[0]'
+    ]
+
+
+def test_two_providers_of_one_name_are_refused() -> None:
+    text = GOOD.replace("name: here", "name: openai").replace("provider: here", "provider: openai")
+
+    assert faults(text)[0] == 'providers[1].name: "openai" is already the name of providers[0]'
+
+
+def test_a_fallback_must_be_a_name_and_not_an_alias() -> None:
+    text = GOOD.replace("{name: chat,", "{name: chat, aliases: [talk], fallback: [talk],")
+
+    assert faults(text) == ['models[0].fallback[0]: "talk" is an alias; write "chat"']
+
+
+def test_a_circle_of_fallbacks_is_told_once() -> None:
+    text = f"""
+{GOOD}
+  - {{name: a, backends: [{{provider: here, model: tiny}}], fallback: [chat, b]}}
+  - {{name: b, backends: [{{provider: here, model: tiny}}], fallback: [chat, c]}}
+  - {{name: c, backends: [{{provider: here, model: tiny}}], fallback: [a]}}
+"""
+
+    assert faults(text) == ["models[2].fallback: goes in a circle: a → b → c → a"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_without_keys_only_this_machine_may_call(host: str) -> None:
+    assert read(f"{GOOD}server: {{host: '{host}'}}").server.host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "gateway.test"])
+def test_without_keys_an_open_host_is_refused_unless_allowed(host: str) -> None:
+    text = f"{GOOD}server: {{host: '{host}'}}\n"
+
+    assert faults(text) == [
+        f'auth.mode: none serves everyone who can reach server.host "{host}"; use mode: keys, '
+        "a loopback host such as 127.0.0.1, or allow_open: true"
+    ]
+    assert read(f"{text}auth: {{allow_open: true}}").auth.allow_open
+    assert read(f"{text}auth: {{mode: keys, keys: [{{name: a, key: secret-a}}]}}").auth.keys
+
+
+@pytest.mark.parametrize(
+    ("auth", "told"),
+    [
+        ("mode: keys", "keys: mode keys needs at least one key, or nobody could call"),
+        ("keys: [{name: a, key: secret-a}]", "keys: mode none asks for no key; use mode: keys"),
+        ("mode: keys, keys: [{name: a, key: ''}]", "keys[0].key: is empty; anyone could guess it"),
+        ("mode: keys, keys: [{name: a, key: secret-a}, {name: a, key: secret-b}]",
+         'keys[1].name: "a" is already the name of auth.keys[0]'),
+        ("mode: keys, keys: [{name: a, key: secret-a}, {name: b, key: secret-a}]",
+         "keys[1].key: auth.keys[0] is the same; give each client a key of its own"),
+        ("mode: keys, keys: [{name: a, key: secret-a, models: [chatt]}]",
+         'keys[0].models[0]: no model is named "chatt"; did you mean "chat"?'),
+        ("mode: keys, keys: [{name: a, key: secret-a, models: ['x-*']}]",
+         'keys[0].models[0]: no model is named "x-*"; there is "chat", "tiny"'),
+        ("mode: keys, keys: [{name: a, key: secret-a, models: ['c*t']}]",
+         'keys[0].models[0]: "c*t" has a * before its end; only a last * is a wildcard'),
+        ("mode: keys, keys: [{name: a, key: secret-a, max_priority: 0}]",
+         "keys[0].max_priority: expected an integer from 1 to 5, found 0"),
+    ],
+)  # fmt: skip
+def test_keys_must_make_sense(auth: str, told: str) -> None:
+    assert faults(f"{GOOD}auth: {{{auth}}}") == [f"auth.{told}"]
+
+
+def test_a_key_may_name_models_aliases_and_wildcards_either_way() -> None:
+    text = with_model("aliases: [talk]").replace("name: m,", "name: 'gpt-*',")
+    models = "[chat, talk, 't*', gpt-4o, 'gpt-*', '*']"
+
+    config = read(
+        f"{text}auth: {{mode: keys, keys: [{{name: a, key: secret-a, models: {models}}}]}}"
+    )
+
+    assert len(config.auth.keys[0].models) == 6
+
+
+def test_one_body_must_fit_into_the_memory_for_all() -> None:
+    assert faults(f"{GOOD}server: {{max_body_bytes: 2MiB, max_buffered_bytes: 1MiB}}") == [
+        "server.max_body_bytes: 2097152 is more than server.max_buffered_bytes, 1048576, "
+        "which holds all bodies together"
+    ]
+
+
+def test_certificates_that_exist_are_fine(tmp_path: Path) -> None:
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text("x")
+    tls = "{ca_file: ca, client_cert: cert, client_key: key}"
+    text = f"providers: [{{name: p, adapter: openai, tls: {tls}}}]\nmodels: []\n"
+
+    assert read(text, folder=tmp_path).providers[0].tls.client_cert == str(tmp_path / "cert")

@@ -1,0 +1,128 @@
+"""config.yaml is YAML 1.2: what its scalars mean, and how broken YAML is told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config.document import Tree, parse, scalar
+from gateway.config.problems import Problems
+from schemas.errors import InvalidConfig
+from tests.gateway.config.configs import GOOD, faults, read, with_model
+
+
+def parsed(text: str) -> Tree:
+    problems = Problems("config.yaml")
+    tree = parse(text, problems)
+    problems.raise_if_any()
+    return tree
+
+
+@pytest.mark.parametrize("word", ["on", "off", "yes", "no", "y", "N", "On", "YES"])
+def test_words_that_were_booleans_in_yaml_1_1_are_text(word: str) -> None:
+    assert parsed(f"{word}: {word}") == {word: word}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("null", None),
+        ("", None),
+        ("20_000_000", 20_000_000),
+        ("-5", -5),
+        ("0777", 777),
+        ("0o17", 15),
+        ("0xff", 255),
+        ("0.5", 0.5),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("1_000.5", 1000.5),
+        ("2024-10-21", "2024-10-21"),
+        ("12:30:45", "12:30:45"),
+        ("1__0", "1__0"),
+        ("_1", "_1"),
+        (".nan", ".nan"),
+        ("9" * 5000, "9" * 5000),
+        ('"5"', "5"),
+        ("'true'", "true"),
+    ],
+)
+def test_scalars_mean_what_yaml_1_2_says(written: str, meant: Tree) -> None:
+    assert parsed(f"a: {written}") == {"a": meant}
+
+
+@given(st.text())
+def test_no_scalar_is_too_strange(text: str) -> None:
+    assert scalar(text) is None or isinstance(scalar(text), bool | int | float | str)
+
+
+@given(st.integers(min_value=-(10**40), max_value=10**40))
+def test_every_integer_is_read_back(number: int) -> None:
+    assert scalar(str(number)) == number
+    assert scalar(f"{number:_}") == number
+
+
+def test_keys_are_text_whatever_they_look_like() -> None:
+    assert parsed("{on: 1, 5: 2, null: 3, 1.5: 4}") == {"on": 1, "5": 2, "null": 3, "1.5": 4}
+
+
+def test_retry_on_is_a_key_and_no_boolean() -> None:
+    text = with_model("retry: {on: [connect]}")
+
+    assert read(text).models[2].retry.on == ("connect",)
+
+
+def test_every_duplicate_key_is_told_with_its_line() -> None:
+    text = f"server:\n  port: 1\n  host: localhost\n  port: 2\n  port: 3\n{GOOD}\nserver: {{}}\n"
+
+    assert faults(text) == [
+        "server.port: line 4: already given on line 2",
+        "server.port: line 5: already given on line 2",
+        "server: line 17: already given on line 1",
+    ]
+
+
+def test_an_anchor_may_be_used_again() -> None:
+    assert parsed("a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty; it needs at least `providers` and `models`"),
+        ("# nothing\n", "is empty; it needs at least `providers` and `models`"),
+        ("a: [", "line 1, column 5: not valid YAML: while parsing a flow node, "
+         "expected the node content, but found '<stream end>'"),
+        ("a: b: c", "line 1, column 5: not valid YAML: mapping values are not allowed here"),
+        ("{a: ${B}}", "line 1, column 6: not valid YAML: while parsing a flow mapping, "
+         "expected ',' or '}', but got '{'; between { and }, put ${…} in quotes"),
+        ("a: \x00", "this is no text that YAML allows; "
+         "save it as UTF-8 without control characters"),
+        ("--- 1\n--- 2", "line 2, column 1: not valid YAML: "
+         "expected a single document in the stream, but found another document"),
+        ("a: *sk-secret", "line 1, column 4: not valid YAML: found undefined alias it"),
+    ],
+)  # fmt: skip
+def test_broken_yaml_is_told_by_line_and_column(text: str, told: str) -> None:
+    assert faults(text) == [told]
+
+
+def test_a_list_is_no_configuration() -> None:
+    assert faults("- 1") == ["expected a mapping, found a list"]
+
+
+def test_tags_mean_nothing() -> None:
+    with pytest.raises(InvalidConfig, match=r"a: line 1: YAML tags \(!…\) have no meaning here"):
+        parsed("a: !!python/name:os.system x")
+
+
+def test_a_document_inside_itself_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="nested too deeply, or inside itself"):
+        parsed("a: &a [*a]")
+
+
+def test_a_key_that_is_no_word_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="line 1: a key must be a word"):
+        parsed("? [a, b]\n: 1")
