@@ -1,13 +1,13 @@
 """Reads a client's JSON into a wire struct, and says by path what is wrong with it.
 
 Every surface reads in the same two steps. The first decodes straight into the struct, which
-knows neither nulls nor unknown fields. Only if that fails does a second one take the top-level
-fields apart: nulls count as absent, unknown fields are set aside, and what is left must fit.
+forbids unknown fields. Only if that fails is the body decoded again, more leniently, and a third
+time to set aside what the struct does not know.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
@@ -17,8 +17,8 @@ from schemas.errors import InvalidRequest
 W = TypeVar("W", bound=msgspec.Struct)
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
-_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
+_BRACE: Final = ord("{")
 _SAID: Final = re.compile(r"(.*?)(?: - at (?:`key` in )?`\$(.*)`)?", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field (.*)")
 _INDEX: Final = re.compile(r"\[\d+\]")
@@ -27,12 +27,16 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 class Reader(Generic[W]):
     """Decodes whole bodies into one wire struct.
 
-    wire:    its optional fields default to `UNSET`, and it forbids unknown fields.
+    wire:    forbids unknown fields.
     allowed: a field's path, indices left out (`stop[]`), to what it must be (`a string`).
     """
 
     def __init__(self, wire: type[W], allowed: Mapping[str, str]) -> None:
-        self._decoder = msgspec.json.Decoder(wire)
+        lenient = msgspec.defstruct(
+            wire.__name__, (), bases=(wire,), frozen=True, kw_only=True, forbid_unknown_fields=False
+        )
+        self._strict = msgspec.json.Decoder(wire)
+        self._lenient = msgspec.json.Decoder(cast(type[W], lenient))
         self._known = frozenset(field.encode_name for field in msgspec.structs.fields(wire))
         self._allowed = allowed
 
@@ -41,20 +45,21 @@ class Reader(Generic[W]):
         try:
             if not body.isascii():
                 body.decode()
-            return self._decoder.decode(body), {}
+            return self._strict.decode(body), {}
         except ValidationError:
-            return self._sort_out(body)
+            return self._set_aside(body)
         except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
             raise refusal(exc, "", self._allowed) from exc
 
-    def _sort_out(self, body: bytes) -> tuple[W, dict[str, Raw]]:
+    def _set_aside(self, body: bytes) -> tuple[W, dict[str, Raw]]:
         try:
-            fields = {name: raw for name, raw in _fields.decode(body).items() if not is_null(raw)}
-            known = {name: raw for name, raw in fields.items() if name in self._known}
-            wire = self._decoder.decode(_encode(known))
+            wire = self._lenient.decode(body)
+            fields = _fields.decode(body)
         except (DecodeError, RecursionError) as exc:
             raise refusal(exc, "", self._allowed) from exc
-        return wire, {name: raw for name, raw in fields.items() if name not in self._known}
+        known = self._known
+        unknown = {name: raw for name, raw in fields.items() if name not in known}
+        return wire, {name: raw for name, raw in unknown.items() if not is_null(raw)}
 
 
 def is_null(raw: Raw) -> bool:
@@ -62,7 +67,7 @@ def is_null(raw: Raw) -> bool:
 
 
 def is_object(raw: Raw) -> bool:
-    return bytes(memoryview(raw)[:1]) == b"{"
+    return memoryview(raw)[0] == _BRACE
 
 
 def given(raw: Raw | UnsetType) -> Raw | UnsetType:

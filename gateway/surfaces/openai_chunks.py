@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from gateway.surfaces.openai_usage import usage_json
-from gateway.surfaces.sse import DONE
+from gateway.surfaces.sse import DONE, one_line
 from schemas.events import Started, TokenLogprob, Usage
 
 OURS: Final = frozenset(("id", "object", "created", "model", "choices", "usage"))
@@ -73,7 +73,7 @@ class Chunks:
         """The chunk that carries usage, if the client asked and the backend told; the end mark."""
         if usage is None or not self._include_usage:
             return DONE
-        counts = usage_json(usage)
+        counts = one_line(usage_json(usage))
         return b"".join((self.head, b"]", self._scalars, b',"usage":', counts, b"}\n\n", DONE))
 
     def _write(self, identity: Identity) -> None:
@@ -89,14 +89,8 @@ def members(extra: Mapping[str, Raw]) -> bytes:
     pieces: list[bytes] = []
     for name, raw in extra.items():
         if name not in OURS:
-            pieces += (b",", encode(name), b":", one_line(raw))
+            pieces += (b",", encode(name), b":", one_line(bytes(raw)))
     return b"".join(pieces)
-
-
-def one_line(raw: Raw) -> bytes:
-    """The JSON without line breaks, which would end an event's data line."""
-    data = bytes(raw)
-    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
 def with_members(body: bytes, extra: Mapping[str, Raw]) -> bytes:

@@ -15,11 +15,10 @@ from gateway.surfaces.openai_chunks import (
     Identity,
     encode,
     finite,
-    one_line,
     with_members,
 )
 from gateway.surfaces.openai_usage import usage_json
-from gateway.surfaces.sse import frame
+from gateway.surfaces.sse import frame, one_line
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
 from schemas.events import (
@@ -124,7 +123,7 @@ class CompletionRenderer:
                 if event.text:
                     self._put(_Choice(index=event.index, text="", reasoning=event.text), out)
             case OpaqueDelta():
-                lines = {name: Raw(one_line(raw)) for name, raw in event.fields.items()}
+                lines = {name: Raw(one_line(bytes(raw))) for name, raw in event.fields.items()}
                 choice = encode(_Choice(index=event.index, text=""))
                 out.append(self._chunks.chunk(with_members(choice, lines)))
             case Finished():

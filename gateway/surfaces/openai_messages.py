@@ -9,7 +9,7 @@ from gateway.surfaces.decoding import given, refusal
 from gateway.surfaces.openai_parts import read_calls, read_parts
 from gateway.surfaces.openai_wire import ALLOWED
 from schemas.errors import InvalidRequest
-from schemas.messages import Message, OpaquePart, Part, Role, TextPart, ToolCall
+from schemas.messages import Message, OpaquePart, Part, Role, TextPart
 
 
 class _MessageWire(Struct, frozen=True, kw_only=True):
@@ -40,109 +40,76 @@ def _read(raw: Raw, place: int) -> Message:
         wire = _decoder.decode(raw)
     except (DecodeError, RecursionError) as exc:
         raise refusal(exc, f"messages[{place}]", ALLOWED) from exc
-    content, role = wire.content, wire.role
-    if (
-        type(content) is str
-        and content
-        and not wire.tool_calls
-        and (role in _SPEAKERS or _is_plain(wire))
-    ):
+    role, content = wire.role, wire.content
+    if content and role in _SPEAKERS and type(content) is str and not wire.tool_calls:
         name = wire.name
         return Message(role=role, content=content, name=UNSET if name is None else name, raw=raw)
-    return _read_fully(wire, raw, f"messages[{place}]")
-
-
-def _is_plain(wire: _MessageWire) -> bool:
-    """An assistant message that is nothing but its text."""
-    return (
-        wire.role == "assistant"
-        and wire.reasoning is None
-        and wire.reasoning_content is None
-        and wire.reasoning_signature is None
-        and wire.function_call is UNSET
-        and wire.audio is UNSET
-    )
-
-
-def _read_fully(wire: _MessageWire, raw: Raw, where: str) -> Message:
-    calls, opaque = _read_extras(wire, where)
-    content = _read_content(wire, f"{where}.content")
-    _check_content(wire, content, bool(calls or opaque), f"{where}.content")
-    if wire.role == "tool" and not wire.tool_call_id:
-        path = f"{where}.tool_call_id"
-        raise InvalidRequest(f"{path} is required in a message of role tool", param=path)
-    thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning
+    if role == "assistant":
+        return _read_assistant(wire, raw, place)
+    if wire.tool_calls:
+        raise _wrong(place, "tool_calls", "belongs in a message of role assistant")
+    if isinstance(content, list):
+        content = read_parts(content, place)
+    _check_content(content, role, place)
+    name, answers = wire.name, wire.tool_call_id
+    if role == "tool" and not answers:
+        raise _wrong(place, "tool_call_id", "is required in a message of role tool")
     return Message(
-        role=wire.role,
-        content=_with_opaque(content, opaque),
-        name=_unset(wire.name),
-        tool_calls=calls,
-        tool_call_id=_unset(wire.tool_call_id),
-        reasoning=_unset(thinking),
-        signature=_unset(wire.reasoning_signature),
+        role=role,
+        content=content,
+        name=UNSET if name is None else name,
+        tool_call_id=UNSET if answers is None else answers,
         raw=raw,
     )
 
 
-def _read_extras(
-    wire: _MessageWire, where: str
-) -> tuple[tuple[ToolCall, ...], tuple[OpaquePart, ...]]:
-    """Tool calls, and whatever else of an earlier turn only the OpenAI dialect can say."""
-    calls: tuple[ToolCall, ...] = ()
-    opaque: tuple[OpaquePart, ...] = ()
-    if wire.tool_calls:
-        path = f"{where}.tool_calls"
-        if wire.role != "assistant":
-            raise InvalidRequest(f"{path} belongs in a message of role assistant", param=path)
-        calls, opaque = read_calls(wire.tool_calls, path)
-    for kind, raw in (("function_call", wire.function_call), ("audio", wire.audio)):
-        value = given(raw)
-        if value is not UNSET:
-            opaque = (*opaque, OpaquePart(type=kind, raw=value))
-    return calls, opaque
-
-
-def _read_content(wire: _MessageWire, where: str) -> str | tuple[Part, ...] | None:
+def _read_assistant(wire: _MessageWire, raw: Raw, place: int) -> Message:
     """An assistant that refused said its refusal, as far as other dialects are concerned."""
-    match wire.content:
-        case None:
-            return wire.refusal
-        case str() as text:
-            return text
-        case parts:
-            return read_parts(parts, where)
+    content, name = wire.content, wire.name
+    if isinstance(content, list):
+        content = read_parts(content, place) if content else None
+    if content is None:
+        content = wire.refusal
+    calls, opaque = read_calls(wire.tool_calls, place) if wire.tool_calls else ((), ())
+    if wire.function_call is not UNSET or wire.audio is not UNSET:
+        opaque = (*opaque, *_other_dialect(wire))
+    thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning
+    if content is None and not (calls or opaque or thinking):
+        raise _wrong(place, "content", "is required in an assistant message without tool_calls")
+    signature = wire.reasoning_signature
+    return Message(
+        role="assistant",
+        content=_with_opaque(content, opaque) if opaque else content,
+        name=UNSET if name is None else name,
+        tool_calls=calls,
+        reasoning=UNSET if thinking is None else thinking,
+        signature=UNSET if signature is None else signature,
+        raw=raw,
+    )
 
 
-def _check_content(
-    wire: _MessageWire, content: str | tuple[Part, ...] | None, calls: bool, where: str
-) -> None:
-    match wire.role:
-        case "assistant" if content is None:
-            if not calls and not (wire.reasoning or wire.reasoning_content):
-                raise InvalidRequest(
-                    f"{where} is required in an assistant message without tool_calls", param=where
-                )
-        case "user" if content is not None and _is_blank(content):
-            raise InvalidRequest(f"{where} must not be empty", param=where)
-        case "assistant" | "function":
-            pass
-        case role if content is None:
-            raise InvalidRequest(f"{where} is required in a message of role {role}", param=where)
-        case _:
-            pass
+def _other_dialect(wire: _MessageWire) -> tuple[OpaquePart, ...]:
+    """What of an earlier answer only the OpenAI dialect can say."""
+    named = (("function_call", given(wire.function_call)), ("audio", given(wire.audio)))
+    return tuple([OpaquePart(type=kind, raw=raw) for kind, raw in named if raw is not UNSET])
 
 
-def _is_blank(content: str | tuple[Part, ...]) -> bool:
-    if isinstance(content, str):
+def _check_content(content: str | tuple[Part, ...] | None, role: Role, place: int) -> None:
+    if content is None and role != "function":
+        raise _wrong(place, "content", f"is required in a message of role {role}")
+    if role == "user" and _is_blank(content):
+        raise _wrong(place, "content", "must not be empty")
+
+
+def _is_blank(content: str | tuple[Part, ...] | None) -> bool:
+    if not isinstance(content, tuple):
         return not content
     return all(isinstance(part, TextPart) and not part.text for part in content)
 
 
 def _with_opaque(
     content: str | tuple[Part, ...] | None, opaque: tuple[OpaquePart, ...]
-) -> str | tuple[Part, ...] | None:
-    if not opaque:
-        return content
+) -> tuple[Part, ...]:
     match content:
         case None:
             return opaque
@@ -152,5 +119,6 @@ def _with_opaque(
             return (*parts, *opaque)
 
 
-def _unset(text: str | None) -> str | UnsetType:
-    return UNSET if text is None else text
+def _wrong(place: int, field: str, why: str) -> InvalidRequest:
+    path = f"messages[{place}].{field}"
+    return InvalidRequest(f"{path} {why}", param=path)

@@ -5,14 +5,16 @@ absent: `UNSET`, never a default of ours. That includes the dialect's own defaul
 for completions, which whoever generates applies (`COMPLETION_MAX_TOKENS`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, Literal
+from operator import attrgetter
+from typing import Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
-from gateway.surfaces.decoding import Reader, given, is_null, is_object, refusal
+from gateway.surfaces.decoding import Reader, is_null, is_object, refusal
 from gateway.surfaces.openai_messages import read_messages
 from gateway.surfaces.openai_tools import read_response_format, read_tool_choice, read_tools
 from gateway.surfaces.openai_wire import (
@@ -33,6 +35,24 @@ COMPLETION_MAX_TOKENS: Final = 16
 """Tokens generated for a completion whose request does not say how many."""
 MAX_CHOICES: Final = 256
 MAX_INPUTS: Final = 2048
+
+_RARE: Final = (
+    "top_k",
+    "min_p",
+    "typical_p",
+    "min_tokens",
+    "stop_token_ids",
+    "bad_words",
+    "ignore_eos",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "logit_bias",
+    "beam_width",
+    "length_penalty",
+    "early_stopping",
+)
+_NOTHING_RARE: Final = (None,) * len(_RARE)
+_rare: Final[Callable[[SamplingWire], tuple[object, ...]]] = attrgetter(*_RARE)
 
 _chat: Final = Reader(ChatWire, CHAT_ALLOWED)
 _completion: Final = Reader(CompletionWire, COMPLETION_ALLOWED)
@@ -62,26 +82,27 @@ def parse_chat(body: bytes, *, model: str = "", max_choices: int = MAX_CHOICES) 
     """
     wire, extra = _chat.read(body)
     max_tokens, max_tokens_field = _chat_max_tokens(wire)
-    _check_choices(wire.n, 1, "n", max_choices)
-    if wire.top_logprobs is not UNSET and wire.logprobs is not True:
+    if wire.n is not None:
+        _check_choices(wire.n, 1, "n", max_choices)
+    if wire.top_logprobs is not None and wire.logprobs is not True:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
-    tools = UNSET if wire.tools is UNSET else read_tools(wire.tools)
-    choice, form = given(wire.tool_choice), given(wire.response_format)
+    tools = read_tools(wire.tools) if wire.tools else UNSET
+    calls, choice, form = wire.parallel_tool_calls, wire.tool_choice, wire.response_format
     return ChatRequest(
         model=_model(wire.model, model),
         messages=read_messages(wire.messages),
-        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs, UNSET),
+        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs, None),
         tools=tools,
         tool_choice=UNSET if choice is UNSET else read_tool_choice(choice, tools),
-        parallel_tool_calls=wire.parallel_tool_calls,
+        parallel_tool_calls=UNSET if calls is None or tools is UNSET else calls,
         response_format=UNSET if form is UNSET else read_response_format(form),
-        reasoning_effort=wire.reasoning_effort,
-        stream=wire.stream,
+        reasoning_effort=UNSET if wire.reasoning_effort is None else wire.reasoning_effort,
+        stream=wire.stream or False,
         include_usage=_include_usage(wire.stream_options, extra),
-        user=wire.user,
-        metadata=_metadata(wire.metadata),
-        priority=wire.priority,
-        timeout_s=wire.timeout,
+        user=UNSET if wire.user is None else wire.user,
+        metadata=UNSET if wire.metadata is UNSET else _metadata(wire.metadata),
+        priority=UNSET if wire.priority is None else wire.priority,
+        timeout_s=UNSET if wire.timeout is None else wire.timeout,
         max_tokens_field=max_tokens_field,
         extra=extra,
     )
@@ -104,22 +125,21 @@ def parse_completion(
         raise InvalidRequest(
             f"max_tokens must be {COMPLETION_ALLOWED['max_tokens']}", param="max_tokens"
         )
-    top = wire.logprobs
-    logprobs = UNSET if top is UNSET else True
+    top, raw = wire.logprobs, wire.use_raw_prompt
     return CompletionRequest(
         model=_model(wire.model, model),
         prompts=prompts,
         batch=batch,
-        sampling=_sampling(wire, wire.max_tokens, logprobs, top, wire.best_of),
-        echo=wire.echo,
-        suffix=wire.suffix,
-        template=not (raw_prompt if wire.use_raw_prompt is UNSET else wire.use_raw_prompt),
-        error_behavior=wire.error_behavior,
-        stream=wire.stream,
+        sampling=_sampling(wire, wire.max_tokens, None if top is None else True, top, wire.best_of),
+        echo=UNSET if wire.echo is None else wire.echo,
+        suffix=UNSET if wire.suffix is None else wire.suffix,
+        template=not (raw_prompt if raw is None else raw),
+        error_behavior=UNSET if wire.error_behavior is None else wire.error_behavior,
+        stream=wire.stream or False,
         include_usage=_include_usage(wire.stream_options, extra),
-        user=wire.user,
-        priority=wire.priority,
-        timeout_s=wire.timeout,
+        user=UNSET if wire.user is None else wire.user,
+        priority=UNSET if wire.priority is None else wire.priority,
+        timeout_s=UNSET if wire.timeout is None else wire.timeout,
         extra=extra,
     )
 
@@ -138,19 +158,19 @@ def parse_embeddings(body: bytes, *, model: str = "") -> EmbeddingsRequest:
         model=_model(wire.model, model),
         inputs=inputs,
         batch=batch,
-        instruction=wire.instruction,
+        instruction=UNSET if wire.instruction is None else wire.instruction,
         base64=wire.encoding_format == "base64",
-        dimensions=wire.dimensions,
-        user=wire.user,
-        timeout_s=wire.timeout,
+        dimensions=UNSET if wire.dimensions is None else wire.dimensions,
+        user=UNSET if wire.user is None else wire.user,
+        timeout_s=UNSET if wire.timeout is None else wire.timeout,
         extra=extra,
     )
 
 
-def _model(named: str | UnsetType, path: str) -> str:
+def _model(named: str | None, path: str) -> str:
     if path:
         return path
-    if named is UNSET:
+    if named is None:
         raise InvalidRequest("model is required", param="model")
     return _checked_model(named)
 
@@ -164,58 +184,63 @@ def _checked_model(name: str) -> str:
 
 def _sampling(
     wire: SamplingWire,
-    max_tokens: int | UnsetType,
-    logprobs: bool | UnsetType,
-    top_logprobs: int | UnsetType,
-    best_of: int | UnsetType,
+    max_tokens: int | None,
+    logprobs: bool | None,
+    top_logprobs: int | None,
+    best_of: int | None,
 ) -> Sampling:
-    return Sampling(
-        temperature=wire.temperature,
-        top_p=wire.top_p,
-        top_k=wire.top_k,
-        min_p=wire.min_p,
-        typical_p=wire.typical_p,
-        max_tokens=max_tokens,
-        min_tokens=wire.min_tokens,
-        stop=_stop(wire.stop),
+    common = Sampling(
+        temperature=UNSET if wire.temperature is None else wire.temperature,
+        top_p=UNSET if wire.top_p is None else wire.top_p,
+        max_tokens=UNSET if max_tokens is None else max_tokens,
+        stop=UNSET if wire.stop is None else _stop(wire.stop),
+        seed=UNSET if wire.seed is None else _seed(wire.seed),
+        presence_penalty=UNSET if wire.presence_penalty is None else wire.presence_penalty,
+        frequency_penalty=UNSET if wire.frequency_penalty is None else wire.frequency_penalty,
+        logprobs=UNSET if logprobs is None else logprobs,
+        top_logprobs=UNSET if top_logprobs is None else top_logprobs,
+        n=UNSET if wire.n is None else wire.n,
+        best_of=UNSET if best_of is None else best_of,
+    )
+    if _rare(wire) == _NOTHING_RARE:
+        return common
+    return replace(
+        common,
+        top_k=UNSET if wire.top_k is None else wire.top_k,
+        min_p=UNSET if wire.min_p is None else wire.min_p,
+        typical_p=UNSET if wire.typical_p is None else wire.typical_p,
+        min_tokens=UNSET if wire.min_tokens is None else wire.min_tokens,
         stop_token_ids=wire.stop_token_ids or UNSET,
         bad_words=wire.bad_words or UNSET,
-        ignore_eos=wire.ignore_eos,
-        seed=_seed(wire.seed),
-        presence_penalty=wire.presence_penalty,
-        frequency_penalty=wire.frequency_penalty,
-        repetition_penalty=wire.repetition_penalty,
-        no_repeat_ngram_size=wire.no_repeat_ngram_size,
+        ignore_eos=UNSET if wire.ignore_eos is None else wire.ignore_eos,
+        repetition_penalty=UNSET if wire.repetition_penalty is None else wire.repetition_penalty,
+        no_repeat_ngram_size=(
+            UNSET if wire.no_repeat_ngram_size is None else wire.no_repeat_ngram_size
+        ),
         logit_bias=wire.logit_bias or UNSET,
-        logprobs=logprobs,
-        top_logprobs=top_logprobs,
-        n=wire.n,
-        best_of=best_of,
-        beam_width=wire.beam_width,
-        length_penalty=wire.length_penalty,
-        early_stopping=wire.early_stopping,
+        beam_width=UNSET if wire.beam_width is None else wire.beam_width,
+        length_penalty=UNSET if wire.length_penalty is None else wire.length_penalty,
+        early_stopping=UNSET if wire.early_stopping is None else wire.early_stopping,
     )
 
 
-def _stop(stop: str | tuple[str, ...] | UnsetType) -> tuple[str, ...] | UnsetType:
-    if isinstance(stop, str):
-        return (stop,)
-    return stop or UNSET
+def _stop(stop: str | tuple[str, ...]) -> tuple[str, ...] | UnsetType:
+    return (stop,) if isinstance(stop, str) else stop or UNSET
 
 
-def _seed(seed: int | UnsetType) -> int | UnsetType:
-    if seed is not UNSET and not -(2**63) <= seed < 2**64:
+def _seed(seed: int) -> int:
+    if not -(2**63) <= seed < 2**64:
         raise InvalidRequest(f"seed must be {ALLOWED['seed']}", param="seed")
     return seed
 
 
 def _chat_max_tokens(
     wire: ChatWire,
-) -> tuple[int | UnsetType, Literal["max_tokens", "max_completion_tokens"] | UnsetType]:
+) -> tuple[int | None, Literal["max_tokens", "max_completion_tokens"] | UnsetType]:
     old, new = wire.max_tokens, wire.max_completion_tokens
-    if new is UNSET:
-        return old, UNSET if old is UNSET else "max_tokens"
-    if old is not UNSET and old != new:
+    if new is None:
+        return old, UNSET if old is None else "max_tokens"
+    if old is not None and old != new:
         raise InvalidRequest(
             "max_tokens and max_completion_tokens mean the same; give one of them",
             param="max_tokens",
@@ -223,23 +248,24 @@ def _chat_max_tokens(
     return new, "max_completion_tokens"
 
 
-def _check_choices(n: int | UnsetType, prompts: int, field: str, most: int) -> None:
-    if (1 if n is UNSET else n) * prompts <= most:
+def _check_choices(n: int | None, prompts: int, field: str, most: int) -> None:
+    each = n or 1
+    if each * prompts <= most:
         return
     if prompts == 1:
         raise InvalidRequest(f"{field} must be at most {most}", param=field)
     raise InvalidRequest(
-        f"{prompts} prompts x {field} {1 if n is UNSET else n} is more than the {most} choices "
+        f"{prompts} prompts x {field} {each} is more than the {most} choices "
         "that a request may ask for",
-        param="prompt" if n is UNSET or n == 1 else field,
+        param="prompt" if each == 1 else field,
     )
 
 
 def _check_best_of(wire: CompletionWire, prompts: int, most: int) -> None:
     best_of = wire.best_of
-    if best_of is UNSET:
+    if best_of is None:
         return
-    if best_of < (1 if wire.n is UNSET else wire.n):
+    if best_of < (wire.n or 1):
         raise InvalidRequest("best_of must be at least n", param="best_of")
     if wire.stream and best_of > 1:
         raise InvalidRequest("best_of cannot be streamed", param="best_of")
@@ -271,31 +297,32 @@ def _usage_among_others(raw: Raw, extra: dict[str, Raw]) -> bool:
     return wanted is True
 
 
-def _metadata(raw: Raw | UnsetType) -> Raw | UnsetType:
-    value = given(raw)
-    if value is not UNSET and not is_object(value):
+def _metadata(raw: Raw) -> Raw | UnsetType:
+    if is_null(raw):
+        return UNSET
+    if not is_object(raw):
         raise InvalidRequest("metadata must be an object", param="metadata")
-    return value
+    return raw
 
 
 def _prompts(
-    given_prompt: "str | tuple[str | int | tuple[int, ...], ...]", field: str
+    given_prompt: str | tuple[str | int | tuple[int, ...], ...], field: str
 ) -> tuple[tuple[Prompt, ...], bool]:
     """The prompts, and whether they came as a list."""
     if isinstance(given_prompt, str):
         return (given_prompt,), False
     if not given_prompt:
         raise InvalidRequest(f"{field} must not be empty", param=field)
-    texts = tuple([item for item in given_prompt if isinstance(item, str)])
-    ids = tuple([item for item in given_prompt if isinstance(item, int)])
-    lists = tuple([item for item in given_prompt if isinstance(item, tuple)])
-    most: Sequence[object] = max(texts, ids, lists, key=len)
-    if len(most) != len(given_prompt):
+    kinds = set(map(type, given_prompt))
+    if kinds == {str}:
+        return cast(tuple[str, ...], given_prompt), True
+    if kinds == {int}:
+        return (cast(tuple[int, ...], given_prompt),), False
+    if kinds != {tuple}:
         raise InvalidRequest(f"{field} must be {ALLOWED[field]}", param=field)
-    if ids:
-        return (ids,), False
-    for place, item in enumerate(lists):
-        if not item:
+    lists = cast(tuple[tuple[int, ...], ...], given_prompt)
+    for place, ids in enumerate(lists):
+        if not ids:
             where = f"{field}[{place}]"
             raise InvalidRequest(f"{where} must not be empty", param=where)
-    return texts or lists, True
+    return lists, True

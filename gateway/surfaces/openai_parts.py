@@ -63,7 +63,7 @@ class _CallKind(Struct, frozen=True, kw_only=True):
 
 
 _PartWire = _TextWire | _RefusalWire | _ImageWire | _AudioWire
-_PART_TYPES: Final = frozenset(("text", "refusal", "image_url", "input_audio"))
+_KNOWN: Final = frozenset(("text", "refusal", "image_url", "input_audio", "function"))
 
 _part: Final[msgspec.json.Decoder[_PartWire]] = msgspec.json.Decoder(_PartWire)
 _part_kind: Final = msgspec.json.Decoder(_PartKind)
@@ -71,72 +71,69 @@ _call: Final = msgspec.json.Decoder(_CallWire)
 _call_kind: Final = msgspec.json.Decoder(_CallKind)
 
 
-def read_parts(raws: list[Raw], where: str) -> tuple[Part, ...]:
-    """where: the list's path. Raises InvalidRequest."""
+def read_parts(raws: list[Raw], message: int) -> tuple[Part, ...]:
+    """message: its place, for the path in an error. Raises InvalidRequest."""
     if not raws:
+        where = f"messages[{message}].content"
         raise InvalidRequest(f"{where} must have at least one part", param=where)
-    return tuple([_read_part(raw, f"{where}[{place}]") for place, raw in enumerate(raws)])
+    return tuple([_read_part(raw, message, place) for place, raw in enumerate(raws)])
 
 
-def read_calls(raws: list[Raw], where: str) -> tuple[tuple[ToolCall, ...], tuple[OpaquePart, ...]]:
+def read_calls(
+    raws: list[Raw], message: int
+) -> tuple[tuple[ToolCall, ...], tuple[OpaquePart, ...]]:
     """Function calls, and calls of other types. Raises InvalidRequest."""
     calls: list[ToolCall] = []
     others: list[OpaquePart] = []
     for place, raw in enumerate(raws):
-        match _read_call(raw, f"{where}[{place}]"):
-            case ToolCall() as call:
-                calls.append(call)
-            case OpaquePart() as other:
-                others.append(other)
+        call = _read_call(raw, message, place)
+        if isinstance(call, ToolCall):
+            calls.append(call)
+        else:
+            others.append(call)
     return tuple(calls), tuple(others)
 
 
-def _read_part(raw: Raw, where: str) -> Part:
+def _read_part(raw: Raw, message: int, place: int) -> Part:
     try:
         wire = _part.decode(raw)
-    except ValidationError as exc:
-        return _read_unknown_part(raw, where, exc)
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, where, ALLOWED) from exc
+        return _opaque(raw, f"messages[{message}].content[{place}]", exc, _part_kind)
+    if type(wire) is _TextWire:
+        return TextPart(text=wire.text, raw=raw)
     match wire:
-        case _TextWire(text=text):
-            return TextPart(text=text, raw=raw)
-        case _RefusalWire(refusal=text):
+        case _TextWire(text=text) | _RefusalWire(refusal=text):
             return TextPart(text=text, raw=raw)
         case _ImageWire(image_url=image):
-            _check_url(image.url, f"{where}.image_url.url")
+            _check_url(image.url, f"messages[{message}].content[{place}].image_url.url")
             detail = UNSET if image.detail is None else image.detail
             return ImagePart(url=image.url, detail=detail, raw=raw)
         case _AudioWire(input_audio=audio):
             return AudioPart(data=audio.data, format=audio.format, raw=raw)
 
 
-def _read_unknown_part(raw: Raw, where: str, why: ValidationError) -> OpaquePart:
-    try:
-        kind = _part_kind.decode(raw).type
-    except DecodeError as exc:
-        raise refusal(exc, where, ALLOWED) from exc
-    if kind in _PART_TYPES:
-        raise refusal(why, where, ALLOWED) from why
-    return OpaquePart(type=kind, raw=raw)
-
-
-def _read_call(raw: Raw, where: str) -> ToolCall | OpaquePart:
+def _read_call(raw: Raw, message: int, place: int) -> ToolCall | OpaquePart:
     try:
         wire = _call.decode(raw)
-    except ValidationError as exc:
-        return _read_unknown_call(raw, where, exc)
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, where, ALLOWED) from exc
+        return _opaque(raw, f"messages[{message}].tool_calls[{place}]", exc, _call_kind)
     return ToolCall(id=wire.id, name=wire.function.name, arguments=wire.function.arguments)
 
 
-def _read_unknown_call(raw: Raw, where: str, why: ValidationError) -> OpaquePart:
+def _opaque(
+    raw: Raw,
+    where: str,
+    why: DecodeError | RecursionError,
+    kinds: "msgspec.json.Decoder[_PartKind] | msgspec.json.Decoder[_CallKind]",
+) -> OpaquePart:
+    """A value of a type that we do not know; `why` is raised if we do know it."""
+    if not isinstance(why, ValidationError):
+        raise refusal(why, where, ALLOWED) from why
     try:
-        kind = _call_kind.decode(raw).type
+        kind = kinds.decode(raw).type
     except DecodeError as exc:
         raise refusal(exc, where, ALLOWED) from exc
-    if kind == "function":
+    if kind in _KNOWN:
         raise refusal(why, where, ALLOWED) from why
     return OpaquePart(type=kind, raw=raw)
 

@@ -17,11 +17,10 @@ from gateway.surfaces.openai_chunks import (
     Identity,
     chat_logprobs,
     encode,
-    one_line,
     with_members,
 )
 from gateway.surfaces.openai_usage import usage_json
-from gateway.surfaces.sse import frame
+from gateway.surfaces.sse import frame, one_line
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
 from schemas.events import (
@@ -178,7 +177,7 @@ class ChatRenderer:
                 self._tool(event, out)
             case OpaqueDelta():
                 self._begin(event.index, None, out)
-                lines = {name: Raw(one_line(raw)) for name, raw in event.fields.items()}
+                lines = {name: Raw(one_line(bytes(raw))) for name, raw in event.fields.items()}
                 self._delta(event.index, Raw(encode(lines)), out)
             case Finished():
                 self._finished(event, out)

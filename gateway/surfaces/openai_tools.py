@@ -6,14 +6,15 @@ Types that we do not know stay JSON: they travel to backends of the same dialect
 from typing import Final, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from gateway.surfaces.decoding import given, is_object, refusal
+from gateway.surfaces.decoding import is_null, is_object, refusal
 from gateway.surfaces.openai_wire import ALLOWED, FunctionName, NonEmpty
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
 
 T = TypeVar("T")
+Mode = Literal["none", "auto", "required"]
 
 
 class _Typed(Struct, frozen=True, kw_only=True):
@@ -27,7 +28,7 @@ class _Function(Struct, frozen=True, kw_only=True):
     strict: bool | None = None
 
 
-class _FunctionWire(Struct, frozen=True, kw_only=True):
+class _FunctionWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="function"):
     function: _Function
 
 
@@ -54,56 +55,71 @@ _typed: Final = msgspec.json.Decoder(_Typed)
 _function: Final = msgspec.json.Decoder(_FunctionWire)
 _named: Final = msgspec.json.Decoder(_NamedWire)
 _schema: Final = msgspec.json.Decoder(_SchemaWire)
-_mode: Final = msgspec.json.Decoder(Literal["none", "auto", "required"])
+_MODES: Final[dict[bytes, Mode]] = {
+    b'"none"': "none",
+    b'"auto"': "auto",
+    b'"required"': "required",
+}
 
 
-def read_tools(raws: list[Raw]) -> tuple[Tool, ...] | UnsetType:
-    """`UNSET` for an empty list, which asks for nothing. Raises InvalidRequest."""
-    if not raws:
-        return UNSET
+def read_tools(raws: list[Raw]) -> tuple[Tool, ...]:
+    """Raises InvalidRequest."""
     return tuple([_read_tool(raw, f"tools[{place}]") for place, raw in enumerate(raws)])
 
 
-def read_tool_choice(raw: Raw, tools: tuple[Tool, ...] | UnsetType) -> ToolChoice:
-    """Raises InvalidRequest, also for a choice that no tool can meet."""
-    if not is_object(raw):
-        return ToolChoice(mode=_read_mode(raw, tools), raw=raw)
-    if _decode(_typed, raw, "tool_choice").type != "function":
-        return ToolChoice(mode="opaque", raw=raw)
-    name = _decode(_named, raw, "tool_choice").function.name
-    if tools is UNSET or all(isinstance(t, FunctionTool) and t.name != name for t in tools):
+def read_tool_choice(choice: Raw, tools: tuple[Tool, ...] | UnsetType) -> ToolChoice | UnsetType:
+    """`UNSET` where there is nothing to choose from, and nothing must be chosen.
+
+    Raises InvalidRequest, also for a choice that no tool can meet.
+    """
+    if is_null(choice):
+        return UNSET
+    if not is_object(choice):
+        mode = _read_mode(choice, tools)
+        return UNSET if tools is UNSET else ToolChoice(mode=mode, raw=choice)
+    if _decode(_typed, choice, "tool_choice").type != "function":
+        return ToolChoice(mode="opaque", raw=choice)
+    name = _decode(_named, choice, "tool_choice").function.name
+    if tools is UNSET or not any(isinstance(t, FunctionTool) and t.name == name for t in tools):
         raise InvalidRequest(
             f"tool_choice.function.name: no function of tools is called {name}",
             param="tool_choice.function.name",
         )
-    return ToolChoice(mode="named", name=name, raw=raw)
+    return ToolChoice(mode="named", name=name, raw=choice)
 
 
-def read_response_format(raw: Raw) -> ResponseFormat:
-    """Raises InvalidRequest."""
+def read_response_format(form: Raw) -> ResponseFormat | UnsetType:
+    """`UNSET` for a null. Raises InvalidRequest."""
     where = "response_format"
-    match _decode(_typed, raw, where).type:
+    if is_null(form):
+        return UNSET
+    match _decode(_typed, form, where).type:
         case "text" | "json_object" as kind:
-            return ResponseFormat(type=kind, raw=raw)
+            return ResponseFormat(type=kind, raw=form)
         case "json_schema":
-            wire = _decode(_schema, raw, where).json_schema
+            wire = _decode(_schema, form, where).json_schema
             return ResponseFormat(
                 type="json_schema",
                 name=wire.name,
                 description=UNSET if wire.description is None else wire.description,
                 schema=_object(wire.schema, f"{where}.json_schema.schema"),
                 strict=UNSET if wire.strict is None else wire.strict,
-                raw=raw,
+                raw=form,
             )
         case _:
-            return ResponseFormat(type="opaque", raw=raw)
+            return ResponseFormat(type="opaque", raw=form)
 
 
 def _read_tool(raw: Raw, where: str) -> Tool:
-    kind = _decode(_typed, raw, where).type
-    if kind != "function":
-        return OpaqueTool(type=kind, raw=raw)
-    wire = _decode(_function, raw, where).function
+    try:
+        wire = _function.decode(raw).function
+    except ValidationError as exc:
+        kind = _decode(_typed, raw, where).type
+        if kind != "function":
+            return OpaqueTool(type=kind, raw=raw)
+        raise refusal(exc, where, ALLOWED) from exc
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, where, ALLOWED) from exc
     return FunctionTool(
         name=wire.name,
         description=UNSET if wire.description is None else wire.description,
@@ -113,26 +129,24 @@ def _read_tool(raw: Raw, where: str) -> Tool:
     )
 
 
-def _read_mode(
-    raw: Raw, tools: tuple[Tool, ...] | UnsetType
-) -> Literal["none", "auto", "required"]:
-    try:
-        mode = _mode.decode(raw)
-    except DecodeError as exc:
+def _read_mode(raw: Raw, tools: tuple[Tool, ...] | UnsetType) -> Mode:
+    mode = _MODES.get(bytes(raw))
+    if mode is None:
         raise InvalidRequest(
             'tool_choice must be "none", "auto", "required" or an object that names a function',
             param="tool_choice",
-        ) from exc
+        )
     if mode == "required" and tools is UNSET:
         raise InvalidRequest("tool_choice: required needs at least one tool", param="tool_choice")
     return mode
 
 
 def _object(raw: Raw | UnsetType, where: str) -> Raw | UnsetType:
-    value = given(raw)
-    if value is not UNSET and not is_object(value):
-        raise InvalidRequest(f"{where} must be a JSON schema, which is an object", param=where)
-    return value
+    if raw is UNSET or is_object(raw):
+        return raw
+    if is_null(raw):
+        return UNSET
+    raise InvalidRequest(f"{where} must be a JSON schema, which is an object", param=where)
 
 
 def _decode(decoder: "msgspec.json.Decoder[T]", raw: Raw, where: str) -> T:

@@ -1,5 +1,6 @@
 """The OpenAI dialect's requests as they stand on the wire, with the range of every field.
 
+A null counts as absent, so `None` stands for both.
 https://platform.openai.com/docs/api-reference, plus the extensions that other servers of the
 dialect, and our own engine, take beside it.
 """
@@ -32,47 +33,47 @@ PromptItem = str | TokenId | tuple[TokenId, ...]
 class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What chat and completions have in common. `seed` is checked in code: it may be a uint64."""
 
-    model: Model | UnsetType = UNSET
-    temperature: Temperature | UnsetType = UNSET
-    top_p: Unit | UnsetType = UNSET
-    top_k: Count | UnsetType = UNSET
-    min_p: Unit | UnsetType = UNSET
-    typical_p: PositiveUnit | UnsetType = UNSET
-    min_tokens: Natural | UnsetType = UNSET
-    stop: NonEmpty | tuple[NonEmpty, ...] | UnsetType = UNSET
-    stop_token_ids: tuple[TokenId, ...] | UnsetType = UNSET
-    bad_words: tuple[NonEmpty, ...] | UnsetType = UNSET
-    ignore_eos: bool | UnsetType = UNSET
-    seed: int | UnsetType = UNSET
-    presence_penalty: Penalty | UnsetType = UNSET
-    frequency_penalty: Penalty | UnsetType = UNSET
-    repetition_penalty: PositiveFloat | UnsetType = UNSET
-    no_repeat_ngram_size: Natural | UnsetType = UNSET
-    logit_bias: dict[TokenId, Bias] | UnsetType = UNSET
-    n: Count | UnsetType = UNSET
-    beam_width: Count | UnsetType = UNSET
-    length_penalty: float | UnsetType = UNSET
-    early_stopping: bool | Literal["never"] | UnsetType = UNSET
-    stream: bool = False
+    model: Model | None = None
+    temperature: Temperature | None = None
+    top_p: Unit | None = None
+    top_k: Count | None = None
+    min_p: Unit | None = None
+    typical_p: PositiveUnit | None = None
+    min_tokens: Natural | None = None
+    stop: NonEmpty | tuple[NonEmpty, ...] | None = None
+    stop_token_ids: tuple[TokenId, ...] | None = None
+    bad_words: tuple[NonEmpty, ...] | None = None
+    ignore_eos: bool | None = None
+    seed: int | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: PositiveFloat | None = None
+    no_repeat_ngram_size: Natural | None = None
+    logit_bias: dict[TokenId, Bias] | None = None
+    n: Count | None = None
+    beam_width: Count | None = None
+    length_penalty: float | None = None
+    early_stopping: bool | Literal["never"] | None = None
+    stream: bool | None = None
     stream_options: Raw | UnsetType = UNSET
-    user: str | UnsetType = UNSET
-    priority: Priority | UnsetType = UNSET
-    timeout: Seconds | UnsetType = UNSET
+    user: str | None = None
+    priority: Priority | None = None
+    timeout: Seconds | None = None
 
 
 class ChatWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`POST /v1/chat/completions`."""
 
     messages: Annotated[list[Raw], Meta(min_length=1)]
-    max_tokens: Count | UnsetType = UNSET
-    max_completion_tokens: Count | UnsetType = UNSET
-    logprobs: bool | UnsetType = UNSET
-    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | UnsetType = UNSET
-    tools: list[Raw] | UnsetType = UNSET
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    tools: list[Raw] | None = None
     tool_choice: Raw | UnsetType = UNSET
-    parallel_tool_calls: bool | UnsetType = UNSET
+    parallel_tool_calls: bool | None = None
     response_format: Raw | UnsetType = UNSET
-    reasoning_effort: NonEmpty | UnsetType = UNSET
+    reasoning_effort: NonEmpty | None = None
     metadata: Raw | UnsetType = UNSET
 
 
@@ -80,25 +81,25 @@ class CompletionWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fie
     """`POST /v1/completions`, with Databricks' `error_behavior` and `use_raw_prompt`."""
 
     prompt: str | tuple[PromptItem, ...]
-    max_tokens: Natural | UnsetType = UNSET
-    logprobs: Annotated[int, Meta(ge=0, le=5)] | UnsetType = UNSET
-    best_of: Count | UnsetType = UNSET
-    echo: bool | UnsetType = UNSET
-    suffix: str | UnsetType = UNSET
-    error_behavior: Literal["error", "truncate"] | UnsetType = UNSET
-    use_raw_prompt: bool | UnsetType = UNSET
+    max_tokens: Natural | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    best_of: Count | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+    error_behavior: Literal["error", "truncate"] | None = None
+    use_raw_prompt: bool | None = None
 
 
 class EmbeddingsWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`POST /v1/embeddings`, with Databricks' `instruction`."""
 
     input: str | tuple[PromptItem, ...]
-    model: Model | UnsetType = UNSET
-    instruction: str | UnsetType = UNSET
-    encoding_format: Literal["float", "base64"] | UnsetType = UNSET
-    dimensions: Count | UnsetType = UNSET
-    user: str | UnsetType = UNSET
-    timeout: Seconds | UnsetType = UNSET
+    model: Model | None = None
+    instruction: str | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Count | None = None
+    user: str | None = None
+    timeout: Seconds | None = None
 
 
 _TOKEN_ID: Final = "a token id, an integer from 0 to 2147483647"
