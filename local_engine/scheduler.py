@@ -52,7 +52,7 @@ class Scheduler:
 
     def __init__(self, limits: Limits, blocks: BlockPool) -> None:
         self._limits = limits
-        self._blocks = blocks
+        self.blocks = blocks
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
         self.preemptions = 0
@@ -67,21 +67,28 @@ class Scheduler:
 
     def longest(self) -> int:
         """The most tokens that a sequence can ever have: the context, or all pages of the cache."""
-        return min(self._limits.max_seq_len, self._blocks.total * self._blocks.block_size)
+        return min(self._limits.max_seq_len, self.blocks.total * self.blocks.block_size)
 
-    def add(self, sequence: Sequence) -> None:
-        """Queues it. Raises InvalidRequest for what can never fit, and an empty prompt."""
-        if not sequence.tokens:
+    def refuse(self, prompt: int) -> None:
+        """Raises InvalidRequest for an empty prompt, and one of so many tokens that never fits.
+
+        May be called from any thread.
+        """
+        if prompt == 0:
             raise InvalidRequest("the prompt is empty; send at least one token", param="prompt")
         longest = self.longest()
-        if len(sequence.tokens) >= longest:
+        if prompt >= longest:
             raise InvalidRequest(
-                f"the prompt has {len(sequence.tokens)} tokens, but prompt and answer together "
-                f"may have {longest}; shorten the prompt to at most {longest - 1}",
+                f"the prompt has {prompt} tokens, but prompt and answer together may have "
+                f"{longest}; shorten the prompt to at most {longest - 1}",
                 param="prompt",
                 code="context_length_exceeded",
             )
-        sequence.max_total = min(sequence.max_total, longest)
+
+    def add(self, sequence: Sequence) -> None:
+        """Queues it, and bounds it by the cache. Raises InvalidRequest as `refuse` does."""
+        self.refuse(len(sequence.tokens))
+        sequence.max_total = min(sequence.max_total, self.longest())
         self._waiting.append(sequence)
 
     def schedule(self, now: float) -> Step:
@@ -98,13 +105,13 @@ class Scheduler:
 
     def advance(self, chunk: Chunk) -> None:
         """The chunk was computed: its full pages may be shared from now on."""
-        sequence, size = chunk.sequence, self._blocks.block_size
+        sequence, size = chunk.sequence, self.blocks.block_size
         first = sequence.computed // size
         sequence.computed = chunk.start + chunk.count
         full = sequence.computed // size
         extend_hashes(sequence.hashes, sequence.tokens, full, size, sequence.salt)
         for index in range(first, full):
-            self._blocks.publish(sequence.blocks[index], sequence.hashes[index])
+            self.blocks.publish(sequence.blocks[index], sequence.hashes[index])
 
     def finish(self, sequence: Sequence) -> None:
         """Takes it out, wherever it is, and frees its pages. Finishing twice is allowed."""
@@ -113,11 +120,11 @@ class Scheduler:
         elif sequence.state is State.WAITING:
             self._waiting.remove(sequence)
         sequence.state = State.FINISHED
-        self._blocks.release(sequence.blocks)
+        self.blocks.release(sequence.blocks)
 
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after each step."""
-        self._blocks.check(s.blocks for s in self._live())
+        self.blocks.check(s.blocks for s in self._live())
 
     def _live(self) -> Iterator[Sequence]:
         yield from self._running
@@ -150,7 +157,7 @@ class Scheduler:
 
     def _seat(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
         """Pages for all of its tokens, and one to spare for each running sequence."""
-        blocks = self._blocks
+        blocks = self.blocks
         reusable = (len(sequence.tokens) - 1) // blocks.block_size
         extend_hashes(sequence.hashes, sequence.tokens, reusable, blocks.block_size, sequence.salt)
         sequence.blocks.extend(blocks.share(sequence.hashes[:reusable]))
@@ -182,8 +189,8 @@ class Scheduler:
         if not self._running:
             return []
         victims: list[Sequence] = []
-        freed = self._blocks.freed_by()
-        free, seats = self._blocks.free, self._limits.max_sequences - len(self._running)
+        freed = self.blocks.freed_by()
+        free, seats = self.blocks.free, self._limits.max_sequences - len(self._running)
         weaker = [
             s for s in self._running if s.priority > sequence.priority and s.level > sequence.level
         ]
@@ -207,8 +214,8 @@ class Scheduler:
         return refund
 
     def _reserve(self, sequence: Sequence, count: int) -> bool:
-        need = self._blocks.blocks_for(sequence.computed + count) - len(sequence.blocks)
-        return need <= 0 or self._blocks.grow(sequence.blocks, need)
+        need = self.blocks.blocks_for(sequence.computed + count) - len(sequence.blocks)
+        return need <= 0 or self.blocks.grow(sequence.blocks, need)
 
     def _grant(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
         chunks[sequence.id] = Chunk(sequence=sequence, start=sequence.computed, count=count)
@@ -217,7 +224,7 @@ class Scheduler:
     def _preempt(self, sequence: Sequence, chunks: dict[int, Chunk]) -> int:
         """Back to the queue without its pages; they stay known, so that little is recomputed."""
         self._running.remove(sequence)
-        self._blocks.release(sequence.blocks)
+        self.blocks.release(sequence.blocks)
         sequence.state = State.WAITING
         sequence.computed = 0
         sequence.preempted += 1

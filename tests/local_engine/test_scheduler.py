@@ -293,5 +293,5 @@ def test_no_page_is_lost_or_owned_twice_whatever_happens(seed: int) -> None:
 
     assert not trace.live, "a sequence never came to its end"
     assert trace.engine.running == trace.engine.waiting == 0
-    blocks = trace.engine._blocks  # pyright: ignore[reportPrivateUsage]  # the invariant itself
+    blocks = trace.engine.blocks
     assert blocks.free == blocks.total

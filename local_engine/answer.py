@@ -1,0 +1,193 @@
+"""One answer on its way out: new tokens become text, log probabilities and, at last, an end."""
+
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from local_engine.detokenize import Detokenizer
+from local_engine.draw import Drawn
+from local_engine.engine import Delta
+from local_engine.orders import Order
+from local_engine.sequence import Finish
+from local_engine.stops import StopStrings
+from local_engine.tokens import Tokenizer
+from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
+
+REASON: dict[Finish, Literal["stop", "length"]] = {
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+}
+
+
+UINT64 = (1 << 64) - 1
+
+
+class Names:
+    """What log probabilities call a token; one a model, because the answers repeat themselves."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        @lru_cache(maxsize=1 << 16)
+        def name(token: int) -> tuple[str, tuple[int, ...] | None]:
+            raw = tokenizer.token_bytes(token)
+            text = raw.decode(errors="replace")
+            return text, None if "\ufffd" not in text else tuple(raw)
+
+        self._name = name
+
+    def logprobs(self, drawn: Drawn) -> tuple[TokenLogprob, ...]:
+        if drawn.logprob is None:
+            return ()
+        top = tuple(self._one(token, logprob) for token, logprob in drawn.top)
+        return (self._one(drawn.token, drawn.logprob, top),)
+
+    def _one(self, token: int, logprob: float, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob:
+        text, raw = self._name(token)
+        return TokenLogprob(token=text, logprob=logprob, id=token, bytes=raw, top=top)
+
+
+class _Held(Struct, frozen=True, kw_only=True):
+    """A token whose text is not shown yet: characters start … end of the answer."""
+
+    token: int
+    start: int
+    end: int
+    logprobs: tuple[TokenLogprob, ...]
+
+
+class Answer:
+    """Feed it the deltas of one sequence; it gives the events of one choice.
+
+    count: tokens drawn, the end token included. ended: the choice's `Finished` is out.
+    Text and log probabilities wait while a stop string may have begun; an end token's text, and
+    that of a client's stop token, is never shown. Ids are, except those inside a stop string.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        index: int,
+        prompt: int,
+        *,
+        seed: int,
+        tokenizer: Tokenizer,
+        names: Names,
+    ) -> None:
+        """index: of the choice. prompt: which of the order's. seed: this choice's own."""
+        self._order = order
+        self._index = index
+        self._seed = seed
+        self._tokenizer = tokenizer
+        self._names = names
+        self._text = Detokenizer(tokenizer, order.prompts[prompt])
+        self._stops = StopStrings(order.strings)
+        self._held: list[_Held] = []
+        self._seen = self._shown = 0
+        self._last = 0.0
+        self.count = 0
+        self.cum_logprob = 0.0
+        self.ended = False
+
+    @property
+    def score(self) -> float:
+        """Mean log probability a token: by this, best_of finds the best."""
+        return self.cum_logprob / max(self.count, 1)
+
+    def begin(self, now: float, echo: str) -> list[Event]:
+        self._last = now
+        return [TextDelta(text=echo, index=self._index)] if echo else []
+
+    def feed(self, delta: Delta, now: float) -> list[Event]:
+        """`delta.outcome` is none of `expired` and `failed`; see `expire`. now: loop time."""
+        drawn = delta.drawn
+        assert drawn is not None
+        self.count += 1
+        self.cum_logprob += drawn.logprob or 0.0
+        silent = delta.outcome == "eos_token" or len(delta.match) == 1
+        piece = "" if silent else self._text.feed(drawn.token)
+        held = _Held(
+            token=drawn.token,
+            start=self._seen,
+            end=self._seen + len(piece),
+            logprobs=self._names.logprobs(drawn) if self._order.logprobs and not silent else (),
+        )
+        self._seen = held.end
+        self._held.append(held)
+        match delta.outcome:
+            case None:
+                return self._flow(piece, now)
+            case "eos_token" | "stop_sequence" | "length" as finish:
+                return self._finish(piece, finish, delta.match, now)
+            case "expired" | "failed":
+                raise ValueError(f"{delta.outcome} brings no token")
+
+    def expire(self, now: float) -> list[Event]:
+        """Time is over: what there is, is the answer."""
+        return self._finish("", "length", (), now)
+
+    def _flow(self, piece: str, now: float) -> list[Event]:
+        if self.count <= self._order.params.min_tokens:
+            return self._show(piece, now)
+        cut = self._stops.feed(piece)
+        if cut.match is None:
+            return self._show(cut.text, now)
+        return self._matched(cut.text, cut.match, now)
+
+    def _finish(
+        self, piece: str, finish: Finish, match: tuple[int, ...], now: float
+    ) -> list[Event]:
+        rest = self._text.close()
+        self._seen += len(rest)
+        cut = self._stops.feed(piece + rest)
+        if cut.match is not None:
+            return self._matched(cut.text, cut.match, now)
+        events = self._show(cut.text + self._stops.close(), now, last=True)
+        found = match[0] if len(match) == 1 else self._tokenizer.decode(list(match)) or None
+        return [*events, *self._end(finish, found)]
+
+    def _matched(self, text: str, match: str, now: float) -> list[Event]:
+        shown = self._shown + len(text)
+        self._held = [held for held in self._held if held.start < shown or held.end <= shown]
+        return [*self._show(text, now, last=True), *self._end("stop_sequence", match)]
+
+    def _show(self, text: str, now: float, *, last: bool = False) -> list[Event]:
+        """Everything up to the end of `text`, and the tokens that lie in it."""
+        self._shown += len(text)
+        if not text and not last and not self._order.as_tokens:
+            return []
+        ready = [held for held in self._held if last or held.end <= self._shown]
+        self._held = self._held[len(ready) :]
+        logprobs = tuple(one for held in ready for one in held.logprobs)
+        if not ready and not text:
+            return []
+        if not self._order.as_tokens:
+            if not text and not logprobs:
+                return []
+            return [TextDelta(text=text, index=self._index, logprobs=logprobs)]
+        elapsed, self._last = (now - self._last) * 1000.0, now
+        return [
+            Tokens(
+                ids=tuple(held.token for held in ready),
+                text=text,
+                index=self._index,
+                logprobs=logprobs,
+                elapsed_ms=elapsed,
+            )
+        ]
+
+    def _end(self, finish: Finish, match: str | int | None) -> list[Event]:
+        self.ended = True
+        suffix = self._order.suffix
+        added: list[Event] = [TextDelta(text=suffix, index=self._index)] if suffix else []
+        return [
+            *added,
+            Finished(
+                reason=REASON[finish],
+                index=self._index,
+                native=finish,
+                stop_match=match,
+                seed=self._seed & UINT64,
+                cum_logprob=self.cum_logprob if self._order.logprobs else None,
+            ),
+        ]

@@ -1,0 +1,122 @@
+"""Conversations to text, by the template that comes with the model."""
+
+# transformers annotates these members in part only:
+# pyright: reportUnknownMemberType=false
+
+from typing import cast
+
+import msgspec
+from jinja2 import TemplateError
+from msgspec import UNSET, UnsetType
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, Message, TextPart, Tool, ToolCall
+
+JSON = dict[str, object]
+
+
+class ChatTemplate:
+    """The model's own template, or a clear refusal where it has none."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        template = cast(str | dict[str, str] | None, tokenizer.chat_template)
+        source = template if isinstance(template, str) else "".join((template or {}).values())
+        self._exists = bool(template)
+        self._knows_developers = "developer" in source
+
+    def render(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> str:
+        """The prompt up to where the assistant begins to speak, special tokens spelt out.
+
+        Raises InvalidRequest for parts that are not text, a model without a template, and
+        whatever the template itself refuses.
+        """
+        if not self._exists:
+            raise InvalidRequest(
+                "messages: this model has no chat template; use completions instead",
+                param="messages",
+            )
+        conversation = [self._turn(message, place) for place, message in enumerate(messages)]
+        described = [_described(tool, place) for place, tool in enumerate(tools)]
+        try:
+            text = self._tokenizer.apply_chat_template(
+                cast(list[dict[str, str]], conversation),
+                tools=described or None,  # pyright: ignore[reportArgumentType]  # its list is invariant
+                tokenize=False,
+                add_generation_prompt=True,
+            )
+        except (TemplateError, TypeError, ValueError, KeyError) as exc:
+            raise InvalidRequest(
+                f"messages: the model's chat template refuses this conversation: {exc}",
+                param="messages",
+            ) from exc
+        return cast(str, text)
+
+    def _turn(self, message: Message, place: int) -> JSON:
+        role = str(message.role)
+        if role == "developer" and not self._knows_developers:
+            role = "system"
+        turn: JSON = {
+            "role": "tool" if role == "function" else role,
+            "content": _content(message, place),
+        }
+        optional: dict[str, str | UnsetType] = {
+            "name": message.name,
+            "tool_call_id": message.tool_call_id,
+            "reasoning_content": message.reasoning,
+        }
+        turn.update({key: value for key, value in optional.items() if value is not UNSET})
+        if message.tool_calls:
+            turn["tool_calls"] = [_call(call) for call in message.tool_calls]
+        return turn
+
+
+def _content(message: Message, place: int) -> str:
+    content = message.content
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts: list[str] = []
+    for number, part in enumerate(content):
+        if not isinstance(part, TextPart):
+            where = f"messages[{place}].content[{number}]"
+            raise InvalidRequest(
+                f"{where}: this model reads text only; take the {_kind(part)} out", param=where
+            )
+        texts.append(part.text)
+    return "".join(texts)
+
+
+def _kind(part: msgspec.Struct) -> str:
+    return str(getattr(part, "type", "") or part.__struct_config__.tag)
+
+
+def _call(call: ToolCall) -> JSON:
+    """Templates want the arguments as a mapping; text that is none is handed on as it is."""
+    try:
+        arguments = msgspec.json.decode(call.arguments, type=dict[str, object])
+    except msgspec.DecodeError:
+        return _function(call.id, {"name": call.name, "arguments": call.arguments})
+    return _function(call.id, {"name": call.name, "arguments": arguments})
+
+
+def _function(id: str, function: JSON) -> JSON:
+    return {"id": id, "type": "function", "function": function}
+
+
+def _described(tool: Tool, place: int) -> JSON:
+    if not isinstance(tool, FunctionTool):
+        raise InvalidRequest(
+            f"tools[{place}]: this model knows functions only, not {tool.type}",
+            param=f"tools[{place}]",
+        )
+    function: JSON = {"name": tool.name}
+    if tool.description is not UNSET:
+        function["description"] = tool.description
+    parameters = tool.parameters
+    function["parameters"] = (
+        {"type": "object", "properties": {}}
+        if parameters is UNSET
+        else msgspec.json.decode(parameters, type=dict[str, object])
+    )
+    return {"type": "function", "function": function}

@@ -1,0 +1,74 @@
+"""From the logits of a step to tokens on the host: the bridge between the loop and the sampler."""
+
+# torch annotates tolist in part only:
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.params import RowParams
+from local_engine.rows import SamplingRows
+from local_engine.sampler import TokenLogprobs, sample
+from local_engine.sequence import Sequence as TokenSequence
+
+
+class Drawn(Struct, frozen=True, kw_only=True):
+    """One token. logprob, top: `None` and () where they were not asked for.
+
+    top: (token id, log probability), best first, as many as the request asks for.
+    """
+
+    token: int
+    logprob: float | None = None
+    top: tuple[tuple[int, float], ...] = ()
+
+
+class Drawer:
+    """Keeps the batch's parameters on the device for as long as its composition stays."""
+
+    def __init__(self, vocabulary: int, device: str) -> None:
+        self._vocabulary = vocabulary
+        self._device = torch.device(device)
+        self._rows: SamplingRows | None = None
+        self._expected: list[tuple[int, int]] = []
+
+    def draw(self, logits: Tensor, batch: Sequence[tuple[TokenSequence, RowParams]]) -> list[Drawn]:
+        """logits: [R, V] float32; `batch` has the R rows' sequences in the same order.
+
+        Waits for the device: this is the step's one copy to the host.
+        """
+        rows = self._settled([(s.id, s.generated) for s, _ in batch], [p for _, p in batch])
+        sampled = sample(logits, rows)
+        rows.advance()
+        tokens = cast(list[int], sampled.ids.tolist())
+        if sampled.logprobs is None:
+            return [Drawn(token=token) for token in tokens]
+        return _with_logprobs(tokens, sampled.logprobs, [p.logprobs for _, p in batch])
+
+    def _settled(self, places: list[tuple[int, int]], params: list[RowParams]) -> SamplingRows:
+        rows = self._rows
+        if rows is None or places != self._expected:
+            positions = [generated for _, generated in places]
+            rows = SamplingRows(params, positions, vocabulary=self._vocabulary, device=self._device)
+            self._rows = rows
+        self._expected = [(id, generated + 1) for id, generated in places]
+        return rows
+
+
+def _with_logprobs(tokens: list[int], asked: TokenLogprobs, counts: Sequence[int]) -> list[Drawn]:
+    drawn = [Drawn(token=token) for token in tokens]
+    chosen = cast(list[float], asked.chosen.tolist())
+    top = cast(list[list[float]], asked.top.tolist())
+    ids = cast(list[list[int]], asked.top_ids.tolist())
+    for row, place in enumerate(asked.places):
+        best = zip(ids[row], top[row], strict=True)
+        drawn[place] = Drawn(
+            token=tokens[place],
+            logprob=chosen[row],
+            top=tuple(best)[: counts[place]],
+        )
+    return drawn

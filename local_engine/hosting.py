@@ -1,0 +1,138 @@
+"""From an engine's configuration to models in memory, each with its lane through the loop."""
+
+import os
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from msgspec import UNSET, Struct, UnsetType
+from transformers import GenerationConfig
+from transformers.utils import logging as transformers_logging
+
+from local_engine.answer import Names
+from local_engine.blocks import BlockPool
+from local_engine.bundled import bundled_path
+from local_engine.config import EngineConfig, ModelConfig
+from local_engine.device import choose_device, choose_dtype, free_bytes, probe
+from local_engine.draw import Drawer
+from local_engine.engine import Lane
+from local_engine.loading import Loaded, end_tokens, load
+from local_engine.orders import Reader
+from local_engine.runner import Runner
+from local_engine.scheduler import Limits, Scheduler
+from local_engine.tokens import Tokenizer
+from schemas.errors import InvalidConfig
+from schemas.sampling import Sampling
+
+BUNDLED = "bundled:"
+CPU_CACHE_BYTES = 2 << 30
+STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}
+
+
+class Hosted(Struct, frozen=True, kw_only=True, eq=False):
+    """A model that answers. `context` is prompt and answer together, tokens."""
+
+    name: str
+    tokenizer: Tokenizer
+    names: Names
+    reader: Reader
+    lane: Lane
+    context: int
+
+
+def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
+    """Loads every model, in order. `report` gets a line when something long begins or has ended.
+
+    Raises InvalidConfig, naming the model, for whatever cannot be served.
+    """
+    transformers_logging.disable_progress_bar()
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    available = probe()
+    device = choose_device(config.device, available)
+    dtype = choose_dtype(config.dtype, device, available)
+    report(f"device {device}, {str(dtype).removeprefix('torch.')}")
+    loaded: list[tuple[ModelConfig, Loaded, Tokenizer]] = []
+    for model in config.models:
+        if model.task != "generate":
+            raise InvalidConfig((f"engine.models: {model.name}: this engine does not embed yet",))
+        path = _folder(model.path)
+        report(f"loading {model.name} from {model.path}")
+        loaded.append((model, load(path, device=device, dtype=dtype), Tokenizer(path)))
+    share = _cache_bytes(config, device) // max(len(loaded), 1)
+    hosted = {
+        model.name: _seat(config, model.name, weights, tokenizer, device=device, kv_bytes=share)
+        for model, weights, tokenizer in loaded
+    }
+    for one in hosted.values():
+        stats = one.lane.stats()
+        report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
+    return hosted
+
+
+def _seat(
+    config: EngineConfig,
+    name: str,
+    loaded: Loaded,
+    tokenizer: Tokenizer,
+    *,
+    device: str,
+    kv_bytes: int,
+) -> Hosted:
+    context = min(config.max_seq_len or loaded.context, loaded.context)
+    runner = Runner(
+        loaded, device=device, kv_bytes=kv_bytes, max_tokens=config.max_sequences * context
+    )
+    limits = Limits(
+        max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],
+        max_sequences=config.max_sequences,
+        max_seq_len=context,
+    )
+    pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=config.prefix_cache)
+    lane = Lane(runner, Scheduler(limits, pool), Drawer(loaded.vocab, device))
+    reader = Reader(
+        tokenizer,
+        vocabulary=loaded.vocab,
+        ends=end_tokens(loaded, tokenizer.end),
+        longest=lane.longest(),
+        max_new=config.max_new_tokens,
+        defaults=_defaults(loaded.generation),
+    )
+    return Hosted(
+        name=name,
+        tokenizer=tokenizer,
+        names=Names(tokenizer),
+        reader=reader,
+        lane=lane,
+        context=lane.longest(),
+    )
+
+
+def _folder(path: str) -> str:
+    if path.startswith(BUNDLED):
+        return str(bundled_path(path.removeprefix(BUNDLED)))
+    return os.path.expanduser(path)
+
+
+def _cache_bytes(config: EngineConfig, device: str) -> int:
+    if config.kv_cache != "auto":
+        return config.kv_cache
+    free = free_bytes(device)
+    return min(CPU_CACHE_BYTES, free // 4) if device == "cpu" else int(0.9 * free)
+
+
+def _defaults(generation: GenerationConfig) -> Sampling:
+    """The checkpoint's recommendation (generation_config.json), as far as it has one."""
+
+    def number(name: str) -> float | UnsetType:
+        value = cast(object, getattr(generation, name, None))
+        return float(value) if isinstance(value, int | float) else UNSET
+
+    top_k = number("top_k")
+    return Sampling(
+        temperature=number("temperature"),
+        top_p=number("top_p"),
+        top_k=UNSET if top_k is UNSET else int(top_k),
+        min_p=number("min_p"),
+        repetition_penalty=number("repetition_penalty"),
+    )

@@ -1,0 +1,253 @@
+"""From a request to what the engine needs: tokens, settled sampling, and what ends an answer."""
+
+import secrets
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from local_engine.params import RowParams, settle
+from local_engine.support import SUPPORTED
+from local_engine.tokens import Tokenizer
+from schemas.errors import InvalidRequest
+from schemas.fields import extra_fields, is_neutral, sent_fields, task_of
+from schemas.messages import Message
+from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Prompt, TokenRequest
+from schemas.sampling import Sampling
+
+_T = TypeVar("_T")
+COMPLETION_TOKENS = 16
+"""OpenAI's default for completions."""
+
+
+class Order(Struct, frozen=True, kw_only=True, eq=False):
+    """A request, read.
+
+    prompts:  their tokens. echoes: text to begin each prompt's answers with, "" for none.
+    params:   with the seed of the first choice. max_new: most tokens of an answer.
+    ends:     the model's end tokens that count; stops: the client's own single tokens;
+              words: longer token sequences; strings: stop strings.
+    choices:  answers a prompt; shown: how many of them the client gets, best first.
+    logprobs: the client wants them; without, they may still be computed to find the best.
+    truncate: an answer that is out of time ends, instead of failing.
+    as_tokens: the client wants ids.
+    """
+
+    prompts: tuple[tuple[int, ...], ...]
+    echoes: tuple[str, ...]
+    params: RowParams
+    max_new: int
+    ends: frozenset[int]
+    stops: frozenset[int]
+    words: tuple[tuple[int, ...], ...]
+    strings: tuple[str, ...]
+    choices: int
+    shown: int
+    logprobs: bool
+    priority: int
+    timeout_s: float | None
+    suffix: str = ""
+    truncate: bool = False
+    as_tokens: bool = False
+
+
+class Reader:
+    """Reads requests for one model. Safe to call from any thread."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        vocabulary: int,
+        ends: frozenset[int],
+        longest: int,
+        max_new: int | None,
+        defaults: Sampling,
+    ) -> None:
+        """longest: tokens of prompt and answer. max_new: the operator's ceiling.
+
+        defaults: what the checkpoint recommends where the client of a text request is silent.
+        """
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._ends = ends
+        self._longest = longest
+        self._ceiling = longest if max_new is None else min(longest, max_new)
+        self._defaults = defaults
+
+    def read(self, request: GenerateRequest) -> Order:
+        """Raises InvalidRequest naming the field."""
+        refuse_unsupported(request)
+        sampling = request.sampling
+        if not isinstance(request, TokenRequest):
+            sampling = _with_defaults(sampling, self._defaults)
+        max_new = self._max_new(request, sampling)
+        prompts, echoes = self._prompts(request, max_new)
+        choices, shown = _choices(sampling)
+        ends, stops, words = self._ends_of(sampling)
+        params = settle(
+            sampling,
+            vocabulary=self._vocabulary,
+            end_ids=tuple(self._ends),
+            seed=secrets.randbits(63),
+            bad_words=self._bad_words(sampling),
+        )
+        if params.min_tokens > max_new:
+            raise InvalidRequest(
+                f"min_tokens: {params.min_tokens} is more than max_tokens, which is {max_new}",
+                param="min_tokens",
+            )
+        asked = params.logprobs >= 0
+        if choices > shown and not asked:
+            params = msgspec.structs.replace(params, logprobs=0)
+        order = Order(
+            prompts=prompts,
+            echoes=echoes,
+            params=params,
+            max_new=max_new,
+            ends=ends,
+            stops=stops,
+            words=words,
+            strings=_or(sampling.stop, ()),
+            choices=choices,
+            shown=shown,
+            logprobs=asked,
+            priority=_priority(request.priority),
+            timeout_s=_or(request.timeout_s, None),
+            as_tokens=isinstance(request, TokenRequest),
+        )
+        if not isinstance(request, CompletionRequest):
+            return order
+        if asked and _or(request.echo, False):
+            raise InvalidRequest(
+                "echo: together with logprobs it is not supported here; leave one out",
+                param="echo",
+            )
+        return msgspec.structs.replace(
+            order,
+            suffix=_or(request.append_suffix, ""),
+            truncate=request.error_behavior == "truncate",
+        )
+
+    def _prompts(
+        self, request: GenerateRequest, max_new: int
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+        match request:
+            case ChatRequest():
+                return (self._chat(request.messages),), ("",)
+            case TokenRequest():
+                return (self._checked(request.tokens, "tokens"),), ("",)
+            case CompletionRequest():
+                prompts = tuple(
+                    self._prompt(prompt, place, template=request.template)
+                    for place, prompt in enumerate(request.prompts)
+                )
+                if request.error_behavior == "truncate":
+                    room = self._longest - min(max_new, self._longest // 2)
+                    prompts = tuple(prompt[-room:] for prompt in prompts)
+                return prompts, tuple(self._echo(request, p) for p in request.prompts)
+
+    def _chat(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        text = self._tokenizer.chat.render(messages)
+        return tuple(self._tokenizer.encode(text, special=False))
+
+    def _prompt(self, prompt: Prompt, place: int, *, template: bool) -> tuple[int, ...]:
+        if not isinstance(prompt, str):
+            return self._checked(prompt, f"prompt[{place}]")
+        if template:
+            return self._chat((Message(role="user", content=prompt),))
+        return tuple(self._tokenizer.encode(prompt))
+
+    def _echo(self, request: CompletionRequest, prompt: Prompt) -> str:
+        if not _or(request.echo, False):
+            return ""
+        return prompt if isinstance(prompt, str) else self._tokenizer.decode(list(prompt))
+
+    def _checked(self, tokens: tuple[int, ...], where: str) -> tuple[int, ...]:
+        for place, token in enumerate(tokens):
+            if not 0 <= token < self._vocabulary:
+                raise InvalidRequest(
+                    f"{where}[{place}]: token {token} must be within 0 and {self._vocabulary - 1}",
+                    param=where.partition("[")[0],
+                )
+        return tokens
+
+    def _max_new(self, request: GenerateRequest, sampling: Sampling) -> int:
+        asked = sampling.max_tokens
+        if asked is UNSET and isinstance(request, CompletionRequest):
+            asked = COMPLETION_TOKENS
+        if asked is UNSET or asked is None:
+            return self._ceiling
+        if asked < 1:
+            raise InvalidRequest(
+                f"max_tokens: {asked} must be 1 or more; this engine answers with at least a token",
+                param="max_tokens",
+            )
+        return min(asked, self._ceiling)
+
+    def _ends_of(
+        self, sampling: Sampling
+    ) -> tuple[frozenset[int], frozenset[int], tuple[tuple[int, ...], ...]]:
+        ends = self._ends
+        if sampling.end_id is not UNSET:
+            ends = frozenset({sampling.end_id}) if sampling.end_id >= 0 else frozenset[int]()
+        if _or(sampling.ignore_eos, False):
+            ends = frozenset[int]()
+        words = _or(sampling.stop_words, ())
+        if any(not word for word in words):
+            raise InvalidRequest("stop_words: a word has no tokens", param="stop_words")
+        single = {word[0] for word in words if len(word) == 1}
+        stops = frozenset({*_or(sampling.stop_token_ids, ()), *single})
+        return ends, stops, tuple(word for word in words if len(word) > 1)
+
+    def _bad_words(self, sampling: Sampling) -> tuple[tuple[int, ...], ...]:
+        """Each string as it is written at a text's beginning, and after a space."""
+        spelt: dict[tuple[int, ...], None] = {}
+        for word in _or(sampling.bad_words, ()):
+            if not word.strip():
+                raise InvalidRequest("bad_words: a word is blank", param="bad_words")
+            for text in (word, f" {word.lstrip()}"):
+                spelt[tuple(self._tokenizer.encode(text, special=False))] = None
+        return tuple(spelt)
+
+
+def refuse_unsupported(request: GenerateRequest) -> None:
+    """Raises InvalidRequest for the first field that asks for something the engine can't do."""
+    task = task_of(request)
+    unknown = sent_fields(request) - (SUPPORTED[task] or frozenset())
+    wanted = sorted(field for field in unknown if not is_neutral(request, field))
+    for field in (*wanted, *sorted(extra_fields(request))):
+        raise InvalidRequest(
+            f"{field}: the local engine cannot do this; leave it out or ask another model",
+            param=field,
+        )
+
+
+def _or(value: _T | UnsetType, silent: _T) -> _T:
+    return silent if isinstance(value, UnsetType) else value
+
+
+def _with_defaults(sampling: Sampling, defaults: Sampling) -> Sampling:
+    silent = {
+        name: getattr(defaults, name)
+        for name in defaults.__struct_fields__
+        if getattr(sampling, name) is UNSET and getattr(defaults, name) is not UNSET
+    }
+    return msgspec.structs.replace(sampling, **silent) if silent else sampling
+
+
+def _choices(sampling: Sampling) -> tuple[int, int]:
+    shown = _or(sampling.n, 1)
+    choices = _or(sampling.best_of, shown)
+    if shown < 1:
+        raise InvalidRequest(f"n: {shown} must be 1 or more", param="n")
+    if choices < shown:
+        raise InvalidRequest(f"best_of: {choices} must be at least n, {shown}", param="best_of")
+    return choices, shown
+
+
+def _priority(priority: int | UnsetType) -> int:
+    asked = _or(priority, 5)
+    if not 1 <= asked <= 5:
+        raise InvalidRequest(f"priority: {asked} must be within 1 and 5", param="priority")
+    return asked

@@ -1,0 +1,281 @@
+"""The engine's asyncio face: requests in, batches of events out, one batch a step.
+
+What happens between the two threads is one call a step (`_route`); what a request's client must
+not notice of others is kept here too: a request that ends, fails or is abandoned takes its own
+sequences with it and nothing else.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from itertools import count
+
+import msgspec
+from msgspec import Struct
+
+from local_engine.answer import Answer
+from local_engine.config import EngineConfig
+from local_engine.engine import Delta, Engine, Job, Stats
+from local_engine.hosting import Hosted, host
+from local_engine.noise import derive_seed
+from local_engine.orders import Order
+from local_engine.sequence import new_sequence
+from schemas.errors import DeadlineExceeded, ModelNotFound, UpstreamBusy, UpstreamFailed
+from schemas.events import Event, Started, Usage
+from schemas.messages import text_of
+from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
+
+NAME = "local engine"
+"""How the engine calls itself in errors; a gateway puts the provider's name there."""
+
+INLINE = 4096
+"""Characters that are rendered and encoded on the event loop; more go to a side thread."""
+
+
+class Choice(Struct, frozen=True, kw_only=True, eq=False):
+    """One answer in progress. held: its events, where only the best of several are shown."""
+
+    prompt: int
+    answer: Answer
+    held: list[Event]
+
+
+class Inbox:
+    """The deltas of one request, between the step that brought them and the task that reads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._deltas: list[Delta] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, delta: Delta) -> None:
+        self._deltas.append(delta)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def take(self) -> list[Delta]:
+        """Everything since the last time; waits for at least one delta. One reader only."""
+        while not self._deltas:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        deltas, self._deltas = self._deltas, []
+        return deltas
+
+
+class Service:
+    """Hosts the configured models. Build it (this loads them), `start` it on a loop, `stop` it."""
+
+    def __init__(
+        self, config: EngineConfig, *, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Raises InvalidConfig for a model that cannot be served."""
+        self._models = host(config, report)
+        lanes = {name: hosted.lane for name, hosted in self._models.items()}
+        self._engine = Engine(lanes, self._deliver)
+        self._most = config.max_sequences + config.max_waiting
+        self._ids = count(1)
+        self._inboxes: dict[int, Inbox] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(self._models)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine's thread runs."""
+        return self._engine.alive
+
+    def stats(self) -> dict[str, Stats]:
+        return {name: hosted.lane.stats() for name, hosted in self._models.items()}
+
+    def start(self) -> None:
+        """Starts the thread; call it on the loop that will call `generate`."""
+        self._loop = asyncio.get_running_loop()
+        self._engine.start()
+
+    async def stop(self) -> None:
+        """Fails what is unfinished and waits for the thread."""
+        await asyncio.to_thread(self._engine.stop)
+
+    async def generate(
+        self, request: GenerateRequest, *, model: str, request_id: str = "", tenant: str = ""
+    ) -> AsyncGenerator[list[Event], None]:
+        """Batches of events. Closing the generator early frees its sequences within one step.
+
+        tenant: whose prefix-cache entries may be reused. request_id: the answer's id.
+        Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
+        DeadlineExceeded and UpstreamFailed at any time.
+        """
+        assert self._loop is not None, "the service was not started"
+        hosted = self._models.get(model)
+        if hosted is None:
+            raise ModelNotFound(
+                f"the engine has no model {model!r}; it has {', '.join(self._models)}"
+            )
+        if _characters(request) > INLINE:
+            order = await asyncio.to_thread(hosted.reader.read, request)
+        else:
+            order = hosted.reader.read(request)
+        for prompt in order.prompts:
+            hosted.lane.refuse(len(prompt))
+        if len(self._inboxes) + len(order.prompts) * order.choices > self._most:
+            raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
+        run = _Run(hosted, order, Inbox(self._loop), self._engine)
+        jobs = run.prepare(self._ids, tenant.encode())
+        for job in jobs:
+            self._inboxes[job.sequence.id] = run.inbox
+            self._engine.submit(job)
+        try:
+            yield [Started(id=request_id, model=model, created=int(time.time())), *run.begin()]
+            while run.live:
+                deltas = await run.inbox.take()
+                if batch := run.absorb(deltas):
+                    yield batch
+        finally:
+            for job in jobs:
+                del self._inboxes[job.sequence.id]
+            for id in run.live:
+                self._engine.cancel(id)
+
+    def _deliver(self, deltas: list[Delta]) -> None:
+        """Called by the engine's thread."""
+        if deltas and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._route, deltas)
+
+    def _route(self, deltas: list[Delta]) -> None:
+        for delta in deltas:
+            inbox = self._inboxes.get(delta.id)
+            if inbox is not None:
+                inbox.put(delta)
+
+
+class _Run:
+    """One request's sequences and answers."""
+
+    def __init__(self, hosted: Hosted, order: Order, inbox: Inbox, engine: Engine) -> None:
+        self._hosted = hosted
+        self._order = order
+        self._engine = engine
+        self.inbox = inbox
+        self.live: dict[int, Choice] = {}
+        self._choices: list[Choice] = []
+        self._cached: dict[int, int] = {}
+        self._selects = order.choices > order.shown
+
+    def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
+        """A job a choice, prompt by prompt; choice i of each draws with the i-th derived seed."""
+        order, now = self._order, time.monotonic()
+        deadline = now + order.timeout_s if order.timeout_s is not None else float("inf")
+        jobs: list[Job] = []
+        for place, prompt in enumerate(order.prompts):
+            for number in range(order.choices):
+                seed = derive_seed(order.params.seed, number)
+                sequence = new_sequence(
+                    id=next(ids),
+                    prompt=list(prompt),
+                    max_total=len(prompt) + order.max_new,
+                    priority=order.priority,
+                    arrival=now,
+                    deadline=deadline,
+                    salt=salt,
+                )
+                jobs.append(
+                    Job(
+                        lane=self._hosted.name,
+                        sequence=sequence,
+                        params=msgspec.structs.replace(order.params, seed=seed),
+                        ends=order.ends,
+                        stops=order.stops,
+                        words=order.words,
+                    )
+                )
+                choice = Choice(
+                    prompt=place,
+                    answer=Answer(
+                        order,
+                        place * order.shown + number,
+                        place,
+                        seed=seed,
+                        tokenizer=self._hosted.tokenizer,
+                        names=self._hosted.names,
+                    ),
+                    held=[],
+                )
+                self.live[sequence.id] = choice
+                self._choices.append(choice)
+        return jobs
+
+    def begin(self) -> list[Event]:
+        now = time.monotonic()
+        batch: list[Event] = []
+        for choice in self._choices:
+            events = choice.answer.begin(now, self._order.echoes[choice.prompt])
+            (choice.held if self._selects else batch).extend(events)
+        return batch
+
+    def absorb(self, deltas: list[Delta]) -> list[Event]:
+        """The events that some deltas make. Raises what ends the whole request."""
+        now = time.monotonic()
+        batch: list[Event] = []
+        for delta in deltas:
+            choice = self.live.get(delta.id)
+            if choice is None:
+                continue
+            events = self._events(choice, delta, now)
+            self._cached.setdefault(choice.prompt, delta.cached)
+            if choice.answer.ended:
+                del self.live[delta.id]
+                if delta.outcome is None:
+                    self._engine.cancel(delta.id)
+            (choice.held if self._selects else batch).extend(events)
+        if self._selects and not self.live:
+            batch = self._best()
+        batch.append(self._usage())
+        return batch
+
+    def _events(self, choice: Choice, delta: Delta, now: float) -> list[Event]:
+        match delta.outcome:
+            case "failed":
+                raise UpstreamFailed(delta.reason, upstream=NAME)
+            case "expired":
+                if self._order.truncate:
+                    return choice.answer.expire(now)
+                raise DeadlineExceeded(
+                    f"the answer was not complete within {self._order.timeout_s} s (timeout)",
+                    param="timeout",
+                )
+            case _:
+                return choice.answer.feed(delta, now)
+
+    def _best(self) -> list[Event]:
+        """Of each prompt's answers those with the best score, renumbered."""
+        events: list[Event] = []
+        for place in range(len(self._order.prompts)):
+            rivals = [choice for choice in self._choices if choice.prompt == place]
+            rivals.sort(key=lambda choice: choice.answer.score, reverse=True)
+            for rank, choice in enumerate(rivals[: self._order.shown]):
+                index = place * self._order.shown + rank
+                events += [msgspec.structs.replace(event, index=index) for event in choice.held]
+        return events
+
+    def _usage(self) -> Usage:
+        """Totals so far; every choice's tokens count, shown or not."""
+        prompt = sum(len(prompt) for prompt in self._order.prompts)
+        completion = sum(choice.answer.count for choice in self._choices)
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=prompt + completion,
+            cached_tokens=sum(self._cached.values()),
+        )
+
+
+def _characters(request: GenerateRequest) -> int:
+    match request:
+        case ChatRequest():
+            return sum(len(text_of(message)) for message in request.messages)
+        case CompletionRequest():
+            return sum(len(prompt) for prompt in request.prompts)
+        case _:
+            return 0

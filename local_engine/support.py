@@ -1,0 +1,40 @@
+"""Which request fields the engine honours, by task; the names are those of schemas.fields.
+
+No torch here: the gateway reads this to route without loading a model.
+"""
+
+from schemas.fields import Task
+
+_SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "typical_p",
+        "do_sample",
+        "max_tokens",
+        "min_tokens",
+        "stop",
+        "stop_token_ids",
+        "stop_words",
+        "ignore_eos",
+        "end_id",
+        "pad_id",
+        "seed",
+        "logprobs",
+        "top_logprobs",
+        "n",
+        "best_of",
+    }
+)
+"""pad_id is honoured in that nothing is ever padded."""
+
+SUPPORTED: dict[Task, frozenset[str] | None] = {
+    "chat": _SAMPLING | {"user", "metadata", "priority"},
+    "completion": _SAMPLING
+    | {"user", "priority", "echo", "append_suffix", "template", "error_behavior", "prompt.tokens"},
+    "tokens": _SAMPLING | {"priority"},
+    "embeddings": None,
+}
+"""`None`: the engine does not do this."""

@@ -1,0 +1,103 @@
+"""A model's tokenizer: text to tokens, tokens to text, and what bytes a single token stands for.
+
+Works on the tokenizers library's own object, which several threads may use at once; transformers
+is asked only to load it, whatever its files are.
+"""
+
+# transformers and tokenizers annotate these members in part only:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from functools import lru_cache
+from typing import Protocol, cast
+
+import msgspec
+from transformers import AutoTokenizer
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from local_engine.chat import ChatTemplate
+from schemas.errors import InvalidConfig
+
+
+class Backend(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used."""
+
+    def encode(self, sequence: str, *, add_special_tokens: bool) -> "Encoding": ...
+
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
+
+    def id_to_token(self, id: int) -> str | None: ...
+
+    def to_str(self) -> str: ...
+
+
+class Encoding(Protocol):
+    ids: list[int]
+
+
+class Tokenizer:
+    """Loaded once a model. Every verb may be called from any thread."""
+
+    def __init__(self, path: str) -> None:
+        """Raises InvalidConfig if the files are missing or describe no fast tokenizer."""
+        try:
+            loaded = cast(
+                PreTrainedTokenizerBase,
+                AutoTokenizer.from_pretrained(path, trust_remote_code=False),
+            )
+        except (OSError, ValueError, ImportError) as exc:
+            raise InvalidConfig((f"the tokenizer at {path} cannot be loaded: {exc}",)) from exc
+        backend = cast(Backend | None, getattr(loaded, "backend_tokenizer", None))
+        if backend is None:
+            raise InvalidConfig(
+                (f"the tokenizer at {path} has no tokenizer.json; convert it to one",)
+            )
+        self._backend = backend
+        self._byte_level = _mentions(backend.to_str(), "ByteLevel")
+        self.end = cast(int | None, loaded.eos_token_id)
+        self.specials = frozenset(loaded.all_special_ids)
+        self.chat = ChatTemplate(loaded)
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """special: add what the model expects around a text (its begin token)."""
+        return self._backend.encode(text, add_special_tokens=special).ids
+
+    def decode(self, ids: list[int]) -> str:
+        """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""
+        return self._backend.decode(ids, skip_special_tokens=True)
+
+    def token_bytes(self, id: int) -> bytes:
+        """What one token adds to a text; a special token's own name. Unknown ids give nothing."""
+        token = self._backend.id_to_token(id)
+        if token is None:
+            return b""
+        if id in self.specials:
+            return token.encode()
+        if self._byte_level:
+            table = _byte_table()
+            if all(character in table for character in token):
+                return bytes(table[character] for character in token)
+            return token.encode()
+        if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+            return bytes([int(token[3:5], 16)])
+        return token.replace("▁", " ").encode()
+
+
+def _mentions(description: str, kind: str) -> bool:
+    """Whether the tokenizer's decoder is, or contains, one of this kind."""
+    decoder = msgspec.json.decode(description, type=_Description).decoder
+    return f'"{kind}"'.encode() in bytes(decoder)
+
+
+class _Description(msgspec.Struct, frozen=True, kw_only=True):
+    decoder: msgspec.Raw = msgspec.Raw()
+
+
+@lru_cache(maxsize=1)
+def _byte_table() -> dict[str, int]:
+    """Byte-level BPE's characters for bytes: printable ones stand for themselves, the others
+    follow from U+0100 on (https://github.com/openai/gpt-2/blob/master/src/encoder.py)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in printable]
+    table = {chr(byte): byte for byte in printable}
+    table.update({chr(0x100 + place): byte for place, byte in enumerate(others)})
+    return table

@@ -1,0 +1,82 @@
+"""Services to ask and what they answered, for tests."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.modeling_utils import PreTrainedModel
+
+from local_engine.config import EngineConfig, ModelConfig
+from local_engine.service import Service
+from local_engine.tokens import Tokenizer
+from schemas.answers import Answer, Fold
+from schemas.messages import Message
+from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
+from schemas.sampling import Sampling
+
+MODEL = "tiny"
+
+
+def config(folder: Path, **changes: object) -> EngineConfig:
+    """One tiny model on one CPU thread, with a cache of 64 KiB."""
+    plain = EngineConfig(
+        models=(ModelConfig(name=MODEL, path=str(folder)),), device="cpu", kv_cache=1 << 18
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+@asynccontextmanager
+async def serving(settings: EngineConfig) -> AsyncGenerator[Service, None]:
+    service = Service(settings)
+    service.start()
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+def chat(text: str, sampling: Sampling) -> ChatRequest:
+    return ChatRequest(
+        model=MODEL, messages=(Message(role="user", content=text),), sampling=sampling
+    )
+
+
+def completion(prompt: str | tuple[int, ...], sampling: Sampling) -> CompletionRequest:
+    return CompletionRequest(model=MODEL, prompts=(prompt,), sampling=sampling)
+
+
+async def ask(service: Service, request: GenerateRequest, tenant: str = "") -> Answer:
+    fold = Fold()
+    async with aclosing(service.generate(request, model=MODEL, tenant=tenant)) as batches:
+        async for batch in batches:
+            fold.add(batch)
+    return fold.answer()
+
+
+class Oracle:
+    """transformers' own greedy generation from the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer = Tokenizer(str(folder))
+        self._model = cast(
+            PreTrainedModel,
+            AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),  # pyright: ignore[reportUnknownMemberType]  # transformers
+        ).eval()
+
+    def greedy(self, prompt: list[int], count: int) -> list[int]:
+        """`count` tokens after the prompt, end tokens included."""
+        tokens = torch.tensor([prompt])
+        out = self._model.generate(  # pyright: ignore  # transformers annotates no argument
+            tokens,
+            attention_mask=torch.ones_like(tokens),
+            max_new_tokens=count,
+            min_new_tokens=0,
+            do_sample=False,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+        return cast(list[int], out[0, len(prompt) :].tolist())  # pyright: ignore  # as above

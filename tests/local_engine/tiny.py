@@ -1,0 +1,119 @@
+"""Tiny models and tokenizers, made on the spot: random weights, a few hundred words."""
+
+# torch, tokenizers and transformers annotate these members in part only:
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers.modeling_utils import PreTrainedModel
+
+CORPUS = (
+    "The quick brown fox jumps over the lazy dog. A gateway answers one number to call.",
+    "Ein Satz mit Umlauten: äöüß. Un café, s'il vous plaît. 你好，世界 🎉🎉 naïve",
+)
+SPECIALS = ["<pad>", "<s>", "</s>", "<|user|>", "<|assistant|>"]
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role not in ('system', 'user', 'assistant', 'tool') %}"
+    "{{ raise_exception('no such role: ' + m.role) }}{% endif %}"
+    "<|user|>{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+VOCABULARY = 400
+
+SHAPE: Mapping[str, object] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "initializer_range": 0.5,
+}
+FAMILIES: dict[str, dict[str, object]] = {
+    "llama": {},
+    "qwen3": {},
+    "mistral": {"sliding_window": 7},
+    "gemma3_text": {
+        "sliding_window": 5,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "query_pre_attn_scalar": 8,
+    },
+    "gemma2": {"sliding_window": 6, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 3.0},
+    "gpt_oss": {"sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1},
+}
+
+Kind = Literal["byte_level", "byte_fallback"]
+
+
+def tokenizer(kind: Kind = "byte_level") -> Tokenizer:
+    """Trained on CORPUS; both kinds can spell any text."""
+    if kind == "byte_level":
+        made = Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+        made.train_from_iterator(
+            CORPUS,
+            trainers.BpeTrainer(
+                vocab_size=VOCABULARY,
+                special_tokens=SPECIALS,
+                initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                show_progress=False,
+            ),
+        )
+        return made
+    made = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<pad>"))
+    made.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    made.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(content=" ", left=1, right=0),
+        ]
+    )
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    letters = ["▁", *"abcdefghijklmnopqrstuvwxyz.,äé世", "▁t", "th", "▁th", "the", "▁the"]
+    vocabulary = {token: id for id, token in enumerate([*SPECIALS, *bytes_, *letters])}
+    merges = [("▁", "t"), ("t", "h"), ("▁t", "h"), ("th", "e"), ("▁th", "e")]
+    made.model = models.BPE(
+        vocab=vocabulary, merges=merges, byte_fallback=True, fuse_unk=True, unk_token="<pad>"
+    )
+    made.add_special_tokens(SPECIALS)
+    return made
+
+
+def save_tokenizer(
+    folder: Path, kind: Kind = "byte_level", template: str | None = TEMPLATE
+) -> None:
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer(kind),
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        additional_special_tokens=SPECIALS[3:],
+    )
+    fast.chat_template = template
+    fast.save_pretrained(folder)
+
+
+def save_model(folder: Path, family: str = "llama", **changes: object) -> Path:
+    """A folder that `load` can read; the same arguments give the same weights."""
+    torch.manual_seed(7)
+    shape = {**SHAPE, **FAMILIES[family], **changes}
+    config = AutoConfig.for_model(family, **shape)
+    model = cast(PreTrainedModel, AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+    model.save_pretrained(folder)
+    save_tokenizer(folder)
+    return folder
