@@ -6,7 +6,7 @@ none; later checks leave places alone at which something is already known to be 
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import TypeVar, cast
 
@@ -137,11 +137,14 @@ class Decoder:
             self._hide_credentials(tree, path)
         return default
 
-    def _unknown(self, given: dict[str, Tree], fields: Mapping[str, object], path: Path) -> None:
+    def _unknown(self, given: dict[str, Tree], fields: Mapping[str, FieldInfo], path: Path) -> None:
         for name, value in given.items():
             if name in fields:
                 continue
-            self._problems.add((*path, name), "unknown key", nearest(name, fields, "known are"))
+            hint = nearest(name, fields, "known are")
+            self._problems.add((*path, name), "unknown key", hint)
+            if any(hint.endswith(f'"{field}"?') for field in _credentials(fields)):
+                self._hide(value)
             self._hide_credentials(value, (*path, name))
 
     def _hide(self, tree: Tree) -> None:
@@ -194,6 +197,14 @@ def _fields(cls: type[Struct]) -> dict[str, FieldInfo]:
         else:
             fields[field.name] = field
     return fields
+
+
+def _credentials(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
+    """The names of the fields whose values are secret."""
+    for name, field in fields.items():
+        kind = kind_of(field.type)
+        if kind.secret or (kind.entry is not None and kind_of(kind.entry[1]).secret):
+            yield name
 
 
 def _fallback(field: FieldInfo, kind: Kind) -> object:

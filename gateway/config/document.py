@@ -24,6 +24,7 @@ _WORDS: dict[str, Tree] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
+_HALVES = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -71,7 +72,7 @@ class _Reader:
             case ScalarNode(value=str(text), style=None, tag=tag) if tag in _TAGS:
                 return scalar(text)
             case ScalarNode(value=str(text), tag=tag) if tag in _TAGS or tag == "!":
-                return text
+                return self._text(text, node, path)
             case SequenceNode(value=items, tag=tag) if tag in _TAGS:
                 return [
                     self.value(item, (*path, index), (*inside, node))
@@ -90,7 +91,7 @@ class _Reader:
             if not isinstance(key, ScalarNode):
                 self._problems.add(path, f"line {_line(key)}: a key must be a word")
                 continue
-            name = str(key.value)
+            name = self._text(str(key.value), key, path)
             if name in seen:
                 self._problems.add(
                     (*path, name), f"line {_line(key)}: already given on line {seen[name]}"
@@ -99,6 +100,16 @@ class _Reader:
             seen[name] = _line(key)
             values[name] = self.value(item, (*path, name), inside)
         return values
+
+    def _text(self, text: str, node: Node, path: Path) -> str:
+        """Joins a character that was escaped in two halves, as JSON does it."""
+        if not _HALVES.search(text):
+            return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._problems.add(path, f"line {_line(node)}: holds half a character (\\ud800 …)")
+            return ""
 
 
 def _line(node: Node) -> int:

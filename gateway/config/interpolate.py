@@ -86,6 +86,9 @@ class Interpolation:
         value = self._env.get(name)
         if value is not None and _CREDENTIAL.search(name):
             self._problems.hide(value)
+        if value is not None and not _is_text(value):
+            self._problems.add(path, f"the environment variable {name} does not hold UTF-8 text")
+            return None
         if default is not None:
             return value or default
         if value is None:
@@ -108,3 +111,8 @@ class Interpolation:
             return None
         self._problems.hide(text)
         return text
+
+
+def _is_text(value: str) -> bool:
+    """Python keeps bytes of the environment that are no UTF-8 as lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -57,5 +57,6 @@ def faults_of_model(fields: str) -> list[str]:
 
 def with_model(fields: str) -> str:
     """GOOD and one more model, `m`, written as the inside of a flow mapping."""
-    backends = "" if "backends:" in fields else ", backends: [{provider: here, model: tiny}]"
+    given = "backends: []" in fields or "backends: [{" in fields
+    backends = "" if given else ", backends: [{provider: here, model: tiny}]"
     return f"{GOOD}  - {{name: m{backends}, {fields}}}\n"

@@ -126,3 +126,12 @@ def test_a_document_inside_itself_is_refused() -> None:
 def test_a_key_that_is_no_word_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="line 1: a key must be a word"):
         parsed("? [a, b]\n: 1")
+
+
+def test_a_character_escaped_in_two_halves_is_joined() -> None:
+    assert parsed('"\\ud83d\\ude00": "a\\ud83d\\ude00"') == {"😀": "a😀"}
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="a: line 1: holds half a character"):
+        parsed('a: "\\ud83d"')

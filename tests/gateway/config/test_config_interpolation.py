@@ -140,3 +140,9 @@ def test_a_model_folder_is_a_path_only_if_it_looks_like_one(tmp_path: Path) -> N
         "bundled:m",
         str(tmp_path / "m"),
     ]
+
+
+def test_a_variable_that_is_not_text_is_told() -> None:
+    told = faults_of_provider('adapter: openai, api_key: "${A}"', {"A": "a\udcff"})
+
+    assert told == ["providers[0].api_key: the environment variable A does not hold UTF-8 text"]

@@ -1,0 +1,111 @@
+"""What this version cannot do yet is refused by name, never ignored."""
+
+import pytest
+
+from gateway.config.not_yet import NOT_YET
+from tests.gateway.config.configs import GOOD, faults, faults_of_model, read
+
+LOCAL = (
+    "providers: [{{name: h, adapter: local, engine: {{models: [{model}], {more}}}}}]\nmodels: []\n"
+)
+SPLIT = """
+experiments:
+  - name: e
+    model: chat
+    primary: error
+    variants:
+      - {name: a, backend: openai/gpt, weight: 1}
+      - {name: b, backend: here/tiny, weight: 1, set: {temperature: 0, system: Be brief.}}
+    guardrails: [{metric: error, worse_by: 0.02}]
+"""
+
+TOP_LEVEL = [
+    ("server: {workers: 2}", "server.workers: more than one worker"),
+    ("store: {url: 'postgresql://x'}", "store.url: another store"),
+    ("store: {redis_url: 'redis://x'}", "store.redis_url: sharing state through Redis"),
+    ("store: {usage: required}", "store.usage: refusing rather than losing a usage record"),
+    ("auth: {admin_key: secret-a}", "auth.admin_key: the admin interface"),
+    (SPLIT, "experiments: A/B testing"),
+    ("limits: [{model: chat, concurrent: 1}]", "limits: limiting rates"),
+    ("prices: [{match: openai/gpt, input: 1, output: 2}]", "prices: counting costs"),
+    ("logging: {payloads: on}", "logging.payloads: logging payloads"),
+    ("telemetry: {otlp_endpoint: 'http://x'}",
+     "telemetry.otlp_endpoint: sending OpenTelemetry spans"),
+]  # fmt: skip
+OF_A_MODEL = [
+    ("hedge_after_s: 1", "hedge_after_s: hedging"),
+    ("mirror: {backend: openai/gpt, share: 0.1}", "mirror: mirroring"),
+    ("when: [{tokens_over: 5, backends: [openai/gpt]}]",
+     "when: rules by header or prompt length"),
+]  # fmt: skip
+OF_AN_ENGINE = [
+    ("loras: [{name: l, path: /dev/null}]", "loras: LoRA in the local engine"),
+    ("accept_lora: true", "accept_lora: LoRA weights in requests"),
+    ("reload: replace", "reload: replacing an engine on reload"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), TOP_LEVEL)
+def test_a_section_that_does_nothing_yet_is_refused(text: str, told: str) -> None:
+    assert faults(f"{GOOD}{text}\n") == [f"{told} is not available yet; leave it out"]
+
+
+@pytest.mark.parametrize(("fields", "told"), OF_A_MODEL)
+def test_a_model_setting_that_does_nothing_yet_is_refused(fields: str, told: str) -> None:
+    assert faults_of_model(fields) == [f"models[2].{told} is not available yet; leave it out"]
+
+
+@pytest.mark.parametrize(
+    "policy", ["least_busy", "lowest_latency", "lowest_cost", "sticky", "prefix_affinity"]
+)
+def test_a_policy_that_is_not_built_yet_is_refused(policy: str) -> None:
+    assert faults_of_model(f"policy: {policy}") == [
+        "models[2].policy: this policy is not available yet; use in_order or weighted"
+    ]
+
+
+@pytest.mark.parametrize(("fields", "told"), OF_AN_ENGINE)
+def test_an_engine_setting_that_does_nothing_yet_is_refused(fields: str, told: str) -> None:
+    text = LOCAL.format(model="{name: t, path: 'bundled:t'}", more=fields)
+
+    assert faults(text) == [f"providers[0].engine.{told} is not available yet; leave it out"]
+
+
+def test_an_embedding_model_is_refused_in_an_engine() -> None:
+    text = LOCAL.format(model="{name: t, path: 'bundled:t', task: embed}", more="")
+
+    assert faults(text) == [
+        "providers[0].engine.models[0].task: embedding in the local engine is not available yet; "
+        "leave it out"
+    ]
+
+
+def test_writing_a_default_out_is_not_refused() -> None:
+    text = f"""{GOOD}
+server: {{workers: 1}}
+store: {{url: "sqlite:///strowger.db", redis_url: null, usage: best_effort}}
+auth: {{admin_key: "${{ADMIN:-}}"}}
+experiments: []
+limits: []
+prices: []
+logging: {{payloads: off}}
+telemetry: {{otlp_endpoint: null}}
+"""
+
+    assert read(text) == read(GOOD)
+
+
+def test_a_wrong_value_is_told_once_and_not_as_unavailable() -> None:
+    assert faults(f"{GOOD}store: {{usage: requird}}") == [
+        'store.usage: expected one of "best_effort", "required", found "requird"; '
+        'did you mean "required"?'
+    ]
+
+
+def test_every_row_of_the_table_is_tried_by_a_test() -> None:
+    tried = {told.split(":")[0] for _, told in TOP_LEVEL}
+    tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL} | {"models[].policy"}
+    tried |= {f"providers[].engine.{told.split(':')[0]}" for _, told in OF_AN_ENGINE}
+    tried |= {"providers[].engine.models[].task"}
+
+    assert {row.path for row in NOT_YET} == tried

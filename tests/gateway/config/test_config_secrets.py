@@ -1,0 +1,149 @@
+"""No credential shows in a message, in a repr, or in what a command prints."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.config.known import Defaults
+from gateway.config.load import read_config
+from schemas.errors import InvalidConfig
+from tests.gateway.config.configs import ADAPTERS, faults, faults_of_provider, read
+
+secrets = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=8, max_size=40
+).filter(lambda text: "${" not in text)
+
+EVERY_PLACE = """
+store: {url: @, redis_url: @}
+auth:
+  mode: keys
+  admin_key: @
+  keys: [{name: a, key: @}]
+providers:
+  - {name: p, adapter: openai, api_key: @, headers: {authorization: @, x-b: @}, proxy: @}
+models: []
+"""
+
+
+def told(text: str, env: Mapping[str, str], adapters: Mapping[str, Defaults] = ADAPTERS) -> str:
+    """All that reading says: the messages, or the repr of what was read."""
+    try:
+        config = read_config(text, source="config.yaml", env=env, adapters=adapters)
+    except InvalidConfig as exc:
+        return f"{exc} {exc!r} {exc.problems}"
+    return repr(config)
+
+
+def hidden(secret: str, output: str) -> bool:
+    return secret not in output and json.dumps(secret)[1:-1] not in output
+
+
+@given(secrets)
+@settings(deadline=None, max_examples=50)
+def test_a_literal_secret_shows_nowhere(secret: str) -> None:
+    text = EVERY_PLACE.replace("@", json.dumps(secret))
+
+    assert hidden(secret, told(text, {}))
+
+
+@given(secrets)
+@settings(deadline=None, max_examples=50)
+def test_a_secret_from_the_environment_shows_nowhere(secret: str) -> None:
+    text = EVERY_PLACE.replace("@", '"Bearer ${ANY_NAME}"')
+
+    assert hidden(secret, told(text, {"ANY_NAME": secret}))
+
+
+@given(secrets)
+@settings(deadline=None, max_examples=50)
+def test_a_secret_shows_nowhere_however_wrong_the_place_that_it_is_in(secret: str) -> None:
+    quoted = json.dumps(secret)
+    wrong = ("[@]", "{a: @}", "{@: 1}", "[[@, 1]]")
+
+    for shape in wrong:
+        text = EVERY_PLACE.replace("@", shape.replace("@", quoted))
+        assert hidden(secret, told(text, {}))
+
+
+@given(secrets)
+@settings(deadline=None, max_examples=50)
+def test_a_secret_that_is_also_used_as_something_else_is_masked_there(secret: str) -> None:
+    quoted = json.dumps(secret)
+    text = f"""
+{quoted}: 1
+server: {{port: {quoted}, host: {quoted}, {quoted}: 2}}
+auth: {{mode: {quoted}, keys: [{{name: {quoted}, key: {quoted}, models: [{quoted}]}}]}}
+providers:
+  - {{name: {quoted}, adapter: {quoted}, api_key: {quoted}, base_url: {quoted}}}
+models:
+  - {{name: {quoted}, backends: [{{provider: {quoted}, model: {quoted}}}], fallback: [{quoted}]}}
+"""
+
+    assert hidden(secret, told(text, {}))
+
+
+@given(secrets)
+@settings(deadline=None, max_examples=50)
+def test_a_credential_in_a_variable_named_like_one_is_masked_everywhere(secret: str) -> None:
+    text = """
+server: {port: "${API_TOKEN}", "hst": "${API_TOKEN}"}
+providers: [{name: "x ${API_TOKEN}", adapter: "${API_TOKEN}"}]
+models: [{name: a, backends: [{provider: "${API_TOKEN}", model: m}]}]
+"""
+
+    assert hidden(secret, told(text, {"API_TOKEN": secret}))
+
+
+def test_a_misspelt_credential_key_does_not_show_its_value() -> None:
+    output = "\n".join(faults_of_provider("adapter: sk-12345678, api_kye: sk-12345678"))
+
+    assert "sk-12345678" not in output
+    assert 'api_kye: unknown key; did you mean "api_key"?' in output
+
+
+def test_a_password_in_a_base_url_does_not_show() -> None:
+    output = "\n".join(faults_of_provider("adapter: vllm, base_url: 'https://u:hunter22@x/'"))
+
+    assert "hunter22" not in output
+
+
+def test_a_file_with_a_secret_is_masked_wherever_it_is_used(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("file-secret")
+
+    output = "\n".join(
+        faults('server: {port: "${file:s}"}\nproviders: []\nmodels: []', {}, tmp_path)
+    )
+
+    assert output == 'server.port: expected an integer from 0 to 65535, found "***"'
+
+
+@pytest.mark.parametrize(
+    "broken", ["api_key: [sk-12345678", "api_key: *sk-12345678", 'a: "sk-1234\n']
+)
+def test_broken_yaml_does_not_show_the_file(broken: str) -> None:
+    assert "sk-1234" not in "\n".join(faults(broken))
+
+
+def test_a_value_that_is_no_secret_stays_readable_beside_a_short_secret() -> None:
+    text = "server: {port: 80x}\nproviders: [{name: p, adapter: openai, api_key: x}]\nmodels: []"
+
+    assert faults(text) == ['server.port: expected an integer from 0 to 65535, found "80x"']
+
+
+def test_secrets_are_readable_for_those_who_need_them() -> None:
+    text = EVERY_PLACE.replace("@", "${SAME}").replace(
+        "store: {url: ${SAME}, redis_url: ${SAME}}", ""
+    )
+    text = text.replace("${SAME}", '"http://${SAME}"').replace('admin_key: "http://${SAME}"', "")
+
+    config = read(text, {"SAME": "same-secret"})
+
+    provider = config.providers[0]
+    assert provider.api_key.reveal() == "http://same-secret"
+    assert provider.headers["x-b"].reveal() == "http://same-secret"
+    assert config.auth.keys[0].key.reveal() == "http://same-secret"
+    assert "same-secret" not in repr(config)
