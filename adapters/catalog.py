@@ -68,10 +68,28 @@ COMPATIBLE = Vendor(name="openai")
 """Any other server: what it does not know is its own to refuse, so all we can say is sent."""
 
 VENDORS: tuple[Vendor, ...] = (
+    # https://inference-docs.cerebras.ai/resources/openai
     Vendor(name="cerebras", base_url="https://api.cerebras.ai/v1", embeddings=False),
-    Vendor(name="deepseek", base_url="https://api.deepseek.com", embeddings=False),
-    Vendor(name="groq", base_url="https://api.groq.com/openai/v1", choices=1, completion=False),
+    # https://api-docs.deepseek.com/api/create-chat-completion
+    Vendor(
+        name="deepseek",
+        base_url="https://api.deepseek.com",
+        completion=False,
+        embeddings=False,
+        stop=16,
+    ),
+    # https://console.groq.com/docs/openai: these fields are a 400, `n` unless it is 1
+    Vendor(
+        name="groq",
+        base_url="https://api.groq.com/openai/v1",
+        unsupported=frozenset({"logprobs", "top_logprobs", "logit_bias", "n"}),
+        completion=False,
+        embeddings=False,
+    ),
+    # https://openrouter.ai/docs/api-reference/parameters
     Vendor(name="openrouter", base_url="https://openrouter.ai/api/v1"),
+    # https://docs.together.ai/docs/openai-api-compatibility
     Vendor(name="together", base_url="https://api.together.xyz/v1"),
-    Vendor(name="zai", base_url="https://api.z.ai/api/paas/v4", completion=False),
+    # https://docs.z.ai/api-reference/introduction
+    Vendor(name="zai", base_url="https://api.z.ai/api/paas/v4"),
 )

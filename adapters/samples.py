@@ -1,0 +1,171 @@
+"""One request for each field that a client can set, for the contract and for documentation."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from schemas.fields import SAMPLING, Task
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+    ToolChoice,
+)
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    Draft,
+    EmbeddingsRequest,
+    LoraRequest,
+    PromptTable,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+from schemas.tensors import Tensor
+
+_FLOATS = Tensor(dtype="float32", shape=(2,), data=b"\0" * 8)
+_TABLE = Tensor(dtype="float16", shape=(1, 2), data=b"\0" * 4)
+_TOOL = FunctionTool(
+    name="look", parameters=Raw(b'{"type":"object","properties":{"at":{"type":"string"}}}')
+)
+
+VALUES: Mapping[str, object] = MappingProxyType(
+    {
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "top_k": 5,
+        "min_p": 0.05,
+        "typical_p": 0.5,
+        "do_sample": True,
+        "max_tokens": 7,
+        "min_tokens": 3,
+        "stop": ("END",),
+        "stop_token_ids": (3,),
+        "stop_words": ((3, 4),),
+        "bad_words": ("no",),
+        "bad_word_ids": ((5,),),
+        "ignore_eos": True,
+        "end_id": 2,
+        "pad_id": 0,
+        "seed": 42,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.5,
+        "repetition_penalty": 1.5,
+        "no_repeat_ngram_size": 3,
+        "logit_bias": {5: 1.0},
+        "embedding_bias": _FLOATS,
+        "logprobs": True,
+        "top_logprobs": 3,
+        "n": 2,
+        "best_of": 2,
+        "beam_width": 2,
+        "length_penalty": 1.5,
+        "early_stopping": True,
+        "top_p_decay": 0.5,
+        "top_p_min": 0.5,
+        "top_p_reset_id": 1,
+        "watermark": True,
+        "tools": (_TOOL,),
+        "tool_choice": ToolChoice(mode="required"),
+        "parallel_tool_calls": False,
+        "response_format": ResponseFormat(type="json_object"),
+        "reasoning_effort": "low",
+        "user": "someone",
+        "metadata": Raw(b'{"a":"b"}'),
+        "priority": 2,
+        "echo": True,
+        "suffix": "after",
+        "append_suffix": "after",
+        "template": True,
+        "error_behavior": "truncate",
+        "instruction": "Represent this:",
+        "dimensions": 64,
+        "lora": LoraRequest(task_id=1),
+        "prompt_table": PromptTable(table=_TABLE, vocab_size=10),
+        "draft": Draft(tokens=(1, 2)),
+        "return_context_logits": True,
+        "return_generation_logits": True,
+    }
+)
+"""A value for each field that has one; none of them is neutral."""
+
+NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "top_logprobs": ("logprobs",),
+        "tool_choice": ("tools",),
+        "parallel_tool_calls": ("tools",),
+        "length_penalty": ("beam_width",),
+        "early_stopping": ("beam_width",),
+    }
+)
+"""Fields that mean nothing without others."""
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "messages.image": ImagePart(url="https://example.com/cat.png"),
+        "messages.audio": AudioPart(data="AAAA", format="wav"),
+        "messages.opaque": OpaquePart(type="file", raw=Raw(b'{"type":"file","file":{}}')),
+    }
+)
+
+BARE: Mapping[Task, Request] = MappingProxyType(
+    {
+        "chat": ChatRequest(model="m", messages=(Message(role="user", content="hello"),)),
+        "completion": CompletionRequest(model="m", prompts=("hello",)),
+        "embeddings": EmbeddingsRequest(model="m", inputs=("hello",)),
+        "tokens": TokenRequest(model="m", tokens=(1, 2, 3)),
+    }
+)
+
+
+def bare_request(task: Task) -> Request:
+    """Only what a request of this task cannot do without."""
+    return BARE[task]
+
+
+def request_with(task: Task, field: str) -> tuple[Request, Request]:
+    """A request with the field, and the same one without it."""
+    without_it = bare_request(task)
+    for needed in NEEDS.get(field, ()):
+        without_it = _set(without_it, needed)
+    return _set(without_it, field), without_it
+
+
+def request_with_extra(task: Task, name: str, value: Raw) -> Request:
+    return msgspec.structs.replace(bare_request(task), extra={name: value})
+
+
+def request_with_nulls(task: Task) -> Request:
+    """Every field that a client may set to null, set to null."""
+    request = bare_request(task)
+    if isinstance(request, EmbeddingsRequest):
+        return request
+    nulls = Sampling(top_k=None, max_tokens=None, seed=None)
+    return msgspec.structs.replace(request, sampling=nulls)
+
+
+def _set(request: Request, field: str) -> Request:
+    match request:
+        case ChatRequest() if field in PARTS:
+            message = Message(role="user", content=(PARTS[field],))
+            return msgspec.structs.replace(request, messages=(message,))
+        case ChatRequest() if field == "tools.opaque":
+            tool = OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}'))
+            return msgspec.structs.replace(request, tools=(tool,))
+        case CompletionRequest() if field == "prompt.tokens":
+            return msgspec.structs.replace(request, prompts=((1, 2, 3),))
+        case EmbeddingsRequest() if field == "input.tokens":
+            return msgspec.structs.replace(request, inputs=((1, 2, 3),))
+        case ChatRequest() | CompletionRequest() | TokenRequest() if field in SAMPLING:
+            sampling = msgspec.structs.replace(request.sampling, **{field: VALUES[field]})
+            return msgspec.structs.replace(request, sampling=sampling)
+        case _:
+            return msgspec.structs.replace(request, **{field: VALUES.get(field, UNSET)})
