@@ -25,5 +25,6 @@ def check(path: Path) -> None:
             (len(config.models), "model"),
             (len(config.auth.keys), "key"),
         )
+        if count or noun != "key"
     )
     click.echo(f"{path}: OK ({counted})")

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gateway.config.model import DEFAULT_STORE, Config
 from gateway.config.problems import Path, Problems
+from gateway.config.quantities import MIB
 from schemas.secret import Secret
 
 
@@ -28,8 +29,14 @@ NOT_YET: tuple[NotYet, ...] = (
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
     NotYet("auth.admin_key", (Secret(""),), "the admin interface"),
+    NotYet("providers[].tokenizer", (None,), "translating between text and tokens for a provider"),
     NotYet("providers[].engine.loras", ((),), "LoRA in the local engine"),
     NotYet("providers[].engine.accept_lora", (False,), "LoRA weights in requests"),
+    NotYet(
+        "providers[].engine.max_logits_bytes",
+        (256 * MIB,),
+        "returning logits from the local engine",
+    ),
     NotYet("providers[].engine.reload", ("refuse",), "replacing an engine on reload"),
     NotYet("providers[].engine.models[].task", ("generate",), "embedding in the local engine"),
     NotYet(
@@ -38,6 +45,7 @@ NOT_YET: tuple[NotYet, ...] = (
         "this policy",
         "use in_order or weighted",
     ),
+    NotYet("models[].sticky_by", ("user",), "keeping a client at one backend"),
     NotYet("models[].hedge_after_s", (None,), "hedging"),
     NotYet("models[].mirror", (None,), "mirroring"),
     NotYet("models[].when", ((),), "rules by header or prompt length"),

@@ -115,13 +115,11 @@ def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
 
 
 def test_relative_paths_start_at_the_files_folder(tmp_path: Path) -> None:
-    for name in ("ca.pem", "tokenizer.json"):
-        (tmp_path / name).write_text("x")
+    (tmp_path / "ca.pem").write_text("x")
 
-    provider = provider_with("tls: {ca_file: ca.pem}, tokenizer: tokenizer.json", {}, tmp_path)
+    provider = provider_with("tls: {ca_file: ca.pem}", {}, tmp_path)
 
     assert provider.tls.ca_file == str(tmp_path / "ca.pem")
-    assert provider.tokenizer == str(tmp_path / "tokenizer.json")
 
 
 def test_a_model_folder_is_a_path_only_if_it_looks_like_one(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.config.not_yet import NOT_YET
-from tests.gateway.config.configs import GOOD, faults, faults_of_model, read
+from tests.gateway.config.configs import GOOD, faults, faults_of_model, faults_of_provider, read
 
 LOCAL = (
     "providers: [{{name: h, adapter: local, engine: {{models: [{model}], {more}}}}}]\nmodels: []\n"
@@ -34,6 +34,7 @@ TOP_LEVEL = [
 ]  # fmt: skip
 OF_A_MODEL = [
     ("hedge_after_s: 1", "hedge_after_s: hedging"),
+    ("sticky_by: api_key", "sticky_by: keeping a client at one backend"),
     ("mirror: {backend: openai/gpt, share: 0.1}", "mirror: mirroring"),
     ("when: [{tokens_over: 5, backends: [openai/gpt]}]",
      "when: rules by header or prompt length"),
@@ -41,6 +42,7 @@ OF_A_MODEL = [
 OF_AN_ENGINE = [
     ("loras: [{name: l, path: /dev/null}]", "loras: LoRA in the local engine"),
     ("accept_lora: true", "accept_lora: LoRA weights in requests"),
+    ("max_logits_bytes: 1MiB", "max_logits_bytes: returning logits from the local engine"),
     ("reload: replace", "reload: replacing an engine on reload"),
 ]
 
@@ -80,6 +82,13 @@ def test_an_embedding_model_is_refused_in_an_engine() -> None:
     ]
 
 
+def test_a_tokenizer_for_a_provider_is_refused() -> None:
+    assert faults_of_provider("adapter: openai, tokenizer: /dev/null") == [
+        "providers[0].tokenizer: translating between text and tokens for a provider is not "
+        "available yet; leave it out"
+    ]
+
+
 def test_writing_a_default_out_is_not_refused() -> None:
     text = f"""{GOOD}
 server: {{workers: 1}}
@@ -106,6 +115,6 @@ def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
     tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL} | {"models[].policy"}
     tried |= {f"providers[].engine.{told.split(':')[0]}" for _, told in OF_AN_ENGINE}
-    tried |= {"providers[].engine.models[].task"}
+    tried |= {"providers[].engine.models[].task", "providers[].tokenizer"}
 
     assert {row.path for row in NOT_YET} == tried

@@ -1,0 +1,101 @@
+"""docs/configuration.md lists every key that the code knows, with its default, and no other."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import NODEFAULT, Struct
+
+from gateway.config.decode import Decoder
+from gateway.config.document import parse
+from gateway.config.kinds import kind_of
+from gateway.config.model import Config, RequestFields, VariantFields
+from gateway.config.not_yet import NOT_YET, NotYet
+from gateway.config.problems import Problems
+from schemas.sampling import Sampling
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
+ROW = re.compile(r"^\| `(?P<key>[a-z_]+)` \| (?P<rest>.*) \|$", re.MULTILINE)
+OPERATOR_VALUES = "`models[].defaults` and `models[].overrides`"
+
+
+def structs(cls: type[Struct], path: str) -> Iterator[tuple[str, type[Struct]]]:
+    """Every Struct that the file can hold, by its path as the document's headings write it."""
+    yield path, cls
+    for field in msgspec.structs.fields(cls):
+        kind = kind_of(field.type)
+        inner = kind_of(kind.item) if kind.item is not None else kind
+        if inner.struct is not None and inner.struct not in (RequestFields, VariantFields):
+            place = f"{path}.{field.name}".lstrip(".") + ("[]" if kind.item is not None else "")
+            yield from structs(inner.struct, place)
+
+
+STRUCTS = dict(structs(Config, ""))
+
+
+def section(heading: str) -> str:
+    _, _, after = DOCUMENT.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    assert after, f"no section {heading}"
+    return after.partition("\n## ")[0]
+
+
+def rows(path: str) -> Mapping[str, list[str]]:
+    """By key, the other cells."""
+    text = section(f"`{path}`" if path else "The file")
+    return {row["key"]: row["rest"].split(" | ") for row in ROW.finditer(text)}
+
+
+@pytest.mark.parametrize("path", STRUCTS)
+def test_every_key_is_documented_in_the_order_of_the_code(path: str) -> None:
+    assert list(rows(path)) == [field.name for field in msgspec.structs.fields(STRUCTS[path])]
+
+
+@pytest.mark.parametrize("path", STRUCTS)
+def test_every_documented_default_is_the_codes(path: str) -> None:
+    cls = STRUCTS[path]
+    cells = {key: cell for key, (_, cell, *_) in rows(path).items()}
+    given = {key: cell.strip("`") for key, cell in cells.items() if cell != "required"}
+    tree = parse("".join(f"{key}: {cell}\n" for key, cell in given.items()), Problems(""))
+
+    documented = Decoder(Path(), Problems("")).struct(tree or {}, cls, ())
+
+    for field in msgspec.structs.fields(cls):
+        assert (cells[field.name] == "required") == (field.default is NODEFAULT and field.required)
+        if not field.required:
+            assert getattr(documented, field.name) == _default(field), field.name
+
+
+@pytest.mark.parametrize("row", NOT_YET, ids=[row.path for row in NOT_YET])
+def test_what_is_not_available_yet_is_documented_as_such(row: NotYet) -> None:
+    path, _, key = row.path.rpartition(".")
+
+    assert "ot available yet" in rows(path)[key][-1]
+
+
+def test_nothing_else_is_documented_as_not_available_yet() -> None:
+    said = {
+        f"{path}.{key}".lstrip(".")
+        for path in STRUCTS
+        for key, cells in rows(path).items()
+        if "ot available yet" in cells[-1]
+    }
+
+    assert said == {row.path for row in NOT_YET}
+
+
+def test_every_operator_value_is_documented() -> None:
+    own = [name for name in RequestFields.__struct_fields__ if name != "sampling"]
+    sampling = [name for name in Sampling.__struct_fields__ if name != "embedding_bias"]
+
+    documented = [row["key"] for row in ROW.finditer(section(OPERATOR_VALUES))]
+
+    assert documented == [*sampling, *own]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    if field.default is not NODEFAULT:
+        return field.default
+    assert callable(field.default_factory)
+    return field.default_factory()

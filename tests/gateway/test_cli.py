@@ -1,0 +1,231 @@
+"""The `strowger` command, as a person at a terminal meets it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.commands.doctor import cpu_flags
+from gateway.commands.group import strowger
+
+ROOT = Path(__file__).parents[2]
+GOOD = """
+providers:
+  - {name: openai, adapter: openai, api_key: "${OPENAI_API_KEY}"}
+models:
+  - name: chat
+    aliases: [talk, gpt]
+    backends:
+      - {provider: openai, model: gpt-4o, weight: 3}
+      - {provider: openai, model: gpt-4o-mini, weight: 1}
+      - {provider: openai, model: o3, weight: 0}
+    fallback: [backup]
+  - name: backup
+    policy: in_order
+    backends: [{provider: openai, model: a}, {provider: openai, model: b}]
+"""
+ENV = {"OPENAI_API_KEY": "sk-cli-secret"}
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> Result:
+    """Without a terminal; nothing but usage errors may end in an exception of ours."""
+    result = CliRunner().invoke(strowger, list(words), env=env or {})
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def uncommented(text: str) -> str:
+    """The text with its examples in use: the lines after `# Example` up to a blank one."""
+    lines: list[str] = []
+    example = False
+    for line in text.splitlines():
+        example = bool(line.strip()) and (example or line.strip().startswith("# Example"))
+        is_yaml = re.match(r" *# +(- )?[a-z_]+:( |$)", line) or re.match(r" *#  +- \{", line)
+        lines.append(line.replace("# ", "", 1) if example and is_yaml else line)
+    return "\n".join(lines)
+
+
+def test_the_default_configuration_is_fine() -> None:
+    result = run("check", str(ROOT / "config.yaml"))
+
+    assert result.exit_code == 0
+    assert result.output == f"{ROOT / 'config.yaml'}: OK (1 provider, 2 models)\n"
+
+
+def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(uncommented((ROOT / "config.yaml").read_text(encoding="utf-8")))
+    env = {
+        "TEAM_A_KEY": "team-a-secret",
+        "OPENAI_API_KEY": "sk-1",
+        "DATABRICKS_HOST": "dbc.test",
+        "DATABRICKS_TOKEN": "dapi-1",
+    }
+
+    result = run("check", str(path), env=env)
+
+    assert result.output == f"{path}: OK (3 providers, 4 models, 1 key)\n"
+
+
+def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> None:
+    good.write_text(GOOD.replace("provider: openai, model: o3", "provider: opnai, model: o3"))
+
+    result = run("check", str(good))
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        f"{good}: providers[0].api_key: the environment variable OPENAI_API_KEY is not set; "
+        "set it, or give a default with ${OPENAI_API_KEY:-…}\n"
+        f'{good}: models[0].backends[2].provider: no provider is named "opnai"; '
+        'did you mean "openai"?\n'
+    )
+
+
+def test_the_file_may_be_named_by_a_variable(good: Path) -> None:
+    assert run("check", env={**ENV, "STROWGER_CONFIG": str(good)}).exit_code == 0
+
+
+def test_a_file_that_is_not_there_is_told_without_a_traceback(tmp_path: Path) -> None:
+    result = run("check", str(tmp_path / "none.yaml"))
+
+    assert result.exit_code == 1
+    assert result.stderr == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+
+
+def test_routes_show_what_each_model_resolves_to(good: Path) -> None:
+    result = run("routes", "--config", str(good), env=ENV)
+
+    lines = [re.split(r" {3,}", line.strip()) for line in result.stdout.splitlines()]
+    assert lines == [
+        ["MODEL", "ALIASES", "POLICY", "BACKEND", "SHARE", "FALLBACK"],
+        ["chat", "talk, gpt", "weighted", "openai/gpt-4o", "75 %", "backup"],
+        ["openai/gpt-4o-mini", "25 %"],
+        ["openai/o3", "fallback only"],
+        ["backup", "in_order", "openai/a", "first"],
+        ["openai/b", "then"],
+    ]
+
+
+@pytest.mark.parametrize("command", [["routes", "--config"], ["check"]])
+def test_no_command_prints_a_secret(good: Path, command: list[str]) -> None:
+    good.write_text(f"{GOOD}server: {{host: 0.0.0.0, prt: sk-cli-secret}}\n")
+
+    wrong = run(*command, str(good), env=ENV)
+    good.write_text(GOOD)
+    right = run(*command, str(good), env=ENV)
+
+    assert (wrong.exit_code, right.exit_code) == (1, 0)
+    assert "sk-cli-secret" not in wrong.output + right.output
+
+
+def test_models_lists_the_adapters() -> None:
+    rows = {line.split()[0]: line for line in run("models").stdout.splitlines()}
+
+    assert "https://api.openai.com/v1" in rows["openai"]
+    assert "must be given" in rows["databricks"]
+    assert "this machine" in rows["local"]
+
+
+def test_models_shows_what_an_adapter_can_honour() -> None:
+    rows = {
+        line.split()[0]: line.split()[1:] for line in run("models", "openai").stdout.splitlines()
+    }
+
+    assert rows["FIELD"][:2] == ["CHAT", "COMPLETION"]
+    assert rows["temperature"][:2] == ["yes", "yes"]
+    assert rows["top_k"][:2] == ["no", "no"]
+
+
+def test_an_unknown_adapter_is_a_wrong_usage() -> None:
+    result = run("models", "opnai")
+
+    assert result.exit_code == 2
+    assert "there is no adapter 'opnai'; did you mean \"openai\"?" in result.stderr
+
+
+def test_doctor_tells_versions_and_devices() -> None:
+    rows = dict(
+        re.split(r" {3,}", line.strip(), maxsplit=1) for line in run("doctor").stdout.splitlines()
+    )
+
+    assert rows["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
+    assert rows["litestar"][0].isdigit()
+    assert int(rows["cpu cores"]) >= 1
+    assert rows["engine"]
+
+
+def test_cpu_features_are_read_from_x86_and_arm_alike(tmp_path: Path) -> None:
+    x86, arm = tmp_path / "x86", tmp_path / "arm"
+    x86.write_text("processor\t: 0\nflags\t\t: fpu avx2\n\nprocessor\t: 1\nflags\t\t: other\n")
+    arm.write_text("processor\t: 0\nFeatures\t: asimd sve\n")
+
+    assert cpu_flags(x86) == {"fpu", "avx2"}
+    assert cpu_flags(arm) == {"asimd", "sve"}
+    assert cpu_flags(tmp_path / "none") == frozenset()
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], ["check", "a", "b"], ["serve", "--port", "70000"], ["routes", "--nope"]]
+)
+def test_a_wrong_usage_exits_with_2(words: list[str]) -> None:
+    assert run(*words).exit_code == 2
+
+
+def test_serve_refuses_an_open_host_from_the_command_line(good: Path) -> None:
+    result = run("serve", "--config", str(good), "--host", "0.0.0.0", env=ENV)
+
+    assert result.exit_code == 1
+    assert 'auth.mode: none serves everyone who can reach server.host "0.0.0.0"' in result.stderr
+
+
+def test_only_commands_that_work_are_listed() -> None:
+    assert set(strowger.commands) == {"serve", "check", "routes", "models", "doctor"}
+
+
+def start(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
+    """The installed entry, in a process of its own, with other folders first on its path."""
+    code = "from gateway.cli import main; main()"
+    search = os.pathsep.join(map(str, [*path, ROOT]))
+    return subprocess.run(
+        [sys.executable, "-c", code, "check", str(ROOT / "config.yaml")],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_entry_checks_the_installation_and_runs(tmp_path: Path) -> None:
+    done = start(tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("package", ["schemas", "adapters", "local_engine"])
+def test_a_stray_package_of_our_name_is_told_and_not_imported(tmp_path: Path, package: str) -> None:
+    (tmp_path / "stray" / package).mkdir(parents=True)
+    (tmp_path / "stray" / package / "__init__.py").write_text("raise SystemExit('imported')")
+
+    done = start(tmp_path, tmp_path / "stray")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"strowger: another package named {package!r}, in {tmp_path / 'stray'}, hides ours, "
+        f"in {ROOT}; take its folder off PYTHONPATH, or install strowger-gateway in an environment "
+        "of its own\n"
+    )
