@@ -78,6 +78,9 @@ FAILED = frozenset(
 
 DONE = b"[DONE]"
 _KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
+_TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
+"""Fields that only an error has; `error` itself stands beside choices, too."""
+
 _NOTHING = Message()
 
 
@@ -150,27 +153,26 @@ class OpenAIDecoder:
         """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
         try:
             loose = read_loose(data)
-            if loose.error != NULL:
-                raise error_inside(self._endpoint, data)
-            if loose.choices is not None:
+            if loose.error == NULL and loose.choices is not None:
                 return repaired(loose)
         except UNREADABLE as exc:
             if not self._tells_error(event, data):
                 raise self._broken(data) from exc
         if self._tells_error(event, data):
             raise error_inside(self._endpoint, data)
+        if not self._stream:
+            raise self._broken(data)
         return None
 
     def _tells_error(self, event: str, data: bytes) -> bool:
-        """A frame without choices that names an error, or text where frames belong."""
-        if event in ("error", STRAY):
-            return True
+        """A frame that names an error, or text where frames belong."""
         try:
             fields = read_object(data)
         except UNREADABLE:
-            return False
-        told = fields.keys() & {"error", "error_code", "error_type", "detail", "message"}
-        return bool(told) or not self._stream
+            return event == STRAY
+        if fields.get("error", NULL) != NULL:
+            return True
+        return "choices" not in fields and (event == STRAY or not _TROUBLE.isdisjoint(fields))
 
     def _broken(self, data: bytes) -> UpstreamBroken:
         what = "a frame" if self._stream else "an answer"

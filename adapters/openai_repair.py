@@ -10,7 +10,6 @@ from msgspec import Raw, Struct
 
 from adapters.openai_wire import (
     NULL,
-    UNREADABLE,
     Choice,
     Chunk,
     Function,
@@ -23,9 +22,8 @@ from adapters.openai_wire import (
     read_logprobs,
 )
 
-_PLAIN = frozenset(
-    {"role", "content", "refusal", "reasoning", "reasoning_content", "reasoning_signature"}
-)
+_TEXTS = ("refusal", "reasoning", "reasoning_content", "reasoning_signature")
+_PLAIN = frozenset({"role", "content", "tool_calls", *_TEXTS})
 _EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
 _encode = msgspec.json.Encoder().encode
 
@@ -56,6 +54,7 @@ class _Split(Struct, kw_only=True):
 
 
 _part = msgspec.json.Decoder(_Part)
+_content_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 
 
 def repaired(chunk: LooseChunk) -> Chunk:
@@ -87,7 +86,7 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
     opaque = {
         name: raw.copy()
         for name, raw in fields.items()
-        if name not in _PLAIN and name != "tool_calls" and _tells_something(raw)
+        if (name not in _PLAIN or not _is_text(name, raw)) and _tells_something(raw)
     }
     tools, others = _tools(fields.get("tool_calls", NULL))
     if others:
@@ -111,7 +110,7 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
 def _content(raw: Raw) -> _Split:
     split = _Split()
     if not bytes(raw).lstrip().startswith(b"["):
-        text = as_text(raw)
+        text = _content_text.decode(raw)
         split.text += [] if text is None else [text]
         return split
     for piece in read_list(raw):
@@ -180,8 +179,13 @@ def scalar(raw: Raw) -> str | int | None:
     """`None` also for what is neither a string nor a whole number."""
     try:
         return msgspec.json.decode(raw, type=str | int | None)
-    except UNREADABLE:
+    except msgspec.ValidationError:
         return None
+
+
+def _is_text(name: str, raw: Raw) -> bool:
+    """A field that should hold text does; one that does not is handed on as it is."""
+    return name not in _TEXTS or bytes(raw).lstrip()[:1] in (b'"', b"n")
 
 
 def _joined(pieces: list[str]) -> str | None:
