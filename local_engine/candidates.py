@@ -5,13 +5,18 @@ largest lies in one of the K blocks with the largest maxima, so only those are l
 Order is always (value descending, token id ascending): ties are cut like a stable sort would.
 """
 
+from functools import lru_cache
+
 import torch
 from msgspec import Struct
 from torch import Tensor
 
 BLOCK = 64
-_SIGN_FLIP = 0x7FFFFFFF
-_LOW_HALF = 0xFFFFFFFF
+_FEW = 128
+_SIGN = torch.tensor(31, dtype=torch.int32)
+_MAGNITUDE = torch.tensor(0x7FFFFFFF, dtype=torch.int32)
+_ZERO = torch.tensor(0.0)
+_LOW_HALF = torch.tensor(0xFFFFFFFF, dtype=torch.int64)
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
@@ -24,14 +29,14 @@ class Candidates(Struct, frozen=True, kw_only=True):
     ids: Tensor
 
 
-def block_maxima(logits: Tensor) -> Tensor:
-    """logits float32 [B, V] -> the maximum of each 64 tokens, float32 [B, ceil(V / 64)]."""
+def block_maxima(logits: Tensor, width: int = BLOCK) -> Tensor:
+    """logits float32 [B, V] -> the maximum of each `width` tokens, float32 [B, ceil(V / width)]."""
     batch, vocabulary = logits.shape
-    blocks = vocabulary // BLOCK
-    whole = blocks * BLOCK
-    peaks = logits[:, :whole].reshape(batch, blocks, BLOCK).amax(-1)
-    if whole == vocabulary:
-        return peaks
+    blocks, rest = divmod(vocabulary, width)
+    if rest == 0:
+        return logits.reshape(batch, blocks, width).amax(-1)
+    whole = blocks * width
+    peaks = logits[:, :whole].reshape(batch, blocks, width).amax(-1)
     return torch.cat((peaks, logits[:, whole:].amax(-1, keepdim=True)), dim=1)
 
 
@@ -42,28 +47,31 @@ def block_argmax(logits: Tensor, peaks: Tensor, rows: Tensor | None = None) -> T
     """
     chosen = peaks if rows is None else peaks.index_select(0, rows)
     blocks = chosen.argmax(-1, keepdim=True)
-    values, ids = gather_blocks(logits, blocks, rows)
-    return ids.gather(1, values.argmax(-1, keepdim=True)).squeeze(1)
+    values, negated = gather_blocks(logits, blocks, rows)
+    return negated.gather(1, values.argmax(-1, keepdim=True)).squeeze(1).neg_()
 
 
-def gather_blocks(logits: Tensor, blocks: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The tokens of some blocks: float32 [R, K*64] logits and int64 [R, K*64] ids.
+def gather_blocks(
+    logits: Tensor, blocks: Tensor, rows: Tensor | None, width: int = BLOCK
+) -> tuple[Tensor, Tensor]:
+    """The tokens of some blocks: float32 [R, K * width] logits and int64 [R, K * width] ids, the
+    latter with a minus sign.
 
     logits: float32 [B, V]. blocks: int64 [R, K] block numbers. rows: int64 [R]; `None` is all.
     Where the last block is short, ids run past V and their logits are -inf.
     """
-    batch, vocabulary = logits.shape
+    vocabulary = logits.size(1)
     count = blocks.size(0)
-    lanes = torch.arange(BLOCK, device=logits.device)
-    ids = (blocks.unsqueeze(2) * BLOCK + lanes).view(count, -1)
-    start = _row_numbers(rows, batch, logits.device)
-    if vocabulary % BLOCK == 0:
-        flat = logits.reshape(-1, BLOCK)
-        index = blocks + (start * (vocabulary // BLOCK)).unsqueeze(1)
-        return flat.index_select(0, index.view(-1)).view(count, -1), ids
-    index = ids.clamp_max(vocabulary - 1) + (start * vocabulary).unsqueeze(1)
+    lanes = counting(width, logits.device)
+    negated = torch.sub(-lanes, blocks.unsqueeze(2), alpha=width).view(count, -1)
+    if vocabulary % width == 0:
+        index = _offset(blocks, rows, vocabulary // width)
+        flat = logits.reshape(-1, width)
+        return flat.index_select(0, index.view(-1)).view(count, -1), negated
+    ids = negated.neg()
+    index = _offset(ids.clamp_max(vocabulary - 1), rows, vocabulary)
     values = logits.reshape(-1).index_select(0, index.view(-1)).view(count, -1)
-    return values.masked_fill_(ids >= vocabulary, -torch.inf), ids
+    return values.masked_fill_(ids >= vocabulary, -torch.inf), negated
 
 
 def top_candidates(
@@ -75,31 +83,44 @@ def top_candidates(
     """
     vocabulary = logits.size(1)
     count = min(count, vocabulary)
-    if count * BLOCK * 2 >= vocabulary:
+    width = BLOCK if count <= _FEW else BLOCK // 2
+    if count * width * 2 >= vocabulary:
         return _from_all(logits, count, rows)
     chosen = peaks if rows is None else peaks.index_select(0, rows)
-    numbers = torch.arange(chosen.size(1), device=logits.device)
-    blocks = order_keys(chosen, numbers).topk(count, sorted=False).indices
-    values, ids = gather_blocks(logits, blocks, rows)
-    return _decode(order_keys(values, ids).topk(count).values)
+    if width != BLOCK:
+        chosen = block_maxima(logits if rows is None else logits.index_select(0, rows), width)
+    order = order_keys(chosen, -counting(chosen.size(1), logits.device))
+    blocks = order.topk(count, sorted=False).indices
+    values, negated = gather_blocks(logits, blocks, rows, width)
+    keys = order_keys(values, negated).topk(count).values
+    return _read(logits, keys, rows)
 
 
-def order_keys(values: Tensor, ids: Tensor) -> Tensor:
+def order_keys(values: Tensor, negated: Tensor) -> Tensor:
     """int64 keys whose descending order is (value descending, id ascending); none are equal.
 
-    values: float32; -0.0 equals 0.0. ids: int64, 0 … 2**31-1, broadcastable to `values`.
+    values: float32; -0.0 equals 0.0. negated: int64 ids with a minus sign, -2**31 + 1 … 0,
+    broadcastable to `values`.
     """
-    bits = (values + 0.0).view(torch.int32)
-    flips = (bits >> 31).bitwise_and_(_SIGN_FLIP)
-    return bits.bitwise_xor_(flips).to(torch.int64).bitwise_left_shift_(32).sub_(ids)
+    bits = values.add(_ZERO).view(torch.int32)
+    bits.bitwise_xor_(bits.bitwise_right_shift(_SIGN).bitwise_and_(_MAGNITUDE))
+    return torch.add(negated, bits, alpha=1 << 32)
 
 
-def _decode(keys: Tensor) -> Candidates:
-    """The inverse of `order_keys`."""
+@lru_cache(maxsize=64)
+def counting(size: int, device: torch.device) -> Tensor:
+    """0, 1, … size - 1 as int64 [size]; shared, so never to be written to."""
+    return torch.arange(size, device=device)
+
+
+def _read(logits: Tensor, keys: Tensor, rows: Tensor | None) -> Candidates:
+    """The ids in `order_keys` [R, K], and their logits."""
     ids = keys.neg().bitwise_and_(_LOW_HALF)
-    bits = (keys + ids).bitwise_right_shift_(32).to(torch.int32)
-    bits.bitwise_xor_((bits >> 31).bitwise_and_(_SIGN_FLIP))
-    return Candidates(values=bits.view(torch.float32), ids=ids)
+    if rows is None:
+        return Candidates(values=logits.gather(1, ids), ids=ids)
+    index = _offset(ids, rows, logits.size(1))
+    values = logits.reshape(-1).index_select(0, index.view(-1)).view(ids.shape)
+    return Candidates(values=values, ids=ids)
 
 
 def _from_all(logits: Tensor, count: int, rows: Tensor | None) -> Candidates:
@@ -109,9 +130,14 @@ def _from_all(logits: Tensor, count: int, rows: Tensor | None) -> Candidates:
     if count * 8 >= vocabulary:
         values, ids = chosen.sort(dim=-1, descending=True, stable=True)
         return Candidates(values=values[:, :count], ids=ids[:, :count])
-    keys = order_keys(chosen, torch.arange(vocabulary, device=logits.device))
-    return _decode(keys.topk(count).values)
+    keys = order_keys(chosen, -counting(vocabulary, logits.device))
+    return _read(logits, keys.topk(count).values, rows)
 
 
-def _row_numbers(rows: Tensor | None, batch: int, device: torch.device) -> Tensor:
-    return torch.arange(batch, device=device) if rows is None else rows
+def _offset(index: Tensor, rows: Tensor | None, stride: int) -> Tensor:
+    """`index` [R, N] into each row's `stride` items, as an index into all rows' items."""
+    if rows is None:
+        if index.size(0) == 1:
+            return index
+        rows = counting(index.size(0), index.device)
+    return torch.add(index, rows.unsqueeze(1), alpha=stride)

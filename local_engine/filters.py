@@ -11,6 +11,7 @@ from local_engine.candidates import BLOCK, top_candidates
 from local_engine.rows import NARROW, WIDE, CutRows
 
 UNIT = float(1 << 40)
+_UNIT = torch.tensor(UNIT, dtype=torch.float64)
 
 
 class Survivors(Struct, frozen=True, kw_only=True):
@@ -34,9 +35,9 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
     """
     best = top_candidates(values, peaks, group.count, group.rows)
     exact = best.values.to(torch.float64)
-    weights = exact.sub(exact[:, :1]).div_(group.temperature).exp_()
-    keep, short = _cut(weights, group, _whole_masses(values, peaks, group))
-    found = [Survivors(rows=group.rows, ids=best.ids, weights=weights.mul_(keep))]
+    weights = exact.sub(exact.narrow(1, 0, 1)).div_(group.temperature).exp_()
+    short = _cut(weights, group, _whole_masses(values, peaks, group))
+    found = [Survivors(rows=group.rows, ids=best.ids, weights=weights)]
     if short is None or best.ids.size(1) == values.size(1):
         return found
     again = short.nonzero().squeeze(1)
@@ -81,52 +82,52 @@ def _whole_masses(values: Tensor, peaks: Tensor, group: CutRows) -> Tensor | Non
     return block_masses(values, peaks, rows, heat.index_select(0, local)).sum(-1, keepdim=True)
 
 
-def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """bool [R, K] of the tokens that stay, and bool [R] of the rows with too few candidates
-    (`None` where no row can have).
+def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> Tensor | None:
+    """Set to 0 what the filters cut. Returns bool [R] of the rows with too few candidates, `None`
+    where no row can have.
 
-    weights: float64 [R, K], best first. total: as `_whole_masses` gives it.
+    weights: float64 [R, K], best first, changed in place. total: as `_whole_masses` gives it.
     """
-    keep = torch.ones_like(weights, dtype=torch.bool)
     if group.min_p is not None:
-        keep = weights >= group.min_p
+        weights.mul_(weights >= group.min_p)
     if group.typical_p is not None:
-        keep &= _typical(weights, keep, group.typical_p)
-    if group.top_k is not None:
-        keep &= keep.cumsum(-1) <= group.top_k
-    open_end = None if group.closed is None else keep[:, -1:] & ~group.closed
+        weights.mul_(_typical(weights, group.typical_p))
+    if group.inside is not None:
+        weights.mul_(group.inside)
+    elif group.top_k is not None:
+        weights.mul_((weights > 0).cumsum(-1) <= group.top_k)
+    ends = None if group.closed is None else (weights.narrow(1, -1, 1) > 0) & ~group.closed
     if group.top_p is None:
-        return keep, None if open_end is None else open_end.squeeze(1)
-    masses = weights.mul(UNIT).to(torch.int64).mul_(keep)
+        return None if ends is None else ends.squeeze(1)
+    masses = weights.mul(_UNIT).to(torch.int64)
     reached = masses.cumsum(-1)
-    whole = reached[:, -1:]
+    held = reached.narrow(1, -1, 1)
+    whole = held
     if group.by_mass is not None and total is not None:
-        whole = total if total.size(0) == whole.size(0) else _put(whole, group.by_mass, total)
+        alike = total.size(0) == held.size(0)
+        whole = total if alike else held.index_copy(0, group.by_mass, total)
     limit = whole * group.top_p
-    keep &= reached - masses < limit
-    if open_end is None:
-        return keep, None
-    missing = reached[:, -1:] < limit
-    open_end &= missing if group.floored is None else missing | group.floored
-    return keep, open_end.squeeze(1)
+    weights.mul_(reached.sub_(masses) < limit)
+    if ends is None:
+        return None
+    held = reached.narrow(1, -1, 1) + masses.narrow(1, -1, 1)
+    missing = held < limit
+    ends &= missing if group.floored is None else missing | group.floored
+    return ends.squeeze(1)
 
 
-def _put(column: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-    return column.index_copy(0, rows, values)
-
-
-def _typical(weights: Tensor, keep: Tensor, share: Tensor) -> Tensor:
+def _typical(weights: Tensor, share: Tensor) -> Tensor:
     """The tokens whose surprise is nearest to the expected surprise and that hold `share` of the
     mass, bool [R, V]; all where it is 1. https://arxiv.org/abs/2202.00666
 
-    weights: float64 [R, V], the whole vocabulary. keep: bool [R, V]. share: float64 [R, 1].
+    weights: float64 [R, V], the whole vocabulary. share: float64 [R, 1].
     """
-    masses = weights.mul(UNIT).to(torch.int64).mul_(keep)
+    masses = weights.mul(UNIT).to(torch.int64)
     total = masses.sum(-1, keepdim=True)
     surprise = (total / UNIT).log() - weights.log()
     parts = surprise.mul(masses / total).masked_fill_(masses == 0, 0.0)
     expected = parts.mul_(UNIT).to(torch.int64).sum(-1, keepdim=True) / UNIT
-    distance = surprise.sub_(expected).abs_().masked_fill_(~keep, torch.inf)
+    distance = surprise.sub_(expected).abs_().masked_fill_(weights == 0, torch.inf)
     nearest, order = distance.sort(dim=-1, stable=True)
     reached = masses.gather(1, order).cumsum(-1)
     last = (reached < share * total).sum(-1, keepdim=True).clamp_max_(weights.size(1) - 1)

@@ -9,9 +9,22 @@ import torch
 from torch import Tensor
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
-_MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
-_MIX_2 = 0x94D049BB133111EB - (1 << 64)
-_SMALLEST = 2.0**-54
+
+
+def _whole(value: int) -> Tensor:
+    """A constant as a 0-dim tensor: torch takes those faster than Python numbers."""
+    return torch.tensor(value, dtype=torch.int64)
+
+
+_ROUNDS = (
+    (_whole(30), _whole((1 << 34) - 1), _whole(0xBF58476D1CE4E5B9 - (1 << 64))),
+    (_whole(27), _whole((1 << 37) - 1), _whole(0x94D049BB133111EB - (1 << 64))),
+)
+_LAST, _LAST_MASK = _whole(31), _whole((1 << 33) - 1)
+_SPARE, _SPARE_MASK = _whole(11), _whole((1 << 53) - 1)
+_STEP = torch.tensor(2.0**-53, dtype=torch.float64)
+_HALF_STEP = torch.tensor(2.0**-54, dtype=torch.float64)
+_TINY = 1e-30
 
 
 def fold_seed(seed: int) -> int:
@@ -39,15 +52,15 @@ def row_keys(seeds: Tensor, positions: Tensor) -> Tensor:
     seeds: int64, any shape. positions: int64, broadcastable to it; 0 is the first token drawn.
     Returns int64 of the broadcast shape.
     """
-    return _mix(seeds + positions * _GOLDEN)
+    return _mix(torch.add(seeds, positions, alpha=_GOLDEN))
 
 
 def uniforms(keys: Tensor) -> Tensor:
-    """One number in (0, 1] per row, float64 [R], of a stream that no token id shares.
+    """One number in (0, 1] per key, float64, of a stream that no token id shares.
 
-    keys: int64 [R], from `row_keys`.
+    keys: int64, any shape, from `row_keys`.
     """
-    return _unit(_mix(keys))
+    return _unit(_mix(keys.clone()))
 
 
 def exponentials(keys: Tensor, ids: Tensor) -> Tensor:
@@ -55,21 +68,19 @@ def exponentials(keys: Tensor, ids: Tensor) -> Tensor:
 
     keys: int64 [R], from `row_keys`. ids: int64 [R, K] token ids, 0 or more.
     """
-    lanes = ids + 1
-    lanes.mul_(_GOLDEN).add_(keys.unsqueeze(1))
-    return _unit(_mix(lanes)).log_().neg_().clamp_min_(_SMALLEST).to(torch.float32)
+    first = keys.add(_GOLDEN).unsqueeze(1)
+    logs = _unit(_mix(torch.add(first, ids, alpha=_GOLDEN))).log_()
+    return torch.rsub(logs, _TINY).to(torch.float32)
 
 
 def _unit(bits: Tensor) -> Tensor:
-    """The upper 53 bits as a float64 in (0, 1]."""
-    high = (bits >> 11).bitwise_and_((1 << 53) - 1).to(torch.float64)
-    return high.add_(0.5).mul_(2.0**-53)
+    """((bits >>> 11) + 0.5) * 2**-53, a float64 in (0, 1]."""
+    bits = bits.bitwise_right_shift_(_SPARE).bitwise_and_(_SPARE_MASK)
+    return bits.mul(_STEP).add_(_HALF_STEP)
 
 
 def _mix(x: Tensor) -> Tensor:
-    """SplitMix64's finaliser on int64; shifts are logical, products wrap."""
-    x = x ^ (x >> 30).bitwise_and_((1 << 34) - 1)
-    x.mul_(_MIX_1)
-    x.bitwise_xor_((x >> 27).bitwise_and_((1 << 37) - 1))
-    x.mul_(_MIX_2)
-    return x.bitwise_xor_((x >> 31).bitwise_and_((1 << 33) - 1))
+    """SplitMix64's finaliser on int64, in place; shifts are logical, products wrap."""
+    for shift, mask, factor in _ROUNDS:
+        x.bitwise_xor_(x.bitwise_right_shift(shift).bitwise_and_(mask)).mul_(factor)
+    return x.bitwise_xor_(x.bitwise_right_shift(_LAST).bitwise_and_(_LAST_MASK))

@@ -42,6 +42,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
     count:       candidates looked at first.
     temperature: float64. top_k: int64, V where off. top_p, min_p, typical_p: float64, 1, 0 and 1
                  where off. `None` where no row of these uses the filter.
+    inside:      bool [R, count], which ranks top-k leaves; `None` where `top_k` must be compared.
     closed:      bool; top-k bounds the candidates, so that they are never too few.
     floored:     bool; min_p bounds the candidates. Rows neither closed nor floored need the mass
                  of the whole vocabulary: `by_mass`, int64 [M] places among these rows.
@@ -54,6 +55,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
     top_p: Tensor | None = None
     min_p: Tensor | None = None
     typical_p: Tensor | None = None
+    inside: Tensor | None = None
     closed: Tensor | None = None
     floored: Tensor | None = None
     by_mass: Tensor | None = None
@@ -170,11 +172,16 @@ class SamplingRows:
             count = NARROW
         else:
             count = 1 << (max(ks) - 1).bit_length()
+        top_k = self._column(ks, torch.int64, True) if any(closed) else None
+        inside = None
+        if top_k is not None and method is not Method.WHOLE:
+            inside = torch.arange(min(count, self.vocabulary), device=self.device) < top_k
         return CutRows(
             rows=self._rows(places),
             count=count,
+            inside=inside,
+            top_k=top_k,
             temperature=self._column([row.temperature for row in chosen], torch.float64, True),
-            top_k=self._column(ks, torch.int64, True) if any(closed) else None,
             top_p=self._filter([row.top_p for row in chosen], 1.0),
             min_p=self._filter([row.min_p for row in chosen], 0.0),
             typical_p=self._filter([row.typical_p for row in chosen], 1.0),
