@@ -5,7 +5,7 @@ https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 
@@ -39,6 +39,7 @@ def _number(text: str) -> float | None:
 def _date(text: str) -> datetime | None:
     """`None` for what is no HTTP date; a date without a zone is taken as GMT."""
     try:
-        return parsedate_to_datetime(text.replace("-0000", "GMT")).astimezone()
-    except ValueError:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
         return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

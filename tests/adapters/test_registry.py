@@ -1,0 +1,77 @@
+"""Names in the configuration find their adapters."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from adapters.base import Endpoint
+from adapters.databricks import DatabricksAdapter
+from adapters.openai import OpenAIAdapter
+from adapters.registry import GROUP, Registry
+from schemas.errors import InvalidConfig
+from tests.adapters.openai_doubles import WHOLE_CHAT, body, sampled
+
+ENDPOINT = Endpoint(name="acme", base_url="https://acme.test/v1")
+
+
+def plugin(name: str, value: str = "adapters.databricks:DatabricksAdapter") -> EntryPoint:
+    return EntryPoint(name=name, value=value, group=GROUP)
+
+
+def test_our_own_adapters_have_names() -> None:
+    registry = Registry(())
+
+    assert isinstance(registry.build("openai", ENDPOINT), OpenAIAdapter)
+    assert isinstance(registry.build("databricks", ENDPOINT), DatabricksAdapter)
+
+
+def test_a_row_of_the_catalogue_is_an_openai_adapter_with_differences() -> None:
+    registry = Registry(())
+
+    groq = registry.build("groq", ENDPOINT)
+
+    assert registry.base_url("groq") == "https://api.groq.com/openai/v1"
+    assert groq.supports.completion is None
+    assert groq.supports.chat is not None
+    assert "logprobs" not in groq.supports.chat
+    assert isinstance(groq, OpenAIAdapter)
+    assert body(groq, sampled(n=1)) == body(groq, WHOLE_CHAT)
+
+
+def test_base_urls_that_go_without_saying_are_known() -> None:
+    registry = Registry((plugin("tiny"),))
+
+    assert registry.base_url("openai") == "https://api.openai.com/v1"
+    assert registry.base_url("databricks") == ""
+    assert registry.base_url("tiny") == ""
+
+
+def test_an_unknown_name_gets_the_nearest_one_suggested() -> None:
+    registry = Registry(())
+
+    with pytest.raises(
+        InvalidConfig, match=r"no adapter is named 'opnai'; did you mean 'openai'\?"
+    ):
+        registry.build("opnai", ENDPOINT)
+    assert "there are " in registry.check("zzz")
+    assert registry.check("openai") == ""
+
+
+def test_a_plug_in_is_loaded_when_it_is_asked_for_and_not_before() -> None:
+    registry = Registry((plugin("tiny"), plugin("broken", "no_such_module:Adapter")))
+
+    assert {"tiny", "broken"} <= set(registry.names)
+    assert isinstance(registry.build("tiny", ENDPOINT), DatabricksAdapter)
+    with pytest.raises(InvalidConfig, match=r"'broken' .* cannot be loaded"):
+        registry.build("broken", ENDPOINT)
+
+
+@pytest.mark.parametrize("name", ["openai", "databricks", "groq"])
+def test_a_plug_in_may_not_take_a_name_of_ours(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="already taken"):
+        Registry((plugin(name),))
+
+
+def test_two_plug_ins_may_not_share_a_name() -> None:
+    with pytest.raises(InvalidConfig, match="'tiny', a name that is already taken"):
+        Registry((plugin("tiny"), plugin("tiny", "other:Adapter")))
