@@ -51,22 +51,20 @@ class Decoder:
             if "flatten" in kind.extra and kind.struct is not None:
                 inner = {name: given[name] for name in _fields(kind.struct) if name in given}
                 values[field.name] = self.struct(cast(Tree, inner), kind.struct, path)
-            elif field.name in given and (given[field.name] is not None or not field.required):
-                default = _fallback(field, kind)
-                at = (*path, field.name)
-                values[field.name] = self._value(given[field.name], kind, at, default)
-            elif field.required:
+            elif field.required and given.get(field.name) is None:
                 if tree is not None:
                     self._problems.add((*path, field.name), f"is missing; give {kind}")
                 values[field.name] = _fallback(field, kind)
+            elif field.name in given and not (given[field.name] is None and kind.container):
+                default = _fallback(field, kind)
+                at = (*path, field.name)
+                values[field.name] = self._value(given[field.name], kind, at, default)
         build: Callable[..., S] = cls
         return build(**values)
 
     def _value(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
         if tree is None and kind.nullable:
             return None
-        if tree is None and kind.container:
-            return default
         if kind.struct is not None:
             return self.struct(tree, kind.struct, path)
         if isinstance(tree, Unresolved):

@@ -160,6 +160,13 @@ def test_an_empty_list_or_mapping_is_as_good_as_an_absent_one() -> None:
     ]
 
 
+def test_an_empty_entry_of_a_list_is_told() -> None:
+    assert faults("providers:\n  -\nmodels:\n  - {name: a, backends: [null]}\n") == [
+        "providers[0]: expected a mapping, found nothing",
+        "models[0].backends[0]: expected a mapping, found nothing",
+    ]
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     path = tmp_path / "gone.yaml"
 
