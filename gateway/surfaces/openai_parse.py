@@ -225,7 +225,9 @@ def _sampling(
 
 
 def _stop(stop: str | tuple[str, ...]) -> tuple[str, ...] | UnsetType:
-    return (stop,) if isinstance(stop, str) else stop or UNSET
+    """An empty string stops nothing, and neither does an empty list."""
+    given = (stop,) if isinstance(stop, str) else stop
+    return tuple([one for one in given if one]) or UNSET
 
 
 def _seed(seed: int) -> int:
@@ -265,10 +267,11 @@ def _check_best_of(wire: CompletionWire, prompts: int, most: int) -> None:
     best_of = wire.best_of
     if best_of is None:
         return
-    if best_of < (wire.n or 1):
+    n = wire.n or 1
+    if best_of < n:
         raise InvalidRequest("best_of must be at least n", param="best_of")
-    if wire.stream and best_of > 1:
-        raise InvalidRequest("best_of cannot be streamed", param="best_of")
+    if wire.stream and best_of > n:
+        raise InvalidRequest("best_of must be n where the answer is streamed", param="best_of")
     _check_choices(best_of, prompts, "best_of", most)
 
 

@@ -28,7 +28,8 @@ class _Function(Struct, frozen=True, kw_only=True):
     strict: bool | None = None
 
 
-class _FunctionWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="function"):
+class _FunctionWire(Struct, frozen=True, kw_only=True):
+    type: Literal["function"]
     function: _Function
 
 

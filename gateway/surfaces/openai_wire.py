@@ -40,7 +40,7 @@ class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     min_p: Unit | None = None
     typical_p: PositiveUnit | None = None
     min_tokens: Natural | None = None
-    stop: NonEmpty | tuple[NonEmpty, ...] | None = None
+    stop: str | tuple[str, ...] | None = None
     stop_token_ids: tuple[TokenId, ...] | None = None
     bad_words: tuple[NonEmpty, ...] | None = None
     ignore_eos: bool | None = None
@@ -119,8 +119,8 @@ ALLOWED: Final[dict[str, str]] = {
     "max_tokens": "an integer of 1 or more, or null",
     "max_completion_tokens": "an integer of 1 or more, or null",
     "min_tokens": "an integer of 0 or more",
-    "stop": "a string or a list of strings, none of them empty",
-    "stop[]": "a string that is not empty",
+    "stop": "a string or a list of strings",
+    "stop[]": "a string",
     "stop_token_ids": "a list of token ids",
     "stop_token_ids[]": _TOKEN_ID,
     "bad_words": "a list of strings, none of them empty",
