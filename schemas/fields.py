@@ -6,13 +6,14 @@ them: model, stream, include_usage, batch, base64, details, timeout_s. `None` co
 """
 
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Literal, TypeVar, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.errors import InvalidRequest
-from schemas.messages import AudioPart, FunctionTool, ImagePart, OpaquePart, OpaqueTool
+from schemas.messages import AudioPart, FunctionTool, ImagePart, OpaquePart, OpaqueTool, Part
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -41,11 +42,12 @@ COMPLETION: tuple[str, ...] = (
     "echo",
     "suffix",
     "append_suffix",
-    "template",
     "error_behavior",
     "user",
     "priority",
 )
+"""And `template`, which is a plain bool."""
+
 EMBEDDINGS: tuple[str, ...] = ("instruction", "dimensions", "user")
 TOKENS: tuple[str, ...] = (
     "priority",
@@ -62,7 +64,7 @@ NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "input.tokens"}
 
 FIELDS: dict[Task, frozenset[str]] = {
     "chat": frozenset({*SAMPLING, *CHAT, *MESSAGES, "tools.opaque"}),
-    "completion": frozenset({*SAMPLING, *COMPLETION, "prompt.tokens"}),
+    "completion": frozenset({*SAMPLING, *COMPLETION, "template", "prompt.tokens"}),
     "embeddings": frozenset({*EMBEDDINGS, "input.tokens"}),
     "tokens": frozenset({*SAMPLING, *TOKENS}),
 }
@@ -99,6 +101,17 @@ NEUTRAL: dict[str, object] = {
 }
 """Values that ask for nothing: a backend that lacks the field answers no differently."""
 
+_KINDS: dict[type[Part], str] = {
+    ImagePart: "messages.image",
+    AudioPart: "messages.audio",
+    OpaquePart: "messages.opaque",
+}
+
+_chat_values = attrgetter(*CHAT)
+_completion_values = attrgetter(*COMPLETION)
+_embeddings_values = attrgetter(*EMBEDDINGS)
+_token_values = attrgetter(*TOKENS)
+
 _AnyRequest = TypeVar("_AnyRequest", bound=Request)
 
 
@@ -117,20 +130,25 @@ def task_of(request: Request) -> Task:
 
 def sent_fields(request: Request) -> frozenset[str]:
     """The fields that the request asks for by name; `extra_fields` are beside them."""
-    match request:
-        case ChatRequest():
-            return frozenset(
-                (*_own(request, CHAT), *_sampling(request.sampling), *_content(request))
-            )
-        case CompletionRequest():
-            own = (*_own(request, COMPLETION), *_sampling(request.sampling))
-            return frozenset((*own, "prompt.tokens") if _has_ids(request.prompts) else own)
-        case EmbeddingsRequest():
-            own = (*_own(request, EMBEDDINGS),)
-            return frozenset((*own, "input.tokens") if _has_ids(request.inputs) else own)
-        case TokenRequest():
-            return frozenset((*_own(request, TOKENS), *_sampling(request.sampling)))
-    assert_never(request)
+    if isinstance(request, ChatRequest):
+        sent = _own(CHAT, _chat_values(request))
+        sent += _sampling(request.sampling)
+        _add_content(request, sent)
+    elif isinstance(request, CompletionRequest):
+        sent = _own(COMPLETION, _completion_values(request))
+        sent += _sampling(request.sampling)
+        if _has_ids(request.prompts):
+            sent.append("prompt.tokens")
+        if request.template:
+            sent.append("template")
+    elif isinstance(request, EmbeddingsRequest):
+        sent = _own(EMBEDDINGS, _embeddings_values(request))
+        if _has_ids(request.inputs):
+            sent.append("input.tokens")
+    else:
+        sent = _own(TOKENS, _token_values(request))
+        sent += _sampling(request.sampling)
+    return frozenset(sent)
 
 
 def extra_fields(request: Request) -> frozenset[str]:
@@ -153,10 +171,13 @@ def is_neutral(request: Request, field: str) -> bool:
 def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
     """The request with the named fields, known or extra, left out.
 
-    Raises InvalidRequest for content, which cannot be left out, and for names it does not know.
+    Raises InvalidRequest for content and whole tasks, which cannot be left out, and for names
+    that it does not know.
     """
     known = FIELDS[task_of(request)]
     for field in fields:
+        if field in FIELDS:
+            raise InvalidRequest(f"{field}: no backend of this model offers it", param="model")
         if field not in known and field not in request.extra:
             raise InvalidRequest(f"{field}: this kind of request has no such field", param=field)
         if field in NOT_LEFT_OUT:
@@ -186,13 +207,11 @@ def _absent(field: str) -> object:
     return False if field == "template" else UNSET
 
 
-def _own(request: Request, fields: tuple[str, ...]) -> list[str]:
+def _own(fields: tuple[str, ...], values: tuple[object, ...]) -> list[str]:
     return [
         field
-        for field in fields
-        if (value := getattr(request, field)) is not UNSET
-        and value is not None
-        and (value is not False or field != "template")
+        for field, value in zip(fields, values, strict=True)
+        if value is not UNSET and value is not None
     ]
 
 
@@ -201,24 +220,13 @@ def _sampling(sampling: Sampling) -> list[str]:
     return [field for field, value in plain.items() if value is not None]
 
 
-def _content(request: ChatRequest) -> set[str]:
-    kinds: set[str] = set()
+def _add_content(request: ChatRequest, sent: list[str]) -> None:
     for message in request.messages:
         if isinstance(message.content, tuple):
-            for part in message.content:
-                match part:
-                    case ImagePart():
-                        kinds.add("messages.image")
-                    case AudioPart():
-                        kinds.add("messages.audio")
-                    case OpaquePart():
-                        kinds.add("messages.opaque")
-                    case _:
-                        pass
+            sent += [_KINDS[type(part)] for part in message.content if type(part) in _KINDS]
     tools = request.tools
     if not isinstance(tools, UnsetType) and any(isinstance(tool, OpaqueTool) for tool in tools):
-        kinds.add("tools.opaque")
-    return kinds
+        sent.append("tools.opaque")
 
 
 def _has_ids(prompts: tuple[Prompt, ...]) -> bool:

@@ -161,6 +161,11 @@ def test_content_cannot_be_left_out(field: str) -> None:
     assert caught.value.param == "messages"
 
 
+def test_a_whole_task_cannot_be_left_out() -> None:
+    with pytest.raises(InvalidRequest, match="chat: no backend of this model offers it"):
+        without(CHAT, {"chat"})
+
+
 def test_a_name_that_is_none_cannot_be_left_out() -> None:
     with pytest.raises(InvalidRequest, match="tempature: this kind of request has no such field"):
         without(CHAT, {"tempature"})
