@@ -4,12 +4,13 @@
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from msgspec import Struct
 from torch import Tensor
 
+from local_engine.history import History
 from local_engine.params import RowParams
 from local_engine.rows import SamplingRows
 from local_engine.sampler import TokenLogprobs, sample
@@ -27,6 +28,19 @@ class Drawn(Struct, frozen=True, kw_only=True):
     top: tuple[tuple[int, float], ...] = ()
 
 
+class Drawing(Protocol):
+    """What is read of an answer; `history` is `new_history` of its params and prompt."""
+
+    @property
+    def sequence(self) -> TokenSequence: ...
+
+    @property
+    def params(self) -> RowParams: ...
+
+    @property
+    def history(self) -> History | None: ...
+
+
 class Drawer:
     """Keeps the batch's parameters on the device for as long as its composition stays."""
 
@@ -36,25 +50,30 @@ class Drawer:
         self._rows: SamplingRows | None = None
         self._expected: list[tuple[int, int]] = []
 
-    def draw(self, logits: Tensor, batch: Sequence[tuple[TokenSequence, RowParams]]) -> list[Drawn]:
-        """logits: [R, V] float32; `batch` has the R rows' sequences in the same order.
+    def draw(self, logits: Tensor, batch: Sequence[Drawing]) -> list[Drawn]:
+        """logits: [R, V] float32; `batch` has the R rows' answers in the same order.
 
         Waits for the device: this is the step's one copy to the host.
         """
-        rows = self._settled([(s.id, s.generated) for s, _ in batch], [p for _, p in batch])
+        rows = self._settled(batch)
         sampled = sample(logits, rows)
-        rows.advance()
         tokens = cast(list[int], sampled.ids.tolist())
+        rows.advance(tokens)
         if sampled.logprobs is None:
             return [Drawn(token=token) for token in tokens]
-        return _with_logprobs(tokens, sampled.logprobs, [p.logprobs for _, p in batch])
+        return _with_logprobs(tokens, sampled.logprobs, [one.params.logprobs for one in batch])
 
-    def _settled(self, places: list[tuple[int, int]], params: list[RowParams]) -> SamplingRows:
+    def _settled(self, batch: Sequence[Drawing]) -> SamplingRows:
+        places = [(one.sequence.id, one.sequence.generated) for one in batch]
         rows = self._rows
         if rows is None or places != self._expected:
-            positions = [generated for _, generated in places]
-            rows = SamplingRows(params, positions, vocabulary=self._vocabulary, device=self._device)
-            self._rows = rows
+            rows = self._rows = SamplingRows(
+                [one.params for one in batch],
+                [generated for _, generated in places],
+                [one.history for one in batch],
+                vocabulary=self._vocabulary,
+                device=self._device,
+            )
         self._expected = [(id, generated + 1) for id, generated in places]
         return rows
 

@@ -14,10 +14,12 @@ import torch
 from msgspec import Struct
 
 from local_engine.draw import Drawer, Drawn
+from local_engine.history import History
 from local_engine.params import RowParams
 from local_engine.runner import Runner
 from local_engine.scheduler import Chunk, Scheduler
 from local_engine.sequence import Finish, Sequence
+from local_engine.stats import Stats
 
 Outcome = Finish | Literal["expired", "failed"]
 
@@ -25,7 +27,7 @@ Outcome = Finish | Literal["expired", "failed"]
 class Job(Struct, frozen=True, kw_only=True, eq=False):
     """One answer to generate.
 
-    lane:  the model's name.
+    lane:  the model's name. history: `new_history` of params and prompt.
     ends:  the model's end tokens that count; stops: the client's own single tokens.
     words: token sequences that end the answer.
     """
@@ -33,6 +35,7 @@ class Job(Struct, frozen=True, kw_only=True, eq=False):
     lane: str
     sequence: Sequence
     params: RowParams
+    history: History | None = None
     ends: frozenset[int] = frozenset()
     stops: frozenset[int] = frozenset()
     words: tuple[tuple[int, ...], ...] = ()
@@ -53,20 +56,6 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     match: tuple[int, ...] = ()
     cached: int = 0
     reason: str = ""
-
-
-class Stats(Struct, frozen=True, kw_only=True):
-    """Of one model, since the start where it counts: the numbers that metrics show."""
-
-    waiting: int
-    running: int
-    blocks_total: int
-    blocks_free: int
-    steps: int
-    preemptions: int
-    prompt_tokens: int
-    cached_tokens: int
-    generated_tokens: int
 
 
 class Lane:
@@ -114,7 +103,7 @@ class Lane:
             rows = self._runner.forward(step.chunks)
             drawn: list[Drawn] = []
             if rows.chunks:
-                batch = [(c.sequence, self._jobs[c.sequence.id].params) for c in rows.chunks]
+                batch = [self._jobs[chunk.sequence.id] for chunk in rows.chunks]
                 drawn = self._drawer.draw(rows.logits, batch)
         except RuntimeError as exc:
             return deltas + self._failed(step.chunks, exc)
@@ -134,7 +123,7 @@ class Lane:
             blocks_free=blocks.free,
             steps=self._steps,
             preemptions=self._scheduler.preemptions,
-            prompt_tokens=self._computed,
+            computed_tokens=self._computed,
             cached_tokens=self._cached,
             generated_tokens=self._generated,
         )
@@ -164,18 +153,22 @@ class Engine:
     """The thread. `start` it, `submit` and `cancel` from anywhere, `stop` it.
 
     deliver: called by the thread once a step with what it brought; it must not wait.
+    ended:   called by the thread when it ends, whatever the reason.
     """
 
     def __init__(
         self,
         lanes: Mapping[str, Lane],
         deliver: Callable[[list[Delta]], None],
+        ended: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lanes = dict(lanes)
         self._deliver = deliver
+        self._ended = ended
         self._clock = clock
         self._inbox: SimpleQueue[Job | int | None] = SimpleQueue()
+        self._closed = False
         self._thread = Thread(target=self._run, name="engine", daemon=True)
 
     @property
@@ -193,6 +186,8 @@ class Engine:
     def submit(self, job: Job) -> None:
         """The prompt must have passed the lane's `refuse`."""
         self._inbox.put(job)
+        if self._closed:
+            self._refuse_late_orders()
 
     def cancel(self, id: int) -> None:
         """Frees the sequence before the next step; no further delta is promised or forbidden."""
@@ -208,8 +203,10 @@ class Engine:
                             self._deliver(deltas)
         finally:
             ids = [id for lane in self._lanes.values() for id in lane.drop_all()]
+            self._closed = True
             self._deliver([_stopped(id) for id in ids])
             self._refuse_late_orders()
+            self._ended()
 
     def _take_orders(self) -> bool:
         """Empties the inbox, waiting for it where there is nothing else to do. False: stop."""
@@ -230,8 +227,11 @@ class Engine:
                     self._lanes[order.lane].add(order)
 
     def _refuse_late_orders(self) -> None:
-        while not self._inbox.empty():
-            order = self._inbox.get()
+        while True:
+            try:
+                order = self._inbox.get_nowait()
+            except Empty:
+                return
             if isinstance(order, Job):
                 self._deliver([_stopped(order.sequence.id)])
 

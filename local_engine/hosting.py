@@ -7,7 +7,6 @@ from typing import cast
 import torch
 from msgspec import UNSET, Struct, UnsetType
 from transformers import GenerationConfig
-from transformers.utils import logging as transformers_logging
 
 from local_engine.answer import Names
 from local_engine.blocks import BlockPool
@@ -45,7 +44,6 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
 
     Raises InvalidConfig, naming the model, for whatever cannot be served.
     """
-    transformers_logging.disable_progress_bar()
     if config.threads:
         torch.set_num_threads(config.threads)
     available = probe()

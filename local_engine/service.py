@@ -15,11 +15,13 @@ from msgspec import Struct
 
 from local_engine.answer import Answer
 from local_engine.config import EngineConfig
-from local_engine.engine import Delta, Engine, Job, Stats
+from local_engine.engine import Delta, Engine, Job
+from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
 from local_engine.noise import derive_seed
 from local_engine.orders import Order
 from local_engine.sequence import new_sequence
+from local_engine.stats import Stats
 from schemas.errors import DeadlineExceeded, ModelNotFound, UpstreamBusy, UpstreamFailed
 from schemas.events import Event, Started, Usage
 from schemas.messages import text_of
@@ -71,11 +73,12 @@ class Service:
         """Raises InvalidConfig for a model that cannot be served."""
         self._models = host(config, report)
         lanes = {name: hosted.lane for name, hosted in self._models.items()}
-        self._engine = Engine(lanes, self._deliver)
+        self._engine = Engine(lanes, self._deliver, self._ended)
         self._most = config.max_sequences + config.max_waiting
         self._ids = count(1)
         self._inboxes: dict[int, Inbox] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -97,6 +100,10 @@ class Service:
     async def stop(self) -> None:
         """Fails what is unfinished and waits for the thread."""
         await asyncio.to_thread(self._engine.stop)
+
+    async def ended(self) -> None:
+        """Returns when the thread has ended, be it by `stop` or by a bug."""
+        await self._over.wait()
 
     async def generate(
         self, request: GenerateRequest, *, model: str, request_id: str = "", tenant: str = ""
@@ -143,6 +150,11 @@ class Service:
         if deltas and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._route, deltas)
 
+    def _ended(self) -> None:
+        """Called by the engine's thread, as its last act."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._over.set)
+
     def _route(self, deltas: list[Delta]) -> None:
         for delta in deltas:
             inbox = self._inboxes.get(delta.id)
@@ -180,11 +192,13 @@ class _Run:
                     deadline=deadline,
                     salt=salt,
                 )
+                params = msgspec.structs.replace(order.params, seed=seed)
                 jobs.append(
                     Job(
                         lane=self._hosted.name,
                         sequence=sequence,
-                        params=msgspec.structs.replace(order.params, seed=seed),
+                        params=params,
+                        history=new_history(params, prompt, len(prompt)),
                         ends=order.ends,
                         stops=order.stops,
                         words=order.words,

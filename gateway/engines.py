@@ -1,0 +1,199 @@
+"""The engine processes: started, watched, started again after a crash, and stopped."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from gateway.config.model import Provider
+from local_engine.config import EngineConfig, ModelConfig
+
+GRACE_S = 5.0
+"""Between SIGTERM and SIGKILL."""
+
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+"""Before a restart; doubled by each crash, and forgotten after STEADY_S of service."""
+
+STEADY_S = 60.0
+UNSERVABLE = 2
+"""The exit status of an engine whose configuration cannot be served: a restart would not help."""
+
+SOCKET_PATH_BYTES = 100
+"""Unix allows 107."""
+
+
+def engine_settings(provider: Provider) -> EngineConfig:
+    """What the provider's engine process is told. `provider.engine` must be set."""
+    engine = provider.engine
+    assert engine is not None
+
+    def number(value: int | str | None) -> int | None:
+        return value if isinstance(value, int) else None
+
+    return EngineConfig(
+        models=tuple(
+            ModelConfig(name=model.name, path=model.path, task=model.task)
+            for model in engine.models
+        ),
+        device=engine.device,
+        dtype=engine.dtype,
+        threads=number(engine.threads) or 0,
+        max_seq_len=engine.max_seq_len,
+        max_new_tokens=number(engine.max_new_tokens),
+        max_step_tokens=number(engine.max_step_tokens),
+        max_sequences=engine.max_sequences,
+        kv_cache=engine.kv_cache,
+        prefix_cache=engine.prefix_cache,
+    )
+
+
+class EngineProcess:
+    """One engine, kept alive from `start` to `stop`; `async with` does both.
+
+    ready:  it accepts connections on `socket_path`. pid: of the process now, `None` between two.
+    status: the last thing it said, a word for people.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: EngineConfig,
+        run_dir: Path,
+        *,
+        backoff_s: float = BACKOFF_S,
+        on_change: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """run_dir: where the socket is made. on_change: gets each new status."""
+        self.name = name
+        self.socket_path = _socket_path(run_dir, name)
+        self.ready = False
+        self.status = "not started"
+        self._settings = settings
+        self._backoff_s = backoff_s
+        self._on_change = on_change
+        self._stopping = False
+        self._process: asyncio.subprocess.Process | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Returns at once; loading goes on. Starting twice is a bug."""
+        assert self._watch is None
+        self._watch = asyncio.create_task(self._keep_running(), name=f"engine {self.name}")
+
+    async def wait_ready(self) -> bool:
+        """True when it is ready, False when it has given up."""
+        assert self._watch is not None
+        while not self.ready and not self._watch.done():
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
+            await asyncio.wait((changed, self._watch), return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+        return self.ready
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL after GRACE_S. Stopping twice, or before `start`, is allowed."""
+        self._stopping = True
+        if self._watch is None:
+            return
+        process = self._process
+        if process is None:
+            self._watch.cancel()
+        elif process.returncode is None:
+            process.terminate()
+            await asyncio.wait((self._watch,), timeout=GRACE_S)
+            if process.returncode is None:
+                process.kill()
+        await asyncio.wait((self._watch,))
+        self._tell("stopped")
+
+    async def __aenter__(self) -> "EngineProcess":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _keep_running(self) -> None:
+        clock = asyncio.get_running_loop().time
+        crashes = 0
+        while True:
+            began = clock()
+            status = await self._run_once()
+            said, self.ready = self.status, False
+            if self._stopping:
+                return
+            if status == UNSERVABLE:
+                self._tell(f"failed: {said}")
+                return
+            crashes = 1 if clock() - began > STEADY_S else crashes + 1
+            pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            self._tell(f"{_ending(status)}; starting again in {pause:g} s")
+            await asyncio.sleep(pause)
+
+    async def _run_once(self) -> int:
+        """Start it, follow what it says, and return how it ended."""
+        self._tell("starting")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "local_engine.process", "--socket", str(self.socket_path)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=_environment(),
+        )
+        self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
+            async for line in process.stdout:
+                word = line.decode(errors="replace").strip()
+                self.ready = self.ready or word == "ready"
+                self._tell(word)
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            self._process = None
+
+    def _tell(self, status: str) -> None:
+        self.status = status
+        self._changed.set()
+        self._on_change(status)
+
+
+def _socket_path(run_dir: Path, name: str) -> Path:
+    path = run_dir / f"engine-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.sock"
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise ValueError(f"run_dir: {run_dir} is too long for a socket; choose a shorter one")
+    return path
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with the packages' folder on the path, and without threads behind the tokenizers."""
+    root = str(Path(__file__).resolve().parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {
+        **os.environ,
+        "PYTHONPATH": root if not inherited else os.pathsep.join((root, inherited)),
+        "TOKENIZERS_PARALLELISM": "false",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+
+
+def _ending(status: int) -> str:
+    return f"killed by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -1,0 +1,272 @@
+"""A local engine, reached over its Unix socket: one connection a worker, any number of requests."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from adapters.base import Supports
+from gateway.upstream.base import Call
+from local_engine.frames import (
+    Ask,
+    Batch,
+    BrokenFrame,
+    Cancel,
+    Deltas,
+    Failed,
+    FrameReader,
+    Measured,
+    Ready,
+    Submit,
+    ToEngine,
+    ToWorker,
+    encode_request,
+    frame,
+    raised,
+)
+from local_engine.stats import Stats
+from local_engine.support import SUPPORTED
+from schemas.answers import Embeddings
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamBroken,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from schemas.events import Event
+from schemas.requests import EmbeddingsRequest, GenerateRequest
+
+CONNECT_S = 5.0
+"""For the engine's first frame, which it sends at once."""
+
+BACKOFF_S, MAX_BACKOFF_S = 0.02, 0.5
+"""Between tries to connect; a request in between fails at once and may go elsewhere."""
+
+LOCAL_SUPPORTS = Supports(
+    chat=SUPPORTED["chat"],
+    completion=SUPPORTED["completion"],
+    embeddings=SUPPORTED["embeddings"],
+    tokens=SUPPORTED["tokens"],
+)
+
+_decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+
+
+class LocalUpstream:
+    """Connects when first asked, and again after the connection was lost."""
+
+    def __init__(self, name: str, socket_path: Path) -> None:
+        self.name = name
+        self._path = socket_path
+        self._link: _Link | None = None
+        self._connecting: asyncio.Lock = asyncio.Lock()
+        self._failures = 0
+        self._retry_at = 0.0
+
+    async def generate(
+        self, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """See Upstream.generate. Closing it early frees the engine's sequences within a step.
+
+        Raises UpstreamUnreachable where no engine listens, UpstreamBroken where it goes away,
+        UpstreamTimeout at the call's deadline, and whatever the engine answers.
+        """
+        link = await self._connected()
+        pending = link.submit(request, call)
+        try:
+            while True:
+                batches = await pending.take(call.deadline)
+                for batch in batches:
+                    if batch.events:
+                        yield list(batch.events)
+                    if batch.last:
+                        return
+        finally:
+            link.forget(pending)
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        raise InvalidRequest(f"{self.name}: the local engine does not embed", param="model")
+
+    async def stats(self) -> dict[str, Stats]:
+        """The engine's counts by model. Raises as `generate` does."""
+        link = await self._connected()
+        return await link.stats()
+
+    async def aclose(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+    async def _connected(self) -> "_Link":
+        """The live link. One task connects; the others wait for it and share what comes of it."""
+        if self._link is not None and self._link.alive:
+            return self._link
+        async with self._connecting:
+            if self._link is None or not self._link.alive:
+                self._link = await self._connect()
+            return self._link
+
+    async def _connect(self) -> "_Link":
+        loop = asyncio.get_running_loop()
+        wait = self._retry_at - loop.time()
+        if wait > 0:
+            raise UpstreamUnreachable(
+                "the engine is not running", upstream=self.name, retry_after=wait
+            )
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, link = await loop.create_unix_connection(
+                    lambda: _Link(self.name), str(self._path)
+                )
+                await link.ready
+        except (OSError, UpstreamBroken) as exc:
+            self._failures += 1
+            pause = min(BACKOFF_S * 2.0 ** (self._failures - 1), MAX_BACKOFF_S)
+            self._retry_at = loop.time() + pause
+            raise UpstreamUnreachable(
+                f"the engine is not running ({exc})", upstream=self.name, retry_after=pause
+            ) from exc
+        self._failures = 0
+        return link
+
+
+class _Pending:
+    """One request's batches, between the frame that brought them and the task that reads."""
+
+    def __init__(self, id: int, upstream: str) -> None:
+        self.id = id
+        self.over = False
+        self._upstream = upstream
+        self._batches: list[Batch] = []
+        self._error: GatewayError | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+
+    def put(self, batch: Batch) -> None:
+        self._batches.append(batch)
+        self.over = self.over or batch.last
+        self._wake()
+
+    def fail(self, error: GatewayError) -> None:
+        """What came before it is still read first."""
+        self._error, self.over = error, True
+        self._wake()
+
+    async def take(self, deadline: float) -> list[Batch]:
+        """Everything since the last time, at least one. deadline: loop time.
+
+        Raises what `fail` was given, and UpstreamTimeout.
+        """
+        if not self._batches and self._error is None:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_at(deadline, self._wake)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+        if not self._batches:
+            raise self._error or UpstreamTimeout(
+                "the engine's answer is late", upstream=self._upstream
+            )
+        batches, self._batches = self._batches, []
+        return batches
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(True)
+
+
+class _Link(asyncio.Protocol):
+    """One connection. When it is lost, everything that waits on it fails."""
+
+    def __init__(self, upstream: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.alive = False
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self._loop = loop
+        self._upstream = upstream
+        self._reader = FrameReader()
+        self._ids = count(1)
+        self._pending: dict[int, _Pending] = {}
+        self._asking: list[asyncio.Future[dict[str, Stats]]] = []
+        self._transport: asyncio.Transport | None = None
+
+    def submit(self, request: GenerateRequest, call: Call) -> _Pending:
+        pending = _Pending(next(self._ids), self._upstream)
+        self._pending[pending.id] = pending
+        self._send(
+            Submit(
+                id=pending.id,
+                request=encode_request(request),
+                model=call.model,
+                request_id=call.request_id,
+                tenant=call.tenant,
+            )
+        )
+        return pending
+
+    def forget(self, pending: _Pending) -> None:
+        """Nobody reads it any more; the engine is told, unless it is done."""
+        del self._pending[pending.id]
+        if not pending.over:
+            self._send(Cancel(id=pending.id))
+
+    async def stats(self) -> dict[str, Stats]:
+        asked: asyncio.Future[dict[str, Stats]] = self._loop.create_future()
+        self._asking.append(asked)
+        self._send(Ask())
+        return await asked
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._reader.feed(data):
+                self._hear(_decoder.decode(body))
+        except (BrokenFrame, msgspec.DecodeError) as exc:
+            self._lose(f"the engine's frames cannot be read: {exc}")
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose("the engine went away")
+
+    def _hear(self, message: ToWorker) -> None:
+        match message:
+            case Deltas(batches=batches):
+                for batch in batches:
+                    if (pending := self._pending.get(batch.id)) is not None:
+                        pending.put(batch)
+            case Failed(id=id):
+                if (pending := self._pending.get(id)) is not None:
+                    pending.fail(raised(message, self._upstream))
+            case Measured(stats=stats):
+                if self._asking and not (asked := self._asking.pop(0)).done():
+                    asked.set_result(stats)
+            case Ready():
+                self.alive = True
+                if not self.ready.done():
+                    self.ready.set_result(None)
+
+    def _lose(self, why: str) -> None:
+        self.alive = False
+        self._transport = None
+        lost = UpstreamBroken(why, upstream=self._upstream)
+        for pending in self._pending.values():
+            if not pending.over:
+                pending.fail(lost)
+        for asked in (*self._asking, self.ready):
+            if not asked.done():
+                asked.set_exception(lost)
+        self._asking.clear()
+
+    def _send(self, message: ToEngine) -> None:
+        if self._transport is not None:
+            self._transport.write(frame(message))

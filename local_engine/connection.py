@@ -1,0 +1,121 @@
+"""One worker's connection to the engine process: its requests, and what goes back to it."""
+
+import asyncio
+from contextlib import aclosing
+
+import msgspec
+
+from local_engine.frames import (
+    Ask,
+    Batch,
+    BrokenFrame,
+    Cancel,
+    Deltas,
+    Failed,
+    FrameReader,
+    Measured,
+    Ready,
+    Submit,
+    ToEngine,
+    decode_request,
+    failed,
+    frame,
+)
+from local_engine.service import NAME, Service
+from schemas.errors import GatewayError, UpstreamBroken
+from schemas.events import Event
+
+MAX_UNSENT_BYTES = 8 * 1024 * 1024
+"""A worker that leaves more than this unread loses its requests; the step waits for nobody."""
+
+_decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
+
+
+class Connection(asyncio.Protocol):
+    """Everything that a worker asked for dies with its connection."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._batches: list[Batch] = []
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(frame(Ready(models=self._service.models)))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._reader.feed(data):
+                self._obey(_decoder.decode(body))
+        except (BrokenFrame, msgspec.DecodeError):
+            self._abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _obey(self, message: ToEngine) -> None:
+        match message:
+            case Submit():
+                task = self._loop.create_task(self._answer(message))
+                self._tasks[message.id] = task
+                task.add_done_callback(lambda task: self._done(message.id, task))
+            case Cancel(id=id):
+                if id in self._tasks:
+                    self._tasks[id].cancel()
+            case Ask():
+                self._write(Measured(stats=self._service.stats()))
+
+    async def _answer(self, submit: Submit) -> None:
+        try:
+            answer = self._service.generate(
+                decode_request(submit.request),
+                model=submit.model,
+                request_id=submit.request_id,
+                tenant=submit.tenant,
+            )
+            async with aclosing(answer) as batches:
+                async for batch in batches:
+                    self._put(submit.id, batch)
+            self._put(submit.id, [], last=True)
+        except GatewayError as exc:
+            self._write(failed(submit.id, exc))
+
+    def _done(self, id: int, task: asyncio.Task[None]) -> None:
+        """A bug costs its own request, and is told to the worker and to stderr."""
+        del self._tasks[id]
+        if task.cancelled() or (exc := task.exception()) is None:
+            return
+        self._write(Failed(id=id, kind="GatewayError", message="the engine failed: its own bug"))
+        self._loop.call_exception_handler({"message": "a request failed", "exception": exc})
+
+    def _put(self, id: int, events: list[Event], *, last: bool = False) -> None:
+        """Collects what a step brings for all requests; their tasks run one after the other."""
+        if not self._batches:
+            self._loop.call_soon(self._flush)
+        self._batches.append(Batch(id=id, events=tuple(events), last=last))
+
+    def _flush(self) -> None:
+        batches, self._batches = self._batches, []
+        if self._transport is None or not batches:
+            return
+        self._transport.write(frame(Deltas(batches=tuple(batches))))
+        if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            slow = UpstreamBroken("the answers were not read in time", upstream=NAME)
+            for id, task in self._tasks.items():
+                if task.cancel():
+                    self._transport.write(frame(failed(id, slow)))
+
+    def _write(self, message: Failed | Measured) -> None:
+        self._flush()
+        if self._transport is not None:
+            self._transport.write(frame(message))
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,248 @@
+"""A local engine over its real process and socket: answers, cancellation, crashes, restarts."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.engines import EngineProcess
+from gateway.upstream.base import Call
+from gateway.upstream.local import LocalUpstream
+from schemas.answers import Answer, Fold
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    ModelNotFound,
+    UpstreamBroken,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from schemas.events import Started
+from schemas.requests import ChatRequest, EmbeddingsRequest
+from schemas.sampling import Sampling
+from tests.local_engine.asking import MODEL, chat, config
+from tests.local_engine.tiny import save_model
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+SHORT = Sampling(temperature=0.0, max_tokens=6, ignore_eos=True)
+ENDLESS = Sampling(temperature=0.0, ignore_eos=True)
+SOON_S, PAUSE_S = 60.0, 0.01
+
+
+class Engine:
+    """A running engine process and a client of it."""
+
+    def __init__(self, process: EngineProcess) -> None:
+        self.process = process
+        self.upstream = LocalUpstream("here", process.socket_path)
+
+    async def ask(self, request: ChatRequest) -> Answer:
+        fold = Fold()
+        async with aclosing(self.upstream.generate(request, call())) as batches:
+            async for batch in batches:
+                fold.add(batch)
+        return fold.answer()
+
+    async def running(self) -> int:
+        stats = (await self.upstream.stats())[MODEL]
+        return stats.running + stats.waiting
+
+    async def idle(self) -> None:
+        async def nothing_runs() -> bool:
+            return await self.running() == 0
+
+        await soon(nothing_runs)
+
+
+async def soon(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Asks until it holds, for SOON_S."""
+    for _ in range(int(SOON_S / PAUSE_S)):
+        if await holds():
+            return
+        await asyncio.sleep(PAUSE_S)
+    pytest.fail("it did not come true in time")
+
+
+def call(*, model: str = MODEL, seconds: float = SOON_S) -> Call:
+    deadline = asyncio.get_running_loop().time() + seconds
+    return Call(model=model, deadline=deadline, request_id="r-1", tenant="team")
+
+
+@asynccontextmanager
+async def started(folder: Path, run_dir: Path) -> AsyncGenerator[Engine, None]:
+    settings = msgspec.structs.replace(config(folder), threads=1)
+    async with EngineProcess("here", settings, run_dir, backoff_s=0.01) as process:
+        async with asyncio.timeout(SOON_S):
+            assert await process.wait_ready(), process.status
+        engine = Engine(process)
+        try:
+            yield engine
+        finally:
+            await engine.upstream.aclose()
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("llama"), max_position_embeddings=100_000)
+
+
+async def test_an_engine_answers_fails_and_outlives_its_callers(
+    llama: Path, tmp_path: Path
+) -> None:
+    """One process for all of these: it takes seconds to start."""
+    async with started(llama, tmp_path) as engine:
+        await answers_are_the_same_alone_and_side_by_side(engine)
+        await refusals_arrive_as_what_they_are(engine)
+        await a_closed_generator_frees_its_sequence(engine)
+        await a_task_cancelled_before_content_frees_its_sequence(engine)
+        await a_deadline_ends_the_wait(engine)
+        await a_lost_client_takes_its_sequences_along(engine)
+        await a_killed_engine_fails_its_calls_and_comes_back(engine)
+
+    assert engine.process.status == "stopped"
+    with pytest.raises(UpstreamUnreachable, match="here: the engine is not running"):
+        await engine.ask(chat("too late", SHORT))
+
+
+async def answers_are_the_same_alone_and_side_by_side(engine: Engine) -> None:
+    alone = [await engine.ask(chat(text, SHORT)) for text in ("one", "two", "three")]
+    together = await asyncio.gather(
+        *(engine.ask(chat(text, SHORT)) for text in ("one", "two", "three"))
+    )
+
+    assert [a.choices[0].text for a in together] == [a.choices[0].text for a in alone]
+    assert alone[0].started.model == MODEL
+    assert alone[0].started.id == "r-1"
+    assert alone[0].usage is not None
+    assert alone[0].usage.completion_tokens == 6
+
+
+async def refusals_arrive_as_what_they_are(engine: Engine) -> None:
+    bad = chat("x", Sampling(top_p=2.0))
+    with pytest.raises(InvalidRequest, match="top_p") as caught:
+        await engine.ask(bad)
+    assert caught.value.param == "top_p"
+
+    with pytest.raises(ModelNotFound, match="other"):
+        await anext(engine.upstream.generate(chat("x", SHORT), call(model="other")))
+    with pytest.raises(InvalidRequest, match="does not embed"):
+        await engine.upstream.embed(EmbeddingsRequest(model=MODEL, inputs=("x",)), call())
+
+
+async def a_closed_generator_frees_its_sequence(engine: Engine) -> None:
+    async with aclosing(engine.upstream.generate(chat("on and on", ENDLESS), call())) as batches:
+        async for batch in batches:
+            if not isinstance(batch[0], Started):
+                break
+        assert await engine.running() == 1
+
+    await engine.idle()
+
+
+async def a_task_cancelled_before_content_frees_its_sequence(engine: Engine) -> None:
+    task = asyncio.ensure_future(engine.ask(chat("on and on", ENDLESS)))
+
+    async def it_runs() -> bool:
+        return await engine.running() == 1
+
+    await soon(it_runs)
+
+    task.cancel()
+
+    await engine.idle()
+
+
+async def a_deadline_ends_the_wait(engine: Engine) -> None:
+    with pytest.raises(UpstreamTimeout, match="here"):
+        async for _ in engine.upstream.generate(chat("on", ENDLESS), call(seconds=0.3)):
+            pass
+
+    await engine.idle()
+
+
+async def a_lost_client_takes_its_sequences_along(engine: Engine) -> None:
+    other = LocalUpstream("other", engine.process.socket_path)
+    stream = other.generate(chat("on and on", ENDLESS), call())
+    await anext(stream)
+    assert await engine.running() == 1
+
+    await other.aclose()
+
+    await engine.idle()
+    with pytest.raises(UpstreamBroken, match="other: the engine went away"):
+        async for _ in stream:
+            pass
+
+
+async def a_killed_engine_fails_its_calls_and_comes_back(engine: Engine) -> None:
+    streams = [engine.upstream.generate(chat("on", ENDLESS), call()) for _ in range(2)]
+    for stream in streams:
+        await anext(stream)
+    assert engine.process.pid is not None
+
+    os.kill(engine.process.pid, signal.SIGKILL)
+
+    for stream in streams:
+        with pytest.raises(UpstreamBroken, match="here: the engine went away"):
+            async for _ in stream:
+                pass
+    async with asyncio.timeout(SOON_S):
+        assert await engine.process.wait_ready()
+    assert (await again(engine)).choices[0].finish is not None
+
+
+async def again(engine: Engine) -> Answer:
+    """The first try may fall into the pause after a failed connection."""
+    for _ in range(int(SOON_S / PAUSE_S)):
+        with suppress(GatewayError):
+            return await engine.ask(chat("one", SHORT))
+        await asyncio.sleep(PAUSE_S)
+    pytest.fail("the engine did not come back")
+
+
+async def test_what_cannot_be_served_is_told_and_not_tried_again(tmp_path: Path) -> None:
+    process = EngineProcess("here", config(tmp_path / "missing"), tmp_path)
+
+    await process.start()
+    ready = await process.wait_ready()
+
+    assert not ready
+    assert process.status.startswith("failed: the model at")
+    await process.stop()
+
+
+async def test_an_engine_ends_when_its_parent_is_gone(llama: Path, tmp_path: Path) -> None:
+    settings = msgspec.json.encode(config(llama)).decode()
+    parent = (
+        "import subprocess, sys;"
+        "engine = subprocess.Popen([sys.executable, '-m', 'local_engine.process', '--socket',"
+        " sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE);"
+        "engine.stdin.write(sys.argv[2].encode() + b'\\n'); engine.stdin.flush();"
+        "print(engine.pid, flush=True);"
+        "sys.exit(0 if b'ready\\n' in iter(engine.stdout.readline, b'') else 1)"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", parent, str(tmp_path / "e.sock"), settings),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+
+    assert process.returncode == 0
+
+    async def it_is_gone() -> bool:
+        return not alive(int(out))
+
+    await soon(it_is_gone)
+
+
+def alive(pid: int) -> bool:
+    """A zombie that nobody waits for counts as gone."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
