@@ -53,11 +53,13 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     if fields is None:
         return (Unsupported(field=task, reason="is not offered"),)
     sent = sent_fields(request)
-    faults = [
-        Unsupported(field=field, reason="is not supported")
-        for field in sorted(sent - fields)
-        if not is_neutral(request, field)
-    ]
+    faults: list[Unsupported] = []
+    if not sent <= fields:
+        faults += [
+            Unsupported(field=field, reason="is not supported")
+            for field in sorted(sent - fields)
+            if not is_neutral(request, field)
+        ]
     if request.extra and not supports.extra:
         faults += [
             Unsupported(field=field, reason="is not known")

@@ -208,6 +208,8 @@ def _absent(field: str) -> object:
 
 
 def _own(fields: tuple[str, ...], values: tuple[object, ...]) -> list[str]:
+    if values.count(UNSET) == len(values):
+        return []
     return [
         field
         for field, value in zip(fields, values, strict=True)
