@@ -7,7 +7,7 @@ from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin, ScalarRenderPlugin
+from litestar.openapi.plugins import ScalarRenderPlugin
 from litestar.params import FromPath
 from litestar.types import ASGIApp, ControllerRouterHandler
 
@@ -53,11 +53,8 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
         openapi_config=OpenAPIConfig(
             title="Strowger",
             version="1",
-            path="/",
-            render_plugins=[
-                ScalarRenderPlugin(path="/docs"),
-                JsonRenderPlugin(path="/openapi.json"),
-            ],
+            path="/docs",
+            render_plugins=[ScalarRenderPlugin(path="/")],
         ),
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
         exception_handlers={HTTPException: _framework_error, GatewayError: _gateway_error},
@@ -83,7 +80,11 @@ def _operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def metrics() -> bytes:
         return gateway.metrics_text()
 
-    return [healthz, readyz, metrics]
+    @get("/openapi.json", media_type="application/json", include_in_schema=False)
+    async def openapi(request: _Request) -> dict[str, object]:
+        return request.app.openapi_schema.to_schema()
+
+    return [healthz, readyz, metrics, openapi]
 
 
 def _models(gateway: Gateway) -> list[ControllerRouterHandler]:
@@ -111,8 +112,10 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
         case 404:
             error: GatewayError = RouteNotFound(f"there is nothing at {method} {path}")
         case 405:
-            allow = tuple((exc.headers or {}).get("Allow", "").split(", "))
-            error = MethodNotAllowed(f"{path} does not take {method}", allow=allow)
+            allow = next((r.methods for r in request.app.routes if r.path == path), {"GET"})
+            error = MethodNotAllowed(
+                f"{path} does not take {method}", allow=tuple(sorted({*allow, "OPTIONS"}))
+            )
         case status:
             error = GatewayError(exc.detail)
             error.status = status

@@ -33,3 +33,7 @@ def installation_fault() -> str:
                 "folder off PYTHONPATH, or install strowger-gateway in an environment of its own"
             )
     return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
 """How the hot routes appear in /openapi.json, although requests never reach Litestar's handlers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 import msgspec
@@ -18,6 +19,7 @@ def documented(path: str, endpoint: ASGIApp, body: type, summary: str) -> HTTPRo
     """A Litestar POST handler that hands the request to `endpoint`, documented with `body`."""
     schema = _request_schema(body)
 
+    @dataclass  # anew, because a __post_init__ is only called by an __init__ generated beside it
     class Documented(Operation):
         def __post_init__(self) -> None:
             self.summary = summary
@@ -58,7 +60,7 @@ def _schema(source: _Json, components: Mapping[str, _Json], inside: tuple[str, .
         type=_TYPES[kind] if isinstance(kind, str) else None,
         properties={name: sub(value) for name, value in properties.items()} or None,
         required=cast(list[str] | None, source.get("required")) or None,
-        items=sub(items) if isinstance(items, Mapping) else None,
+        items=sub(cast(object, items)) if isinstance(items, Mapping) else None,
         any_of=cast(list[Schema | Reference], [sub(option) for option in options]) or None,
         enum=cast(list[str] | None, source.get("enum")),
         default=source.get("default"),

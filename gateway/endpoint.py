@@ -9,12 +9,13 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from litestar.types import HTTPScope, Receive, Send
+from litestar.types import HTTPScope, Receive, Scope, Send
 
 from gateway.asgi.answering import Answering
 from gateway.asgi.hangup import HangUp
 from gateway.asgi.intake import Head, check_json, read_body, read_head
 from gateway.auth import check_model, check_priority
+from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
 from gateway.routing.plan import Plan, plan
@@ -35,13 +36,13 @@ class Endpoint:
         self._gateway = gateway
         self._surface = surface
 
-    async def __call__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
         gateway = self._gateway()
-        clock = asyncio.get_running_loop().time
         head = read_head(scope)
         trip = Trip(
             request_id=uuid7(),
-            started=clock(),
+            started=now(),
             surface=self._surface.name,
             task=self._surface.task,
             client_request_id=head.request_id if sane(head.request_id) else "",
@@ -75,7 +76,7 @@ class Endpoint:
         finally:
             gateway.leave()
             if status:
-                gateway.book(trip, status, clock())
+                gateway.book(trip, status, now())
 
     async def _serve(
         self,

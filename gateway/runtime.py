@@ -12,7 +12,7 @@ from gateway.auth import Keyring
 from gateway.config.model import Config, Model, Provider
 from gateway.engines import EngineProcess, engine_settings
 from gateway.routing.breaker import Breaker
-from gateway.routing.plan import Backend, Route, RouteTable
+from gateway.routing.plan import NOTHING, Backend, Route, RouteTable
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
@@ -91,8 +91,8 @@ class Runtime:
             deadline_s=model.deadline_s,
             fallback=model.fallback,
             on_unsupported=model.on_unsupported,
-            defaults=model.defaults,
-            overrides=model.overrides,
+            defaults=NOTHING if model.defaults == NOTHING else model.defaults,
+            overrides=NOTHING if model.overrides == NOTHING else model.overrides,
         )
 
 
@@ -105,9 +105,7 @@ def _remote(provider: Provider, registry: Registry) -> HttpUpstream:
         headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
     )
     adapter = registry.build(provider.adapter, endpoint)
-    return HttpUpstream(
-        provider.name, adapter, _transport(provider, base_url), provider.timeouts
-    )
+    return HttpUpstream(provider.name, adapter, _transport(provider, base_url), provider.timeouts)
 
 
 def _transport(provider: Provider, base_url: str) -> Transport:

@@ -7,6 +7,7 @@ import time
 from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
 from gateway.auth import Caller
+from gateway.clock import now
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
@@ -78,14 +79,14 @@ class Gateway:
 
     def metrics_text(self) -> bytes:
         """All metrics as of now, in Prometheus' text format."""
-        now = asyncio.get_running_loop().time()
+        at = now()
         self.metrics.in_flight.set(self.in_flight)
         self.metrics.buffered.set(self.buffered)
         for name, backend in self.runtime.backends.items():
-            self.metrics.available.labels(name).set(backend.breaker.allows(now))
+            self.metrics.available.labels(name).set(backend.breaker.allows(at))
         return self.metrics.text()
 
-    def book(self, trip: Trip, status: int, now: float) -> None:
+    def book(self, trip: Trip, status: int, ended: float) -> None:
         """Write down what became of a request: once, however it ended."""
         usage, source = _usage(trip)
         line = AccessLine(
@@ -94,7 +95,7 @@ class Gateway:
             client_request_id=trip.client_request_id,
             surface=trip.surface,
             status=status,
-            ms=round((now - trip.started) * 1e3, 3),
+            ms=round((ended - trip.started) * 1e3, 3),
             key=trip.caller,
             task=trip.task,
             model=trip.model,

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from typing import cast
 
 import msgspec
 
@@ -43,9 +44,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(frame(Ready(models=self._service.models)))
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport.write(frame(Ready(models=self._service.models)))
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -33,6 +33,8 @@ class Answer:
         self.gone = asyncio.Event()
 
     async def raw(self, data: bytes) -> None:
+        if self._writer.is_closing():
+            raise ConnectionResetError("the other side has hung up")
         self._writer.write(data)
         await self._writer.drain()
 
@@ -195,6 +197,8 @@ class Provider:
             closed.cancel()
             with suppress(asyncio.CancelledError):
                 await closed
+            if isinstance(work.exception(), ConnectionError):
+                return False
             work.result()
             return True
         answer.gone.set()

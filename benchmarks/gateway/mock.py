@@ -7,6 +7,7 @@ events, one write each, PAUSE seconds apart; every other one a chat answer of ab
 import asyncio
 import json
 import sys
+from typing import cast
 
 import uvloop
 
@@ -62,8 +63,7 @@ class Mock(asyncio.Protocol):
     """Requests come one at a time on a connection, each in at most a few reads."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._held = b""
         self._loop = asyncio.get_running_loop()
 

@@ -1,12 +1,12 @@
 """Sending an answer: whole or as a stream, or the error that took its place."""
 
-import asyncio
 import math
 from typing import cast
 
 from litestar.types import Message, Send
 
 from gateway.asgi.cors import Headers
+from gateway.clock import now
 from gateway.routing.trip import Trip
 from schemas.errors import GatewayError, MethodNotAllowed
 
@@ -24,7 +24,7 @@ class Answering:
     extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
     """
 
-    __slots__ = ("_clock", "_expose", "_extra", "_send", "_trip", "begun", "busy", "last_sent")
+    __slots__ = ("_expose", "_extra", "_send", "_trip", "begun", "busy", "last_sent")
 
     def __init__(self, send: Send, trip: Trip, extra: Headers, *, expose: bool) -> None:
         self.begun = False
@@ -34,7 +34,6 @@ class Answering:
         self._trip = trip
         self._extra = extra
         self._expose = expose
-        self._clock = asyncio.get_running_loop().time
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
         """A complete answer in JSON."""
@@ -84,7 +83,7 @@ class Answering:
             await self._send(cast(Message, body))
         finally:
             self.busy = False
-            self.last_sent = self._clock()
+            self.last_sent = now()
 
     def _headers(self) -> Headers:
         trip = self._trip
@@ -92,8 +91,8 @@ class Answering:
         if self._expose:
             headers.append((b"x-gateway-request-id", trip.request_id.encode()))
             if trip.attempts:
-                total = (self._clock() - trip.started) * 1e3
-                backend = trip.upstream_ms(self._clock())
+                total = (now() - trip.started) * 1e3
+                backend = trip.upstream_ms(now())
                 timing = f"gateway;dur={max(total - backend, 0.0):.2f}, backend;dur={backend:.2f}"
                 headers.append((b"x-gateway-backend", trip.backend.encode("latin-1", "replace")))
                 headers.append((b"x-gateway-attempts", str(len(trip.attempts)).encode()))

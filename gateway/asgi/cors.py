@@ -27,11 +27,10 @@ class Cors:
         ]
 
     def preflight(self, origin: bytes, methods: str) -> Headers:
-        allowed = self.headers(origin)
-        if not allowed:
+        """What a preflight's answer has beside `headers`."""
+        if not self.headers(origin):
             return []
         return [
-            *allowed,
             (b"access-control-allow-methods", methods.encode()),
             (b"access-control-allow-headers", b"*, authorization, content-type"),
             (b"access-control-max-age", b"600"),

@@ -3,11 +3,12 @@
 import asyncio
 from typing import Protocol
 
+from gateway.clock import now
 from gateway.surfaces.sse import KEEP_ALIVE
 
 
 class Frames(Protocol):
-    """The sending half of a stream. last_sent: loop time; busy: a send is under way."""
+    """The sending half of a stream. last_sent: by gateway.clock; busy: a send is under way."""
 
     last_sent: float
     busy: bool
@@ -38,7 +39,7 @@ class KeepAlive:
     def _sweep(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
-        before = loop.time() - self._silence_s
+        before = now() - self._silence_s
         for stream in self._streams:
             if stream.last_sent <= before and not stream.busy:
                 task = loop.create_task(stream.frame(KEEP_ALIVE))

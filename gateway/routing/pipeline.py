@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import TracebackType
 
+from gateway.clock import now
 from gateway.routing.plan import Candidate, Plan
 from gateway.routing.retry import may_move_on, may_repeat, pause
 from gateway.routing.trip import Attempt, Trip
@@ -37,7 +38,6 @@ class Attempts:
         self._repeats = 0
         self._left = plan.retry.attempts
         self._last: OneTry | None = None
-        self._clock = asyncio.get_running_loop().time
 
     def __aiter__(self) -> "Attempts":
         return self
@@ -49,14 +49,14 @@ class Attempts:
             await self._choose_next(self._last, self._last.error)
         candidate = self._queue[0]
         if self._repeats == 0:
-            candidate.backend.budget.first(self._clock())
+            candidate.backend.budget.first(now())
         self._left -= 1
         self._last = OneTry(self, candidate)
         return self._last
 
     async def _choose_next(self, failed: "OneTry", error: GatewayError) -> None:
         """Put the next to ask at the head of the queue; raises the failure when there is none."""
-        now = self._clock()
+        at = now()
         others = len(self._queue) - 1
         wait = pause(error, self._rule, self._repeats, random.random())
         repeat = (
@@ -64,8 +64,8 @@ class Attempts:
             and not (others and isinstance(error, UpstreamBusy))
             and may_repeat(error, self._rule)
             and wait <= self._rule.max_backoff_s
-            and now + wait < self.deadline
-            and failed.candidate.backend.budget.take(now)
+            and at + wait < self.deadline
+            and failed.candidate.backend.budget.take(at)
         )
         if repeat:
             self._repeats += 1
@@ -73,7 +73,7 @@ class Attempts:
             return
         self._repeats = 0
         self._queue.pop(0)
-        while self._queue and not self._queue[0].backend.breaker.allows(now):
+        while self._queue and not self._queue[0].backend.breaker.allows(at):
             self._queue.pop(0)
         if self._left <= 0 or not self._queue:
             raise error
@@ -100,11 +100,10 @@ class OneTry:
         self.error: GatewayError | None = None
         self._attempts = attempts
         self._breaker = candidate.backend.breaker
-        self._clock = asyncio.get_running_loop().time
 
     def __enter__(self) -> "OneTry":
         trip = self._attempts.trip
-        self._started = self._clock()
+        self._started = now()
         if self._started >= self._attempts.deadline:
             raise DeadlineExceeded("the request's deadline has passed")
         self._probe = self._breaker.begin(self._started)
@@ -123,21 +122,21 @@ class OneTry:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        now = self._clock()
-        self._record.ms = (now - self._started) * 1e3
+        at = now()
+        self._record.ms = (at - self._started) * 1e3
         self._attempts.trip.attempt_started = None
         match error:
             case None:
                 self._record.outcome = "ok"
-                self._breaker.succeed(now, probe=self._probe)
+                self._breaker.succeed(at, probe=self._probe)
                 return False
             case UpstreamBusy():
                 self._record.outcome = error.code
-                self._breaker.rest(now, error.retry_after or 0.0, probe=self._probe)
+                self._breaker.rest(at, error.retry_after or 0.0, probe=self._probe)
             case UpstreamError():
                 self._record.outcome = error.code
-                self._breaker.fail(now, probe=self._probe)
-                if now >= self._attempts.deadline:
+                self._breaker.fail(at, probe=self._probe)
+                if at >= self._attempts.deadline:
                     raise DeadlineExceeded("the request's deadline has passed") from error
             case GatewayError():
                 self._record.outcome = error.code
@@ -155,7 +154,7 @@ class OneTry:
         return False
 
 
-def _note(trip: Trip, batch: list[Event], now: float) -> bool:
+def _note(trip: Trip, batch: list[Event]) -> bool:
     """Book what a batch tells about the request; true if it shows the client something."""
     content = False
     for event in batch:
@@ -165,7 +164,7 @@ def _note(trip: Trip, batch: list[Event], now: float) -> bool:
         elif isinstance(event, Usage):
             trip.usage = event
     if content and trip.first_content is None:
-        trip.first_content = now
+        trip.first_content = now()
     return content
 
 
@@ -175,7 +174,6 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
     Raises GatewayError before the first batch with nothing shown, or after it with the stream
     cut. Closing the generator early cancels the attempt.
     """
-    clock = asyncio.get_running_loop().time
     async for attempt in Attempts(plan, trip, tenant=tenant):
         held: list[Event] = []
         request = attempt.candidate.request
@@ -184,7 +182,7 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
             source = attempt.candidate.backend.upstream.generate(request, attempt.call)
             async with aclosing(source):
                 async for batch in source:
-                    content = _note(trip, batch, clock())
+                    content = _note(trip, batch)
                     if attempt.committed:
                         yield batch
                         continue
@@ -200,7 +198,6 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
 
 async def whole(plan: Plan, trip: Trip, *, tenant: str = "") -> Answer:
     """The complete answer of the first backend that completes one."""
-    clock = asyncio.get_running_loop().time
     async for attempt in Attempts(plan, trip, tenant=tenant):
         fold = Fold()
         request = attempt.candidate.request
@@ -209,7 +206,7 @@ async def whole(plan: Plan, trip: Trip, *, tenant: str = "") -> Answer:
             source = attempt.candidate.backend.upstream.generate(request, attempt.call)
             async with aclosing(source):
                 async for batch in source:
-                    _note(trip, batch, clock())
+                    _note(trip, batch)
                     fold.add(batch)
             return fold.answer()
     raise Unavailable("no backend was left to try")

@@ -46,6 +46,10 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage_source: str = ""
 
 
+_Batch = list[AccessLine] | threading.Event | None
+"""Lines to write; an event to set; `None` to end."""
+
+
 class AccessLog:
     """Takes lines on the event loop; a thread encodes and writes them.
 
@@ -61,7 +65,7 @@ class AccessLog:
         self._limit = limit
         self._lines: list[AccessLine] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._batches: queue.SimpleQueue[list[AccessLine] | threading.Event | None] = queue.SimpleQueue()
+        self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
         self._waiting = 0
         self._lost = 0
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)

@@ -7,9 +7,10 @@ httpx tells neither whether a byte of an answer had come nor lets us ask for a f
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import cast
 
+import httpcore
 import httpx
 
 from adapters.base import Outbound
@@ -52,6 +53,7 @@ class HttpxTransport:
         self._name = name
         self._maximum = max_connections
         self._closed = False
+        self._busy = 0
         if http2 and importlib.util.find_spec("h2") is None:
             raise InvalidConfig((f"{name}: HTTP/2 needs the package h2 (httpx[http2]).",))
         try:
@@ -81,17 +83,13 @@ class HttpxTransport:
         if self._closed:
             raise UpstreamUnreachable("its connections are being closed", upstream=self._name)
         check(outbound)
-        scope = asyncio.timeout_at(min(connect_by, head_by))
-        progress = _Progress(scope, head_by)
+        self._busy += 1
         try:
-            async with scope:
-                response = await self._httpx.handle_async_request(self._request(outbound, progress))
-        except (httpx.HTTPError, OSError) as exc:
-            if isinstance(exc, TimeoutError) and scope.expired():
-                raise self._late(progress) from exc
-            kind = UpstreamBroken if progress.sent else UpstreamUnreachable
-            raise kind(_reason(exc), upstream=self._name) from exc
-        reply = HttpxReply(response, self._name)
+            response = await self._send(outbound, connect_by, head_by)
+        except BaseException:
+            await self._done()
+            raise
+        reply = HttpxReply(response, self._name, self._done)
         problem = fault_of(reply.headers, len(response.headers.raw), _LIMITS)
         if problem is not None:
             await reply.aclose()
@@ -99,9 +97,27 @@ class HttpxTransport:
         return reply
 
     async def aclose(self) -> None:
-        """See Transport. httpx closes busy connections too."""
+        """See Transport. Idle connections too are closed only with the last busy one."""
         self._closed = True
-        await self._httpx.aclose()
+        if not self._busy:
+            await self._httpx.aclose()
+
+    async def _done(self) -> None:
+        self._busy -= 1
+        if self._closed:
+            await self.aclose()
+
+    async def _send(self, outbound: Outbound, connect_by: float, head_by: float) -> httpx.Response:
+        scope = asyncio.timeout_at(min(connect_by, head_by))
+        progress = _Progress(scope, head_by)
+        try:
+            async with scope:
+                return await self._httpx.handle_async_request(self._request(outbound, progress))
+        except (httpx.HTTPError, OSError) as exc:
+            if isinstance(exc, TimeoutError) and scope.expired():
+                raise self._late(progress) from exc
+            kind = UpstreamBroken if progress.sent else UpstreamUnreachable
+            raise kind(_reason(exc), upstream=self._name) from exc
 
     def _request(self, outbound: Outbound, progress: "_Progress") -> httpx.Request:
         origin = self._origin
@@ -132,10 +148,13 @@ class HttpxTransport:
 class HttpxReply:
     """See gateway.upstream.transport.Reply."""
 
-    def __init__(self, response: httpx.Response, upstream: str) -> None:
+    def __init__(
+        self, response: httpx.Response, upstream: str, done: Callable[[], Awaitable[None]]
+    ) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = headers_of(response.headers.raw)
         self._upstream = upstream
+        self._done = done
         self._stream = cast("httpx.AsyncByteStream", response.stream)
         self._parts = cast("AsyncGenerator[bytes, None]", aiter(self._stream))
         self._error: UpstreamError | None = None
@@ -177,14 +196,22 @@ class HttpxReply:
         """See Reply."""
         if not self._closed:
             self._closed = True
-            await self._stream.aclose()
+            try:
+                await self._stream.aclose()
+            finally:
+                await self._done()
 
 
 class _Progress:
-    """How far a request has come, as httpx traces it; sending moves the deadline to `head_by`."""
+    """How far a request has come, as httpx traces it; sending moves the deadline to `head_by`.
+
+    httpcore leaves the socket open when it is cancelled during the TLS handshake (it closes on
+    Exception, and a cancellation is none), so this closes it.
+    """
 
     def __init__(self, scope: asyncio.Timeout, head_by: float) -> None:
         self.dialled = self.sent = False
+        self._socket: httpcore.AsyncNetworkStream | None = None
         self._scope = scope
         self._head_by = head_by
 
@@ -192,6 +219,10 @@ class _Progress:
         """https://www.python-httpx.org/advanced/extensions/#trace"""
         if event.endswith("connect_tcp.started"):
             self.dialled = True
+        elif event.endswith("connect_tcp.complete"):
+            self._socket = cast("httpcore.AsyncNetworkStream", info["return_value"])
+        elif event.endswith("start_tls.failed") and self._socket is not None:
+            await self._socket.aclose()
         elif event.endswith("send_request_headers.started") and not self._scope.expired():
             # a proxy's tunnel is asked for by a request of its own
             if getattr(info["request"], "method", b"") == b"CONNECT":

@@ -1,12 +1,12 @@
 """A remote provider: an adapter's bytes over a transport, under the provider's timeouts."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 import msgspec
 
 from adapters.base import Adapter, Outbound
 from adapters.framing import FRAMING
+from gateway.clock import now
 from gateway.config.model import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.transport import Reply, Transport
@@ -34,9 +34,8 @@ class HttpUpstream:
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        clock = asyncio.get_running_loop().time
         outbound = self.adapter.encode(request, call.model)
-        started = clock()
+        started = now()
         over = min(started + self._timeouts.total_s, call.deadline)
         first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over
         reply = await self._exchange(outbound, started, first_by)
@@ -59,16 +58,15 @@ class HttpUpstream:
                     yield events
                     content = content or any(isinstance(event, CONTENT) for event in events)
                     if content:
-                        by = min(clock() + self._timeouts.between_tokens_s, over)
+                        by = min(now() + self._timeouts.between_tokens_s, over)
             tail = [event for name, data in parser.close() for event in decoder.feed(name, data)]
             yield [*tail, *decoder.close()]
         finally:
             await reply.aclose()
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        clock = asyncio.get_running_loop().time
         outbound = self.adapter.encode(request, call.model)
-        started = clock()
+        started = now()
         over = min(started + self._timeouts.total_s, call.deadline)
         reply = await self._exchange(outbound, started, over)
         try:

@@ -1,0 +1,33 @@
+"""Both transports on both event loops."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from gateway.upstream.general import HttpxTransport
+from gateway.upstream.tls import Tls
+from gateway.upstream.transport import Transport
+from gateway.upstream.wire import WireTransport
+from tests.gateway.upstream.transports.exchanging import Open
+
+
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
+
+
+@pytest.fixture(params=[WireTransport, HttpxTransport], ids=["wire", "httpx"])
+async def open_transport(
+    request: pytest.FixtureRequest, anyio_backend: object
+) -> AsyncGenerator[Open, None]:
+    opened: list[Transport] = []
+
+    def make(base_url: str, *, tls: Tls | None = None, max_connections: int = 4) -> Transport:
+        kind: type[WireTransport | HttpxTransport] = request.param
+        transport = kind(base_url, name="up", tls=tls, max_connections=max_connections)
+        opened.append(transport)
+        return transport
+
+    yield make
+    for transport in opened:
+        await transport.aclose()

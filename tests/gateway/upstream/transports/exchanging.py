@@ -1,0 +1,47 @@
+"""Exchanges in one line, for tests that are about something else than how to ask."""
+
+import asyncio
+from typing import Protocol
+
+from adapters.base import Outbound
+from gateway.upstream.tls import Tls
+from gateway.upstream.transport import Reply, Transport
+
+SECRET = "sk-very-secret"
+HEADERS = (("content-type", "application/json"), ("authorization", f"Bearer {SECRET}"))
+
+
+class Open(Protocol):
+    """Makes a transport named "up" that is closed when the test ends."""
+
+    def __call__(
+        self, base_url: str, *, tls: Tls | None = None, max_connections: int = 4
+    ) -> Transport: ...
+
+
+def soon(seconds: float = 5.0) -> float:
+    """A deadline that far away."""
+    return asyncio.get_running_loop().time() + seconds
+
+
+async def post(
+    transport: Transport,
+    body: bytes = b"{}",
+    *,
+    connect: float = 5.0,
+    head: float = 5.0,
+    target: str = "/v1/chat",
+    method: str = "POST",
+) -> Reply:
+    """One exchange up to the answer's head; deadlines in seconds from now."""
+    outbound = Outbound(target=target, headers=HEADERS, body=body, method=method)
+    return await transport.exchange(outbound, connect_by=soon(connect), head_by=soon(head))
+
+
+async def fetch(transport: Transport, body: bytes = b"{}", *, method: str = "POST") -> bytes:
+    """A whole exchange; returns the answer's body."""
+    reply = await post(transport, body, method=method)
+    try:
+        return await reply.body(soon(), 2**30)
+    finally:
+        await reply.aclose()
