@@ -11,7 +11,7 @@ from msgspec import Raw
 from adapters.base import STRAY, Endpoint
 from adapters.openai_errors import error_inside
 from adapters.openai_logprobs import token_logprobs
-from adapters.openai_repair import as_text, repaired, scalar
+from adapters.openai_repair import as_text, repaired, seconds
 from adapters.openai_tools import ToolCalls
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import (
@@ -79,7 +79,7 @@ FAILED = frozenset(
 DONE = b"[DONE]"
 _KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
-"""Fields that only an error has; `error` itself stands beside choices, too."""
+"""Fields whose text only an error has; `error` itself stands beside choices, too."""
 
 _NOTHING = Message()
 
@@ -172,7 +172,8 @@ class OpenAIDecoder:
             return event == STRAY
         if fields.get("error", NULL) != NULL:
             return True
-        return "choices" not in fields and (event == STRAY or not _TROUBLE.isdisjoint(fields))
+        told = any(bytes(fields[name])[:1] in (b'"', b"[") for name in _TROUBLE & fields.keys())
+        return "choices" not in fields and (event == STRAY or told)
 
     def _broken(self, data: bytes) -> UpstreamBroken:
         what = "a frame" if self._stream else "an answer"
@@ -201,13 +202,12 @@ class OpenAIDecoder:
         if not chunk.choices and self._stream:
             return
         self._started = True
-        created = scalar(fields.get("created", NULL))
         self._id = as_text(fields.get("id", NULL)) or ""
         events.append(
             Started(
                 id=self._id,
                 model=as_text(fields.get("model", NULL)) or "",
-                created=created if isinstance(created, int) else 0,
+                created=seconds(fields.get("created", NULL)),
                 extra=self._extra,
             )
         )

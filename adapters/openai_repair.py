@@ -188,6 +188,14 @@ def _is_text(name: str, raw: Raw) -> bool:
     return name not in _TEXTS or bytes(raw).lstrip()[:1] in (b'"', b"n")
 
 
+def seconds(raw: Raw) -> int:
+    """A time in whole Unix seconds, 0 for what is none."""
+    try:
+        return int(msgspec.json.decode(raw, type=float | None) or 0)
+    except msgspec.ValidationError:
+        return 0
+
+
 def _joined(pieces: list[str]) -> str | None:
     return "".join(pieces) if pieces else None
 

@@ -104,9 +104,6 @@ class LooseChoice(Struct, frozen=True, kw_only=True):
 
 class LooseChunk(Struct, frozen=True, kw_only=True):
     choices: tuple[LooseChoice, ...] | None = None
-    id: str | int | None = None
-    model: str | None = None
-    created: int | float | None = None
     usage: Raw = NULL
     error: Raw = NULL
 

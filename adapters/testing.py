@@ -93,7 +93,7 @@ def cases(folder: Path) -> list[Case]:
 def request_for(case: Case) -> Request:
     """A request that such an answer may follow: its task, form, and number of choices."""
     sent = case.sent
-    count = msgspec.json.decode(sent["n"], type=int) if "n" in sent else 1
+    count = (msgspec.json.decode(sent["n"], type=int | None) if "n" in sent else 1) or 1
     sampling = Sampling(n=count) if count > 1 else Sampling()
     if "embed" in case.line or ("input" in sent and "messages" not in sent):
         return EmbeddingsRequest(model="m", inputs=("x",) * _entries(sent.get("input")))

@@ -28,10 +28,18 @@ from tests.adapters.traffic import traffic
 REGISTRY = Registry(())
 
 TRAFFIC: dict[str, tuple[str, ...]] = {
-    "openai": ("openai", "openai-compatible", "vllm", "azure"),
-    "databricks": ("databricks",),
+    "openai": (
+        "openai/",
+        "openai-compatible/",
+        "vllm/",
+        "azure/",
+        "huggingface/router",
+        "ollama/v1",
+        "tgi/v1",
+    ),
+    "databricks": ("databricks/",),
 }
-"""Whose answers an adapter must read."""
+"""Whose answers an adapter must read, by the beginnings of their names."""
 
 
 def adapter(name: str) -> Adapter:

@@ -333,6 +333,14 @@ def test_fields_with_nothing_in_them_are_no_content() -> None:
     assert found[1:] == [TextDelta(text="x"), Finished(reason="stop")]
 
 
+@pytest.mark.parametrize(("created", "seconds"), [(7, 7), (7.9, 7), ("now", 0), (None, 0)])
+def test_a_time_is_whole_seconds_or_none(created: object, seconds: int) -> None:
+    start = whole({**message({"content": "x"}), "created": created})[0]
+
+    assert isinstance(start, Started)
+    assert start.created == seconds
+
+
 def test_an_id_that_is_a_number_is_read() -> None:
     found = events(
         msgspec.json.encode({**message({"content": "x"}), "id": 7}), WHOLE_CHAT, openai()

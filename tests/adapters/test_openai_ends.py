@@ -123,3 +123,10 @@ def test_bytes_that_are_not_utf8_are_an_error() -> None:
 def test_content_that_is_no_text_is_an_error() -> None:
     with pytest.raises(UpstreamBroken, match="cannot be read"):
         whole(message({"content": {"text": "x"}}))
+
+
+def test_an_answer_in_another_dialect_is_not_read_as_its_error() -> None:
+    other = {"model": "m", "message": {"role": "assistant", "content": "x"}, "done": True}
+
+    with pytest.raises(UpstreamBroken, match="acme: an answer that cannot be read"):
+        whole(other)

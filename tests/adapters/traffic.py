@@ -10,9 +10,16 @@ ROOT = Path(__file__).parents[2]
 RECORDINGS = Path(os.environ.get("STROWGER_RECORDINGS", ROOT.parent / "shared" / "recordings"))
 
 
-def traffic(*vendors: str) -> list[Case]:
-    """Our own fixtures, and the recordings where they are present."""
-    return [one for root in (FIXTURES, RECORDINGS) for v in vendors for one in cases(root / v)]
+def traffic(*names: str) -> list[Case]:
+    """Our own fixtures, and the recordings where they are present, whose names begin so."""
+    found = (
+        one for root in (FIXTURES, RECORDINGS) for name in names for one in _vendor(root, name)
+    )
+    return [one for one in found if one.name.startswith(names)]
+
+
+def _vendor(root: Path, name: str) -> list[Case]:
+    return cases(root / name.partition("/")[0])
 
 
 def fixture(name: str) -> Case:
