@@ -18,6 +18,7 @@ MAX_FRAME = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _WHOLE = (b"}", b"]")
+_BETWEEN = b"\n\ndata: "
 
 
 class FrameParser(Protocol):
@@ -44,6 +45,8 @@ class SSEParser:
     def __init__(self, upstream: str = "upstream", limit: int = MAX_FRAME) -> None:
         self._upstream = upstream
         self._limit = limit
+        self._between = False
+        """Nothing is held: the next byte begins a frame."""
         self._head: bytes | None = b""
         self._after_cr = False
         self._tail: list[bytes] = []
@@ -54,6 +57,14 @@ class SSEParser:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Frame]:
+        if self._between and data.startswith(b"data: ") and b"\r" not in data:
+            end = data.find(b"\n")
+            if end == len(data) - 2 and data.endswith(b"\n") and end <= self._limit:
+                return [("", data[6:end])]
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> list[Frame]:
+        self._between = False
         if self._head is not None:
             data = self._without_bom(data)
         if self._after_cr or b"\r" in data:
@@ -72,6 +83,8 @@ class SSEParser:
             for line in lines:
                 self._line(line, frames)
             self._hold(tail)
+        held = self._head or self._after_cr or self._tail or self._size or self._event
+        self._between = self._head is None and not held
         return frames
 
     def close(self) -> list[Frame]:
@@ -79,25 +92,29 @@ class SSEParser:
         tail = b"".join((self._head or b"", *self._tail))
         if tail and (self._stray or not _is_field(tail) or tail.endswith(_WHOLE)):
             self._line(tail, frames)
-        if self._data != [b""]:
+        if self._stray or self._data != [b""]:
             self._dispatch(frames)
         return frames
 
     def _whole_frames(self, data: bytes, frames: list[Frame]) -> bytes:
-        """The fast path: frames that lie whole in `data`. Returns what follows them."""
+        """The frames that lie whole in `data`. Returns what follows them.
+
+        The fast path is a block of single `data` lines: every line end in it belongs to a gap
+        between two of them.
+        """
         cut = data.rfind(b"\n\n")
         if cut < 0:
             return data
-        for frame in data[:cut].split(b"\n\n"):
-            if frame.startswith(b"data: ") and b"\n" not in frame:
-                if len(frame) > self._limit:
-                    raise self._too_large()
-                frames.append(("", frame[6:]))
-                continue
+        block, rest = data[:cut], data[cut + 2 :]
+        plain = block.startswith(b"data: ") and len(block) <= self._limit
+        if plain and block.count(b"\n") == 2 * block.count(_BETWEEN):
+            frames += [("", frame) for frame in block[6:].split(_BETWEEN)]
+            return rest
+        for frame in block.split(b"\n\n"):
             for line in frame.split(b"\n"):
                 self._line(line, frames)
             self._dispatch(frames)
-        return data[cut + 2 :]
+        return rest
 
     def _line(self, line: bytes, frames: list[Frame]) -> None:
         if not line:

@@ -17,9 +17,9 @@ from adapters.openai_wire import (
     LooseChunk,
     Message,
     ToolPiece,
-    read_function,
     read_list,
     read_logprobs,
+    read_object,
 )
 
 _TEXTS = ("refusal", "reasoning", "reasoning_content", "reasoning_signature")
@@ -141,12 +141,12 @@ def _tools(raw: Raw) -> tuple[tuple[ToolPiece, ...], list[Raw]]:
     pieces: list[ToolPiece] = []
     others: list[Raw] = []
     for one in read_list(raw):
-        fields = read_function(one)
+        fields = read_object(one)
         function = fields.get("function", NULL)
         if "function" not in fields and as_text(fields.get("type", NULL)) not in (None, "function"):
             others.append(one)
             continue
-        called = read_function(function) if bytes(function) != b"null" else {}
+        called = read_object(function) if bytes(function) != b"null" else {}
         index = scalar(fields.get("index", NULL))
         call_id = scalar(fields.get("id", NULL))
         pieces.append(
@@ -207,4 +207,4 @@ def _tells_something(raw: Raw) -> bool:
         return text == b"[]" or text == b"{}"
     if not text.startswith(b"{"):
         return True
-    return any(bytes(value).strip() not in (*_EMPTY, b"0") for value in read_function(raw).values())
+    return any(bytes(value).strip() not in (*_EMPTY, b"0") for value in read_object(raw).values())

@@ -151,4 +151,3 @@ read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 read_list = msgspec.json.Decoder(list[Raw]).decode
 read_usage = msgspec.json.Decoder(UsageCounts).decode
 read_logprobs = msgspec.json.Decoder(Logprobs | None).decode
-read_function = msgspec.json.Decoder(dict[str, Raw]).decode
