@@ -80,7 +80,6 @@ class Processors:
 
         Raises ValueError where tokens are missing that a row's processors must see.
         """
-        self._step += 1
         if self.needs_tokens:
             if tokens is None or len(tokens) != len(self._histories):
                 raise ValueError(
@@ -93,6 +92,7 @@ class Processors:
             if self._penalties is not None:
                 self._penalties.advance([slots[place] for place in self._counted])
             self._passing = self._passing_bans()
+        self._step += 1
         if self._step >= self._next_change:
             self._lasting = self._lasting_bans()
 

@@ -150,8 +150,8 @@ class SamplingRows:
         tokens: the B tokens, in order; may be left out where `needs_tokens` is False.
         Raises ValueError where they are missing.
         """
-        self._step += 1
         self.processors.advance(tokens)
+        self._step += 1
         if self._decays:
             self._sort_out()
 
