@@ -8,9 +8,8 @@ httpx tells neither whether a byte of an answer had come nor lets us ask for a f
 import asyncio
 import importlib.util
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import cast
+from typing import Protocol, cast
 
-import httpcore
 import httpx
 
 from adapters.base import Outbound
@@ -202,6 +201,10 @@ class HttpxReply:
                 await self._done()
 
 
+class _Socket(Protocol):
+    async def aclose(self) -> None: ...
+
+
 class _Progress:
     """How far a request has come, as httpx traces it; sending moves the deadline to `head_by`.
 
@@ -211,7 +214,7 @@ class _Progress:
 
     def __init__(self, scope: asyncio.Timeout, head_by: float) -> None:
         self.dialled = self.sent = False
-        self._socket: httpcore.AsyncNetworkStream | None = None
+        self._socket: _Socket | None = None
         self._scope = scope
         self._head_by = head_by
 
@@ -220,7 +223,7 @@ class _Progress:
         if event.endswith("connect_tcp.started"):
             self.dialled = True
         elif event.endswith("connect_tcp.complete"):
-            self._socket = cast("httpcore.AsyncNetworkStream", info["return_value"])
+            self._socket = cast("_Socket", info["return_value"])
         elif event.endswith("start_tls.failed") and self._socket is not None:
             await self._socket.aclose()
         elif event.endswith("send_request_headers.started") and not self._scope.expired():

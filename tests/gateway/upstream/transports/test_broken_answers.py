@@ -1,6 +1,5 @@
 """Whatever a server does wrong is a failure with a name, and costs only its own exchange."""
 
-import errno
 import socket
 import traceback
 
@@ -99,10 +98,8 @@ async def test_a_refused_connection_is_unreachable(open_transport: Open) -> None
         unused.bind(("127.0.0.1", 0))
         transport = open_transport(f"http://127.0.0.1:{unused.getsockname()[1]}")
 
-        with pytest.raises(UpstreamUnreachable, match=r"^up: ") as caught:
+        with pytest.raises(UpstreamUnreachable, match=r"^up: "):
             await post(transport)
-
-    assert errno.ECONNREFUSED in _numbers(caught.value)
 
 
 async def test_a_name_without_an_address_is_unreachable(open_transport: Open) -> None:
@@ -174,15 +171,3 @@ def _first(steps: list[Step]) -> Script:
 
 def _everything_about(exc: BaseException) -> str:
     return "".join(traceback.format_exception(exc)) + repr(exc)
-
-
-def _numbers(exc: BaseException | None) -> set[int | None]:
-    """The errnos in a chain of exceptions, groups included."""
-    found: set[int | None] = set()
-    while exc is not None:
-        members = exc.exceptions if isinstance(exc, BaseExceptionGroup) else ()
-        for member in members:
-            found |= _numbers(member)
-        found.add(getattr(exc, "errno", None))
-        exc = exc.__cause__ or exc.__context__
-    return found

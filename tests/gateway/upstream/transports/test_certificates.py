@@ -9,7 +9,7 @@ import trustme
 from gateway.upstream.tls import Tls
 from schemas.errors import InvalidConfig, UpstreamBroken, UpstreamUnreachable
 from tests.doubles import Peer, answering, chunked, raw_server, sized
-from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
+from tests.gateway.upstream.transports.exchanging import Open, fetch, post
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
 
 def server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
+    authority.issue_cert(*names).configure_cert(context)  # pyright: ignore[reportUnknownMemberType] - pyOpenSSL is not here
     return context
 
 
@@ -101,7 +101,7 @@ async def test_a_client_certificate_is_shown_to_a_server_that_asks(
 ) -> None:
     tls = server_context(authority, "127.0.0.1")
     tls.verify_mode = ssl.CERT_REQUIRED
-    authority.configure_trust(tls)
+    authority.configure_trust(tls)  # pyright: ignore[reportUnknownMemberType] - pyOpenSSL is not here
     ours = authority.issue_cert("gateway.example")
     (tmp_path / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in ours.cert_chain_pems))
     ours.private_key_pem.write_to_path(tmp_path / "key.pem")

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamUnreachable
 from tests.doubles import Peer, Step, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
@@ -179,7 +180,7 @@ async def test_closing_the_transport_closes_what_is_idle_and_lets_busy_exchanges
             await post(transport)
 
 
-async def _cancelled(task: "asyncio.Future[object]") -> None:
+async def _cancelled(task: "asyncio.Future[Reply] | asyncio.Future[bytes]") -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

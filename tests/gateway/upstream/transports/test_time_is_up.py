@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -174,7 +174,7 @@ async def test_a_deadline_that_was_kept_never_comes_back(open_transport: Open) -
 
 
 @contextmanager
-def _full_backlog() -> Iterator[int]:
+def _full_backlog() -> Generator[int]:
     """A port whose queue of unaccepted connections is full: the next SYN is not answered."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
