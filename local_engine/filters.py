@@ -47,14 +47,17 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
     return found
 
 
-def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tensor) -> Tensor:
+def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tensor | None) -> Tensor:
     """exp((logit - row's largest) / temperature), summed by blocks: int64 [R, blocks] of 2**-40.
 
-    heat: float64 [R, 1] temperatures. Integers, because their sum does not depend on the order
-    in which a device adds them.
+    heat: float64 [R, 1] temperatures; `None` where all are 1. Integers, because their sum does not
+    depend on the order in which a device adds them.
     """
     chosen = values if rows is None else values.index_select(0, rows)
-    weights = (chosen - largest(peaks, rows)).div_(heat.to(torch.float32)).exp_()
+    weights = chosen - largest(peaks, rows)
+    if heat is not None:
+        weights.div_(heat.to(torch.float32))
+    weights.exp_()
     count, vocabulary = weights.shape
     blocks = vocabulary // BLOCK
     sums = weights[:, : blocks * BLOCK].reshape(count, blocks, BLOCK).sum(-1)
@@ -75,11 +78,12 @@ def _whole_masses(values: Tensor, peaks: Tensor, group: CutRows) -> Tensor | Non
     local = group.by_mass
     if local is None or group.count >= values.size(1):
         return None
-    heat = group.temperature
-    if local.numel() == heat.size(0):
-        return block_masses(values, peaks, group.rows, heat).sum(-1, keepdim=True)
-    rows = local if group.rows is None else group.rows.index_select(0, local)
-    return block_masses(values, peaks, rows, heat.index_select(0, local)).sum(-1, keepdim=True)
+    rows, heat = group.rows, group.temperature
+    if local.numel() < heat.size(0):
+        rows = local if rows is None else rows.index_select(0, local)
+        heat = heat.index_select(0, local)
+    masses = block_masses(values, peaks, rows, None if group.unscaled else heat)
+    return masses.sum(-1, keepdim=True)
 
 
 def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> Tensor | None:
@@ -148,6 +152,7 @@ def _select(group: CutRows, local: Tensor, count: int) -> CutRows:
     return CutRows(
         rows=local if group.rows is None else group.rows.index_select(0, local),
         count=count,
+        unscaled=group.unscaled,
         temperature=group.temperature.index_select(0, local),
         top_k=pick(group.top_k),
         top_p=pick(group.top_p),

@@ -40,6 +40,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
 
     rows:        int64 [R] places in the batch; `None` is the whole batch, in order.
     count:       candidates looked at first.
+    unscaled:    every temperature is 1.
     temperature: float64. top_k: int64, V where off. top_p, min_p, typical_p: float64, 1, 0 and 1
                  where off. `None` where no row of these uses the filter.
     inside:      bool [R, count], which ranks top-k leaves; `None` where `top_k` must be compared.
@@ -50,6 +51,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
 
     rows: Tensor | None
     count: int
+    unscaled: bool
     temperature: Tensor
     top_k: Tensor | None = None
     top_p: Tensor | None = None
@@ -62,9 +64,10 @@ class CutRows(Struct, frozen=True, kw_only=True):
 
 
 class FreeRows(Struct, frozen=True, kw_only=True):
-    """Rows that no filter cuts. rows: as in `CutRows`. temperature: float64 [R, 1]."""
+    """Rows that no filter cuts. rows, unscaled, temperature: as in `CutRows`."""
 
     rows: Tensor | None
+    unscaled: bool
     temperature: Tensor
 
 
@@ -179,6 +182,7 @@ class SamplingRows:
         return CutRows(
             rows=self._rows(places),
             count=count,
+            unscaled=all(row.temperature == 1 for row in chosen),
             inside=inside,
             top_k=top_k,
             temperature=self._column([row.temperature for row in chosen], torch.float64, True),
@@ -195,7 +199,9 @@ class SamplingRows:
             return None
         temperature = [params[place].temperature for place in places]
         return FreeRows(
-            rows=self._rows(places), temperature=self._column(temperature, torch.float64, True)
+            rows=self._rows(places),
+            unscaled=all(heat == 1 for heat in temperature),
+            temperature=self._column(temperature, torch.float64, True),
         )
 
     def _logprob_rows(self, params: Sequence[RowParams]) -> LogprobRows | None:

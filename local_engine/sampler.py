@@ -154,7 +154,8 @@ def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> 
     rows = group.rows
     if rows is not None:
         keys = keys.index_select(0, rows)
-    reached = block_masses(values, peaks, rows, group.temperature).cumsum(-1)
+    heat = None if group.unscaled else group.temperature
+    reached = block_masses(values, peaks, rows, heat).cumsum(-1)
     target = _inverse(uniforms(keys).unsqueeze(1), reached[:, -1:])
     blocks = (reached <= target).sum(-1, keepdim=True).clamp_max_(reached.size(1) - 1)
     upper = reached.gather(1, blocks)
