@@ -19,8 +19,10 @@ from adapters.openai_wire import (
     UNREADABLE,
     Choice,
     Chunk,
+    Head,
     Message,
     read_chunk,
+    read_head,
     read_loose,
     read_object,
 )
@@ -195,21 +197,38 @@ class OpenAIDecoder:
 
     def _begin(self, chunk: Chunk, data: bytes, events: list[Event]) -> None:
         """Azure sends a frame without id or choices first; its fields wait for the real one."""
+        try:
+            head = read_head(data)
+        except UNREADABLE:
+            head = self._odd_head(data)
+        else:
+            if head.system_fingerprint != NULL:
+                self._extra["system_fingerprint"] = head.system_fingerprint.copy()
+            if head.service_tier != NULL:
+                self._extra["service_tier"] = head.service_tier.copy()
+        if not chunk.choices and self._stream:
+            return
+        self._started = True
+        self._id = head.id or ""
+        events.append(
+            Started(
+                id=self._id,
+                model=head.model or "",
+                created=head.created or 0,
+                extra=self._extra,
+            )
+        )
+
+    def _odd_head(self, data: bytes) -> Head:
+        """A first frame with fields that we do not know, or of types that we do not expect."""
         fields = read_object(data)
         for name, raw in fields.items():
             if name not in _KNOWN and raw != NULL:
                 self._extra[name] = raw.copy()
-        if not chunk.choices and self._stream:
-            return
-        self._started = True
-        self._id = as_text(fields.get("id", NULL)) or ""
-        events.append(
-            Started(
-                id=self._id,
-                model=as_text(fields.get("model", NULL)) or "",
-                created=seconds(fields.get("created", NULL)),
-                extra=self._extra,
-            )
+        return Head(
+            id=as_text(fields.get("id", NULL)),
+            model=as_text(fields.get("model", NULL)),
+            created=seconds(fields.get("created", NULL)),
         )
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:

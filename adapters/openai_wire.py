@@ -90,6 +90,20 @@ class Chunk(Struct, frozen=True, kw_only=True, gc=False):
     error: None = None
 
 
+class Head(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """What the first frame, or a whole answer, says of itself, where it says no more than this."""
+
+    id: str | None = None
+    object: str | None = None
+    created: int | None = None
+    model: str | None = None
+    choices: Raw = NULL
+    usage: Raw = NULL
+    system_fingerprint: Raw = NULL
+    service_tier: Raw = NULL
+    obfuscation: Raw = NULL
+
+
 class LooseChoice(Struct, frozen=True, kw_only=True):
     index: int | None = None
     delta: dict[str, Raw] | None = None
@@ -145,6 +159,7 @@ class Vectors(Struct, frozen=True, kw_only=True):
 
 
 read_chunk = msgspec.json.Decoder(Chunk).decode
+read_head = msgspec.json.Decoder(Head).decode
 read_loose = msgspec.json.Decoder(LooseChunk).decode
 read_vectors = msgspec.json.Decoder(Vectors).decode
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode

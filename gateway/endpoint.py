@@ -22,6 +22,7 @@ from gateway.routing.plan import Plan, plan
 from gateway.routing.trip import Trip
 from gateway.state import Gateway
 from gateway.surfaces.base import Renderer, Surface
+from gateway.surfaces.sse import frame
 from schemas.errors import GatewayError, MethodNotAllowed
 from schemas.events import Event
 from schemas.requests import EmbeddingsRequest
@@ -185,7 +186,7 @@ class Endpoint:
             return
         body = self._surface.error(error)
         if answering.begun:
-            await answering.end(body)
+            await answering.end(frame(body))
             return
         await answering.error(error, body)
 

@@ -27,8 +27,11 @@ SOCKET_PATH_BYTES = 100
 """Unix allows 107."""
 
 
-def engine_settings(provider: Provider) -> EngineConfig:
-    """What the provider's engine process is told. `provider.engine` must be set."""
+def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
+    """What the provider's engine process is told. `provider.engine` must be set.
+
+    engines: how many share this machine; `threads: auto` is an even share of its cores.
+    """
     engine = provider.engine
     assert engine is not None
 
@@ -42,7 +45,7 @@ def engine_settings(provider: Provider) -> EngineConfig:
         ),
         device=engine.device,
         dtype=engine.dtype,
-        threads=number(engine.threads) or 0,
+        threads=number(engine.threads) or max(1, cores() // engines),
         max_seq_len=engine.max_seq_len,
         max_new_tokens=number(engine.max_new_tokens),
         max_step_tokens=number(engine.max_step_tokens),
@@ -50,6 +53,13 @@ def engine_settings(provider: Provider) -> EngineConfig:
         kv_cache=engine.kv_cache,
         prefix_cache=engine.prefix_cache,
     )
+
+
+def cores() -> int:
+    """The cores that this process may use, which in a container may be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class EngineProcess:

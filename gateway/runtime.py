@@ -34,9 +34,11 @@ class Runtime:
         self.upstreams: dict[str, Upstream] = {}
         supports: dict[str, Supports] = {}
         registry = Registry()
+        local = sum(provider.engine is not None for provider in config.providers)
         for provider in config.providers:
             if provider.engine is not None:
-                engine = EngineProcess(provider.name, engine_settings(provider), run_dir)
+                settings = engine_settings(provider, engines=local)
+                engine = EngineProcess(provider.name, settings, run_dir)
                 self.engines[provider.name] = engine
                 self.upstreams[provider.name] = LocalUpstream(provider.name, engine.socket_path)
                 supports[provider.name] = LOCAL_SUPPORTS
@@ -71,7 +73,7 @@ class Runtime:
         """Backends' weights default to an even split, so `None` everywhere is 1 each."""
         backends = tuple(
             Backend(
-                provider=ref.provider,
+                name=f"{ref.provider}/{ref.model}",
                 model=ref.model,
                 upstream=self.upstreams[ref.provider],
                 supports=supports[ref.provider],

@@ -84,6 +84,7 @@ async def _serve(
             task.cancel()
         await asyncio.gather(starting, draining, return_exceptions=True)
         await runtime.close()
+        gateway.write_books()
     _log.info("stopped")
 
 

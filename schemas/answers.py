@@ -77,6 +77,12 @@ class Fold:
                 case TextDelta(text=text, index=index, logprobs=logprobs):
                     self._choice(index).logprobs.extend(logprobs)
                     self._text.setdefault(index, []).append(text)
+                case Finished():
+                    self._choice(event.index).finish = event
+                case Usage():
+                    self._usage = event
+                case Started():
+                    self._started = event
                 case Tokens():
                     choice = self._choice(event.index)
                     choice.token_ids.extend(event.ids)
@@ -100,12 +106,6 @@ class Fold:
                     self._context = event.tensor
                 case Logits():
                     self._choice(event.index).generation_logits = event.tensor
-                case Finished():
-                    self._choice(event.index).finish = event
-                case Usage():
-                    self._usage = event
-                case Started():
-                    self._started = event
 
     def answer(self) -> Answer:
         """What was collected; the caller has seen to it that every choice has finished."""

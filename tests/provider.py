@@ -146,6 +146,7 @@ class Provider:
         self.hung_up = 0
         self.changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
+        self._stopped = False
         self._writers: set[asyncio.StreamWriter] = set()
 
     @property
@@ -159,6 +160,7 @@ class Provider:
     async def stop(self) -> None:
         """Close the listener and reset every connection."""
         assert self._server is not None
+        self._stopped = True
         self._server.close()
         for writer in list(self._writers):
             writer.transport.abort()
@@ -170,6 +172,9 @@ class Provider:
             await asyncio.wait_for(self.changed.wait_for(condition), seconds)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._stopped:
+            writer.transport.abort()
+            return
         self._writers.add(writer)
         await self._change(opened=1)
         try:

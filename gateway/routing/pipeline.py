@@ -20,6 +20,8 @@ from schemas.errors import DeadlineExceeded, GatewayError, Unavailable, Upstream
 from schemas.events import CONTENT, Event, Usage
 from schemas.requests import EmbeddingsRequest
 
+_CONTENT = frozenset(CONTENT)
+
 
 class Attempts:
     """Iterates over tries; each is a context manager that books its outcome.
@@ -158,7 +160,7 @@ def _note(trip: Trip, batch: list[Event]) -> bool:
     """Book what a batch tells about the request; true if it shows the client something."""
     content = False
     for event in batch:
-        if isinstance(event, CONTENT):
+        if type(event) in _CONTENT:
             content = True
             trip.deltas += 1
         elif isinstance(event, Usage):

@@ -25,21 +25,17 @@ NOTHING = RequestFields()
 
 
 class Backend(Struct, frozen=True, kw_only=True, eq=False):
-    """One place that can serve a model. `model` "*" hands the asked-for name on.
+    """One place that can serve a model: PROVIDER/MODEL. `model` "*" hands the asked-for name on.
 
     budget is shared by all backends of one provider; breaker is this backend's own.
     """
 
-    provider: str
+    name: str
     model: str
     upstream: Upstream
     supports: Supports
     breaker: Breaker
     budget: RetryBudget
-
-    @property
-    def name(self) -> str:
-        return f"{self.provider}/{self.model}"
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -62,16 +58,18 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 class Candidate(Struct, frozen=True, kw_only=True, eq=False):
-    """A backend with the request it would get. dropped: fields that it cannot honour."""
+    """A backend with the request it would get.
+
+    name:    the backend's with the model that is asked for, where its own is a wildcard.
+    dropped: fields that it cannot honour.
+    """
 
     backend: Backend
+    name: str
     model: str
     request: Request
+    weight: float
     dropped: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return f"{self.backend.provider}/{self.model}"
 
 
 class Plan(Struct, frozen=True, kw_only=True, eq=False):
@@ -118,15 +116,17 @@ def plan(table: RouteTable, route: Route, request: Request, *, draw: float, now:
     ruled_out: list[tuple[str, str]] = []
     able: list[Candidate] = []
     refusal: InvalidRequest | None = None
-    for current in (route, *(table.routes[name] for name in route.fallback)):
+    for name in (route.name, *route.fallback):
+        current = table.routes[name]
         try:
             found = _able(current, request, ruled_out)
         except InvalidRequest as exc:
             refusal = refusal or exc
             continue
-        weights = dict(zip(current.backends, current.weights, strict=True))
-        order = current.policy([weights[candidate.backend] for candidate in found], draw)
-        able.extend(found[index] for index in order)
+        if len(found) > 1:
+            order = current.policy([candidate.weight for candidate in found], draw)
+            found = [found[index] for index in order]
+        able.extend(found)
     if not able:
         raise refusal or Unavailable(f"model {route.name!r} has no backend")
     return Plan(
@@ -143,45 +143,65 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
     if route.defaults is not NOTHING or route.overrides is not NOTHING:
         request = with_values(request, route.defaults, route.overrides)
     candidates: list[Candidate] = []
-    lacking: list[tuple[Backend, tuple[str, ...], str]] = []
-    for backend in route.backends:
+    lacking: list[tuple[Candidate, str]] = []
+    for backend, weight in zip(route.backends, route.weights, strict=True):
         problems = unsupported(request, backend.supports)
-        model = request.model if backend.model == "*" else backend.model
+        wild = backend.model == "*"
+        candidate = Candidate(
+            backend=backend,
+            name=backend.name[:-1] + request.model if wild else backend.name,
+            model=request.model if wild else backend.model,
+            request=request,
+            weight=weight,
+            dropped=tuple([problem.field for problem in problems]) if problems else (),
+        )
         if not problems:
-            candidates.append(Candidate(backend=backend, model=model, request=request))
+            candidates.append(candidate)
             continue
         reason = "; ".join(f"{problem.field} {problem.reason}" for problem in problems)
         ruled_out.append((backend.name, reason))
-        lacking.append((backend, tuple(problem.field for problem in problems), reason))
+        lacking.append((candidate, reason))
     if candidates or not lacking:
         return candidates
-    if route.on_unsupported == "error":
-        backend, fields, reason = lacking[0]
-        raise InvalidRequest(f"{backend.name}: {reason}", param=fields[0], code="unsupported")
-    return [
-        Candidate(
-            backend=backend,
-            model=request.model if backend.model == "*" else backend.model,
-            request=without(request, fields),
-            dropped=fields,
-        )
-        for backend, fields, _ in lacking
-    ]
+    return _with_less(route, lacking)
+
+
+def _with_less(route: Route, lacking: list[tuple[Candidate, str]]) -> list[Candidate]:
+    """What `on_unsupported` says of a request that no backend honours in full.
+
+    Content cannot be left out of a request; a backend that lacks it is left out instead.
+    """
+    first, reason = lacking[0]
+    refusal = InvalidRequest(
+        f"{first.backend.name}: {reason}", param=first.dropped[0], code="unsupported"
+    )
+    found: list[Candidate] = []
+    if route.on_unsupported == "drop":
+        for candidate, _ in lacking:
+            try:
+                reduced = without(candidate.request, candidate.dropped)
+            except InvalidRequest as exc:
+                refusal = exc
+                continue
+            found.append(msgspec.structs.replace(candidate, request=reduced))
+    if not found:
+        raise refusal
+    return found
 
 
 def _healthy(
     able: list[Candidate], now: float, ruled_out: list[tuple[str, str]]
 ) -> tuple[Candidate, ...]:
-    healthy = [candidate for candidate in able if candidate.backend.breaker.allows(now)]
+    healthy = tuple([one for one in able if one.backend.breaker.allows(now)])
     if len(healthy) == len(able):
-        return tuple(healthy)
+        return healthy
     for candidate in able:
         breaker = candidate.backend.breaker
         if not breaker.allows(now):
             why = "resting after a 429" if breaker.resting(now) else f"breaker {breaker.state(now)}"
             ruled_out.append((candidate.name, why))
     if healthy:
-        return tuple(healthy)
+        return healthy
     idle = [
         candidate
         for candidate in able

@@ -1,6 +1,5 @@
-"""One structured line a request, written in batches off the request path."""
+"""One structured line a request, written by a thread so that a slow reader stops nobody."""
 
-import asyncio
 import queue
 import threading
 from typing import BinaryIO, Literal
@@ -10,7 +9,6 @@ from msgspec import Struct
 
 from gateway.routing.trip import Attempt
 
-_FLUSH_S = 0.2
 _encode = msgspec.json.Encoder().encode
 
 
@@ -46,14 +44,14 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage_source: str = ""
 
 
-_Batch = list[AccessLine] | threading.Event | None
-"""Lines to write; an event to set; `None` to end."""
+_Batch = bytes | threading.Event | None
+"""Bytes to write; an event to set; `None` to end."""
 
 
 class AccessLog:
-    """Takes lines on the event loop; a thread encodes and writes them.
+    """Encodes lines on the event loop, many at a time; a thread writes them.
 
-    A blocked reader of the log fills the queue: beyond `limit` lines they are dropped and their
+    A blocked reader of the log fills the queue: beyond `limit` lines they are dropped, and their
     number is written once there is room again.
     """
 
@@ -61,59 +59,45 @@ class AccessLog:
         self, out: BinaryIO, style: Literal["json", "text"], *, limit: int = 100_000
     ) -> None:
         self._out = out
-        self._style = style
+        self._render = _as_text if style == "text" else _as_json
         self._limit = limit
-        self._lines: list[AccessLine] = []
-        self._timer: asyncio.TimerHandle | None = None
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
-        self._waiting = 0
+        self._queued = 0
+        self._written = 0
         self._lost = 0
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._thread.start()
 
-    def add(self, line: AccessLine) -> None:
-        if self._waiting + len(self._lines) >= self._limit:
-            self._lost += 1
+    def add(self, lines: list[AccessLine]) -> None:
+        if self._queued - self._written + len(lines) > self._limit:
+            self._lost += len(lines)
             return
-        self._lines.append(line)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
-
-    def flush(self) -> None:
-        """Hand what was collected to the writer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._lines:
-            self._waiting += len(self._lines)
-            self._batches.put(self._lines)
-            self._lines = []
+        data = b"".join([self._render(line) for line in lines])
+        if self._lost:
+            data = _encode({"lost_access_lines": self._lost}) + b"\n" + data
+            self._lost = 0
+        self._queued += len(lines)
+        self._batches.put(data)
 
     def settle(self) -> None:
-        """Wait until the writer has written what was flushed."""
+        """Wait until everything so far is written."""
         done = threading.Event()
         self._batches.put(done)
         done.wait()
 
     def close(self) -> None:
-        """Flush, and wait until everything is written."""
-        self.flush()
+        """Write everything, and end."""
         self._batches.put(None)
         self._thread.join()
 
     def _write(self) -> None:
-        render = _as_text if self._style == "text" else _as_json
         while (batch := self._batches.get()) is not None:
             if isinstance(batch, threading.Event):
                 batch.set()
                 continue
-            data = b"".join([render(line) for line in batch])
-            lost, self._lost = self._lost, 0
-            if lost:
-                data += _encode({"lost_access_lines": lost}) + b"\n"
-            self._out.write(data)
+            self._out.write(batch)
             self._out.flush()
-            self._waiting -= len(batch)
+            self._written += batch.count(b"\n")
 
 
 def _as_json(line: AccessLine) -> bytes:

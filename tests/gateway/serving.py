@@ -29,21 +29,21 @@ class Serving(Struct, frozen=True, kw_only=True, eq=False):
 
     def access_lines(self) -> list[AccessLine]:
         """What the access log holds so far."""
-        self.state.access_log.flush()
+        self.state.write_books()
         self.state.access_log.settle()
         return [_lines.decode(line) for line in self.log.getvalue().splitlines()]
 
 
 @asynccontextmanager
 async def serving(
-    config: str, run_dir: Path, env: Mapping[str, str] | None = None
+    config: str, run_dir: Path, env: Mapping[str, str] | None = None, seed: int | None = None
 ) -> AsyncGenerator[Serving, None]:
     """Serve a configuration, given as YAML, until the block ends."""
     log = io.BytesIO()
     access_log = AccessLog(log, "json")
     settings = read_config(config, source="config.yaml", env=env or {})
     runtime = Runtime(settings, run_dir=run_dir)
-    state = Gateway(runtime, access_log)
+    state = Gateway(runtime, access_log, seed=seed)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     server = uvicorn.Server(

@@ -94,7 +94,7 @@ async def _read(
     connection.release()
     await feeding
     assert (slot.kept, slot.freed) == (1, 0)
-    return status, headers, body
+    return status, dict(headers), body
 
 
 async def _feed(connection: Connection, pieces: Iterable[bytes], lost: bool) -> None:
