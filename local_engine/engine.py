@@ -128,6 +128,10 @@ class Lane:
             generated_tokens=self._generated,
         )
 
+    def check(self) -> None:
+        """Raises CorruptBlocks unless pages and sequences agree; for tests, after a step."""
+        self._scheduler.check()
+
     def _settle(self, sequence: Sequence, drawn: Drawn) -> Delta:
         job = self._jobs[sequence.id]
         sequence.tokens.append(drawn.token)

@@ -16,6 +16,7 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 
 from local_engine.ops.attention import NAME, Plan, attend
+from local_engine.ops.linear import optimise
 from schemas.errors import InvalidConfig
 
 AttentionInterface.register(NAME, attend)
@@ -72,6 +73,7 @@ def load(path: str, *, device: str, dtype: torch.dtype) -> Loaded:
         raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
     module.eval().requires_grad_(requires_grad=False)
     module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
+    optimise(module)
     text = config.get_text_config(decoder=True)
     return Loaded(
         module=module,

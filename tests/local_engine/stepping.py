@@ -1,0 +1,84 @@
+"""One model's lane, moved step by step by the test itself: no thread, no event loop."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from msgspec import UNSET
+
+from local_engine.draw import Drawn
+from local_engine.engine import Job, Lane, Outcome
+from local_engine.history import new_history
+from local_engine.hosting import Hosted, host
+from local_engine.params import RowParams, settle
+from local_engine.sequence import new_sequence
+from schemas.sampling import Sampling
+from tests.local_engine.asking import MODEL, config
+from tests.local_engine.tiny import VOCABULARY
+
+
+def hosted(folder: Path, **changes: object) -> Hosted:
+    return host(config(folder, **changes), lambda _: None)[MODEL]
+
+
+def settled(sampling: Sampling, *, seed: int = 0) -> RowParams:
+    return settle(sampling, vocabulary=VOCABULARY, end_ids=(2,), seed=seed)
+
+
+class Runs:
+    """Answers in progress on one lane; pages are checked after every step."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.drawn: dict[int, list[Drawn]] = {}
+        self.outcomes: dict[int, Outcome] = {}
+        self.cached: dict[int, int] = {}
+
+    def add(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        *,
+        priority: int = 5,
+        salt: bytes = b"",
+        deadline: float = float("inf"),
+    ) -> int:
+        """Greedy sampling ignores the end token, so that answers have a known length."""
+        id = len(self.drawn) + 1
+        params = settled(sampling)
+        count = sampling.max_tokens
+        assert count is not UNSET
+        assert count is not None
+        sequence = new_sequence(
+            id=id,
+            prompt=list(prompt),
+            max_total=len(prompt) + count,
+            priority=priority,
+            arrival=float(id),
+            salt=salt,
+            deadline=deadline,
+        )
+        history = new_history(params, prompt, len(prompt))
+        self.lane.add(Job(lane="", sequence=sequence, params=params, history=history))
+        self.drawn[id] = []
+        return id
+
+    def step(self, now: float = 0.0) -> None:
+        with torch.inference_mode():
+            deltas = self.lane.step(now)
+        self.lane.check()
+        for delta in deltas:
+            if delta.drawn is not None:
+                self.drawn[delta.id].append(delta.drawn)
+                self.cached[delta.id] = delta.cached
+            if delta.outcome is not None:
+                self.outcomes[delta.id] = delta.outcome
+
+    def finish(self) -> list[list[int]]:
+        """Steps until all have ended; their tokens, in the order of their ids."""
+        while self.lane.busy:
+            self.step()
+        return [self.tokens(id) for id in sorted(self.drawn)]
+
+    def tokens(self, id: int) -> list[int]:
+        return [drawn.token for drawn in self.drawn[id]]
