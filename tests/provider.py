@@ -137,12 +137,13 @@ async def answers(request: Received, answer: Answer) -> None:
 
 
 class Provider:
-    """What the test sees of it. `open` counts connections; `hung_up` those ended by the caller."""
+    """What the test sees of it. `open` counts connections, `hung_up` those the caller ended."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
         self.requests: list[Received] = []
         self.open = 0
+        self.accepted = 0
         self.hung_up = 0
         self.changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
@@ -215,6 +216,7 @@ class Provider:
     async def _change(self, opened: int = 0) -> None:
         async with self.changed:
             self.open += opened
+            self.accepted += max(opened, 0)
             self.changed.notify_all()
 
 

@@ -11,7 +11,7 @@ from gateway.config.model import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import UpstreamBroken
+from schemas.errors import UpstreamBroken, UpstreamError
 from schemas.events import CONTENT, Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
@@ -52,8 +52,14 @@ class HttpUpstream:
             by, content = first_by, False
             while chunk := await reply.chunk(by):
                 events: list[Event] = []
-                for name, data in parser.feed(chunk):
-                    events.extend(decoder.feed(name, data))
+                try:
+                    for name, data in parser.feed(chunk):
+                        events.extend(decoder.feed(name, data))
+                except UpstreamError:
+                    # Before content, what came with the failure is better answered elsewhere.
+                    if content and events:
+                        yield events
+                    raise
                 if events:
                     yield events
                     content = content or any(isinstance(event, CONTENT) for event in events)
