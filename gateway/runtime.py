@@ -1,6 +1,7 @@
 """From a configuration to what serves it: transports, adapters, engines and the route table."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -40,7 +41,9 @@ class Runtime:
                 settings = engine_settings(provider, engines=local)
                 engine = EngineProcess(provider.name, settings, run_dir)
                 self.engines[provider.name] = engine
-                self.upstreams[provider.name] = LocalUpstream(provider.name, engine.socket_path)
+                self.upstreams[provider.name] = LocalUpstream(
+                    provider.name, engine.socket_path, partial(getattr, engine, "status")
+                )
                 supports[provider.name] = LOCAL_SUPPORTS
                 continue
             upstream = _remote(provider, registry)
@@ -60,6 +63,10 @@ class Runtime:
     async def start(self) -> None:
         for engine in self.engines.values():
             await engine.start()
+
+    async def wait_ready(self) -> bool:
+        """Once every engine is warm: true; once one has given up: false."""
+        return all([await engine.wait_ready() for engine in self.engines.values()])
 
     async def close(self) -> None:
         for upstream in self.upstreams.values():

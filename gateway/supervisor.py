@@ -74,7 +74,7 @@ async def _serve(
         loop.add_signal_handler(number, _stop_or_quit, number, stop, server)
     host, port = listener.getsockname()[:2]
     _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
-    starting = asyncio.create_task(runtime.start())
+    starting = asyncio.create_task(_start(runtime))
     _settle_memory()
     draining = asyncio.create_task(_drain_when(stop, gateway, server))
     try:
@@ -86,6 +86,17 @@ async def _serve(
         await runtime.close()
         gateway.write_books()
     _log.info("stopped")
+
+
+async def _start(runtime: Runtime) -> None:
+    """Start the engines and say when they are warm; remote providers are served meanwhile."""
+    await runtime.start()
+    if await runtime.wait_ready():
+        _log.info("ready")
+        return
+    for name, engine in runtime.engines.items():
+        if not engine.ready:
+            _log.error("the engine of provider %s is %s", name, engine.status)
 
 
 def _stop_or_quit(number: int, stop: asyncio.Event, server: uvicorn.Server) -> None:

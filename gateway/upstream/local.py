@@ -1,7 +1,7 @@
 """A local engine, reached over its Unix socket: one connection a worker, any number of requests."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -59,9 +59,13 @@ _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 class LocalUpstream:
     """Connects when first asked, and again after the connection was lost."""
 
-    def __init__(self, name: str, socket_path: Path) -> None:
+    def __init__(
+        self, name: str, socket_path: Path, status: Callable[[], str] = lambda: "not running"
+    ) -> None:
+        """status: what the engine is doing now, for the error while it does not answer."""
         self.name = name
         self._path = socket_path
+        self._status = status
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._failures = 0
@@ -113,9 +117,7 @@ class LocalUpstream:
         loop = asyncio.get_running_loop()
         wait = self._retry_at - loop.time()
         if wait > 0:
-            raise UpstreamUnreachable(
-                "the engine is not running", upstream=self.name, retry_after=wait
-            )
+            raise self._unreachable(wait)
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, link = await loop.create_unix_connection(
@@ -126,11 +128,16 @@ class LocalUpstream:
             self._failures += 1
             pause = min(BACKOFF_S * 2.0 ** (self._failures - 1), MAX_BACKOFF_S)
             self._retry_at = loop.time() + pause
-            raise UpstreamUnreachable(
-                f"the engine is not running ({exc})", upstream=self.name, retry_after=pause
-            ) from exc
+            raise self._unreachable(pause) from exc
         self._failures = 0
         return link
+
+    def _unreachable(self, retry_after: float) -> UpstreamUnreachable:
+        return UpstreamUnreachable(
+            f"the engine does not answer now: {self._status()}",
+            upstream=self.name,
+            retry_after=retry_after,
+        )
 
 
 class _Pending:

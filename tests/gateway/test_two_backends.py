@@ -53,10 +53,7 @@ async def pair(
         remote = await stack.enter_async_context(provider())
         config = CONFIG.format(url=remote.base_url)
         gateway = await stack.enter_async_context(serving(config, run_dir, seed=20_26))
-        for _ in range(1200):
-            if gateway.state.runtime.ready:
-                break
-            await asyncio.sleep(0.1)
+        assert await gateway.state.runtime.wait_ready()
         yield remote, gateway
 
 
