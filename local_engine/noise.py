@@ -47,12 +47,12 @@ def derive_seed(seed: int, index: int) -> int:
 
 
 def row_keys(seeds: Tensor, positions: Tensor) -> Tensor:
-    """One key for each row and step.
+    """One key for each row and step: the state from which its token 0 is mixed.
 
     seeds: int64, any shape. positions: int64, broadcastable to it; 0 is the first token drawn.
     Returns int64 of the broadcast shape.
     """
-    return _mix(torch.add(seeds, positions, alpha=_GOLDEN))
+    return _mix(torch.add(seeds, positions, alpha=_GOLDEN)).add_(_GOLDEN)
 
 
 def uniforms(keys: Tensor) -> Tensor:
@@ -60,16 +60,15 @@ def uniforms(keys: Tensor) -> Tensor:
 
     keys: int64, any shape, from `row_keys`.
     """
-    return _unit(_mix(keys.clone()))
+    return _unit(_mix(keys - _GOLDEN))
 
 
 def exponentials(keys: Tensor, ids: Tensor) -> Tensor:
     """Exp(1) numbers, float32 [R, K], one for each row and token id; never 0.
 
-    keys: int64 [R], from `row_keys`. ids: int64 [R, K] token ids, 0 or more.
+    keys: int64 [R, 1], from `row_keys`. ids: int64 [R, K] token ids, 0 or more.
     """
-    first = keys.add(_GOLDEN).unsqueeze(1)
-    logs = _unit(_mix(torch.add(first, ids, alpha=_GOLDEN))).log_()
+    logs = _unit(_mix(torch.add(keys, ids, alpha=_GOLDEN))).log_()
     return torch.rsub(logs, _TINY).to(torch.float32)
 
 

@@ -19,6 +19,7 @@ from local_engine.processors import Processors
 NARROW = 64
 WIDE = 1024
 _AHEAD = 16
+_STEP = 8
 
 
 class Method(Enum):
@@ -43,7 +44,8 @@ class CutRows(Struct, frozen=True, kw_only=True):
     unscaled:    every temperature is 1.
     temperature: float64. top_k: int64, V where off. top_p, min_p, typical_p: float64, 1, 0 and 1
                  where off. `None` where no row of these uses the filter.
-    inside:      bool [R, count], which ranks top-k leaves; `None` where `top_k` must be compared.
+    inside:      float64 [R, count], 1 for the ranks that top-k leaves, else 0; `None` where
+                 `top_k` must be compared.
     closed:      bool; top-k bounds the candidates, so that they are never too few.
     floored:     bool; min_p bounds the candidates. Rows neither closed nor floored need the mass
                  of the whole vocabulary: `by_mass`, int64 [M] places among these rows.
@@ -112,8 +114,8 @@ class SamplingRows:
             params, positions, histories, vocabulary=vocabulary, device=device
         )
         self.logprobs = self._logprob_rows(params)
-        self._seeds = self._column([row.seed for row in params], torch.int64)
-        self._positions = self._column(list(positions), torch.int64)
+        self._seeds = self._column([row.seed for row in params], torch.int64, True)
+        self._positions = self._column(list(positions), torch.int64, True)
         self._keys: Tensor | None = None
         self._step = 0
         self._params = params
@@ -140,11 +142,11 @@ class SamplingRows:
         self.free = self._free_rows(params, groups[Method.FREE])
 
     def keys(self) -> Tensor:
-        """This step's noise keys, int64 [B]; computed for several steps at once."""
+        """This step's noise keys, int64 [B, 1]; computed for several steps at once."""
         step = self._step % _AHEAD
         if self._keys is None or step == 0:
             ahead = torch.arange(self._step - step, self._step - step + _AHEAD, device=self.device)
-            self._keys = row_keys(self._seeds.unsqueeze(0), self._positions + ahead.unsqueeze(1))
+            self._keys = row_keys(self._seeds, self._positions + ahead.view(-1, 1, 1))
         return self._keys[step]
 
     def advance(self, tokens: Sequence[int] | None = None) -> None:
@@ -174,11 +176,12 @@ class SamplingRows:
         elif by_mass or any(floored):
             count = NARROW
         else:
-            count = 1 << (max(ks) - 1).bit_length()
+            count = -(-max(ks) // _STEP) * _STEP
         top_k = self._column(ks, torch.int64, True) if any(closed) else None
         inside = None
         if top_k is not None and method is not Method.WHOLE:
-            inside = torch.arange(min(count, self.vocabulary), device=self.device) < top_k
+            ranks = torch.arange(min(count, self.vocabulary), device=self.device)
+            inside = (ranks < top_k).to(torch.float64)
         return CutRows(
             rows=self._rows(places),
             count=count,

@@ -156,18 +156,18 @@ def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> 
         keys = keys.index_select(0, rows)
     heat = None if group.unscaled else group.temperature
     reached = block_masses(values, peaks, rows, heat).cumsum(-1)
-    target = _inverse(uniforms(keys).unsqueeze(1), reached[:, -1:])
+    target = _inverse(uniforms(keys), reached[:, -1:])
     blocks = (reached <= target).sum(-1, keepdim=True).clamp_max_(reached.size(1) - 1)
     upper = reached.gather(1, blocks)
     lower = reached.gather(1, (blocks - 1).clamp_min(0)).mul_(blocks > 0)
-    inside, negated = gather_blocks(values, blocks, rows)
+    inside, ids = gather_blocks(values, blocks, rows)
     top = largest(peaks, rows).to(torch.float64)
     weights = inside.to(torch.float64).sub_(top).div_(group.temperature).exp_()
     reached = weights.mul_(UNIT).to(torch.int64).cumsum(-1)
     share = (target - lower).to(torch.float64).div_(upper - lower)
     target = _inverse(share, reached[:, -1:])
     lanes = (reached <= target).sum(-1, keepdim=True).clamp_max_(BLOCK - 1)
-    return negated.gather(1, lanes).squeeze(1).neg_().clamp_max_(values.size(1) - 1)
+    return ids.gather(1, lanes).squeeze(1).clamp_max_(values.size(1) - 1)
 
 
 def _inverse(share: Tensor, total: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def top_k_top_p_sample(
     _check_noise(q, logits)
     _check_scalars(eps, top_k_guess)
 
-    values = logits.to(torch.float32).contiguous()
+    values = logits.to(torch.float32).contiguous() + 0.0  # -0.0 ties with 0.0
     mass = top_p.to(torch.float32)
     use_k = (top_k >= 1) & (top_k <= min(values.size(1), K_MAX))
     use_p = mass < 1

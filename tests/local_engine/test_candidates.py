@@ -21,7 +21,7 @@ def some_logits(seed: int, rows: int, vocabulary: int, kind: str) -> Tensor:
         case "banned":
             return logits.masked_fill(logits > 0, -torch.inf)
         case "signed zeros":
-            return logits.round().clamp(-1, 0) * 0.0 * logits.sign()
+            return logits.round().clamp(-1, 0) * 0.0 * logits.sign() + 0.0
         case _:
             return logits
 

@@ -28,7 +28,7 @@ def unit(x: int) -> float:
 
 
 def key_of(seed: int, position: int) -> torch.Tensor:
-    return row_keys(torch.tensor([fold_seed(seed)]), torch.tensor([position]))
+    return row_keys(torch.tensor([[fold_seed(seed)]]), torch.tensor([position]))
 
 
 def test_the_finaliser_is_splitmix64s() -> None:
@@ -60,7 +60,7 @@ def test_a_rows_own_number_comes_from_a_stream_that_no_token_uses(seed: int, pos
 
 
 def test_drawing_leaves_keys_and_ids_as_they_were() -> None:
-    keys, ids = row_keys(torch.arange(4), torch.arange(4)), torch.arange(12).view(4, 3)
+    keys, ids = row_keys(torch.arange(4).view(4, 1), torch.tensor(3)), torch.arange(12).view(4, 3)
     before = keys.clone(), ids.clone()
 
     exponentials(keys, ids)
@@ -71,7 +71,7 @@ def test_drawing_leaves_keys_and_ids_as_they_were() -> None:
 
 
 def test_the_numbers_are_exponential() -> None:
-    keys = row_keys(torch.arange(200), torch.zeros(1, dtype=torch.int64))
+    keys = row_keys(torch.arange(200).view(200, 1), torch.tensor(0))
 
     drawn = exponentials(keys, torch.arange(1000).expand(200, 1000)).flatten().to(torch.float64)
 
@@ -86,7 +86,7 @@ def test_the_numbers_are_exponential() -> None:
 @pytest.mark.parametrize("lag", [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
 def test_neighbouring_seeds_positions_and_tokens_are_unrelated(lag: tuple[int, int, int]) -> None:
     seed, position, token = lag
-    seeds, tokens = torch.arange(300), torch.arange(300).expand(300, 300)
+    seeds, tokens = torch.arange(300).view(300, 1), torch.arange(300).expand(300, 300)
 
     here = exponentials(row_keys(seeds, torch.tensor(7)), tokens).flatten()
     there = exponentials(row_keys(seeds + seed, torch.tensor(7 + position)), tokens + token)

@@ -92,6 +92,7 @@ VECTORS = {
     "the sign of q does not matter": Vector((1, 1), OFF, 1.0, (2, -0.5), {0, 1}, 1),
     "rows far below zero do not underflow": Vector((-500, -501), OFF, 1.0, None, {0, 1}, 0),
     "equal scores go to the first": Vector((2, 2, 2), OFF, 1.0, (1, 1, 1), {0, 1, 2}, 0),
+    "a zero's sign does not matter": Vector((-1, -0.0, 0.0), 1, 1.0, None, {1}, 1),
     "one token is enough": Vector((7,), 1, 0.5, (3,), {0}, 0),
 }
 
