@@ -14,6 +14,7 @@ from local_engine.config import EngineConfig, ModelConfig
 from local_engine.service import Service
 from local_engine.tokens import Tokenizer
 from schemas.answers import Answer, Fold
+from schemas.events import Event
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
 from schemas.sampling import Sampling
@@ -49,11 +50,14 @@ def completion(prompt: str | tuple[int, ...], sampling: Sampling) -> CompletionR
     return CompletionRequest(model=MODEL, prompts=(prompt,), sampling=sampling)
 
 
+async def events(service: Service, request: GenerateRequest, tenant: str = "") -> list[Event]:
+    async with aclosing(service.generate(request, model=MODEL, tenant=tenant)) as batches:
+        return [event async for batch in batches for event in batch]
+
+
 async def ask(service: Service, request: GenerateRequest, tenant: str = "") -> Answer:
     fold = Fold()
-    async with aclosing(service.generate(request, model=MODEL, tenant=tenant)) as batches:
-        async for batch in batches:
-            fold.add(batch)
+    fold.add(await events(service, request, tenant))
     return fold.answer()
 
 

@@ -1,4 +1,4 @@
-"""Tiny model folders, made once a run, and services over them."""
+"""Tiny model folders, made once a run, and one CPU thread for all of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.local_engine.tiny import save_model
+from tests.local_engine.tiny import FAMILIES, save_model, save_tokenizer
 
 Folder = Callable[[str], Path]
+
+STRICT = "{{ raise_exception('only the user may speak') }}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,12 +20,30 @@ def one_thread() -> None:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """The folder of a tiny model of some family."""
+    """The folder of a tiny model: of a family, or a llama with another tokenizer.
+
+    strict: its template refuses everything. untemplated: it has none. fallback: its tokenizer
+    spells unknown characters in byte tokens.
+    """
     made: dict[str, Path] = {}
 
-    def make(family: str) -> Path:
-        if family not in made:
-            made[family] = save_model(tmp_path_factory.mktemp(family), family)
-        return made[family]
+    def make(name: str) -> Path:
+        path = tmp_path_factory.mktemp(name)
+        save_model(path, name if name in FAMILIES else "llama")
+        match name:
+            case "strict":
+                save_tokenizer(path, template=STRICT)
+            case "untemplated":
+                (path / "chat_template.jinja").unlink()
+            case "fallback":
+                save_tokenizer(path, "byte_fallback")
+            case _:
+                assert name in FAMILIES
+        return path
 
-    return make
+    def cached(name: str) -> Path:
+        if name not in made:
+            made[name] = make(name)
+        return made[name]
+
+    return cached

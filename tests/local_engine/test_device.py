@@ -1,0 +1,37 @@
+"""Which device and number format is chosen, and what is said where that is not possible."""
+
+import pytest
+import torch
+
+from local_engine.device import Available, choose_device, choose_dtype, probe
+from schemas.errors import InvalidConfig
+
+NOTHING = Available(npu="not installed", cuda="no device", cpu_bfloat16=False)
+EVERYTHING = Available(npu="", cuda="", cpu_bfloat16=True)
+CUDA = Available(npu="not installed", cuda="", cpu_bfloat16=False)
+
+
+@pytest.mark.parametrize(
+    ("available", "device"), [(NOTHING, "cpu"), (CUDA, "cuda"), (EVERYTHING, "npu")]
+)
+def test_the_best_device_that_is_there_is_chosen(available: Available, device: str) -> None:
+    assert choose_device("auto", available) == device
+
+
+def test_a_device_that_is_asked_for_is_taken_or_refused_with_the_reason() -> None:
+    assert choose_device("cpu", EVERYTHING) == "cpu"
+    with pytest.raises(InvalidConfig, match=r"engine\.device: npu cannot be used: not installed"):
+        choose_device("npu", NOTHING)
+
+
+def test_bfloat16_is_used_where_it_is_fast() -> None:
+    assert choose_dtype("auto", "cpu", NOTHING) == torch.float32
+    assert choose_dtype("auto", "cpu", EVERYTHING) == torch.bfloat16
+    assert choose_dtype("auto", "cuda", NOTHING) == torch.bfloat16
+    assert choose_dtype("float16", "cpu", NOTHING) == torch.float16
+
+
+def test_this_machine_can_be_looked_at() -> None:
+    available = probe()
+
+    assert choose_device("auto", available) in {"cpu", "cuda", "npu"}
