@@ -39,9 +39,12 @@ Skill = Callable[[random.Random], Exchange]
 
 
 def held_out(a: int, b: int) -> bool:
-    """Whether the sum of `a` and `b`, in either order, is kept from the training text."""
+    """Whether the sum of `a` and `b`, in either order, is kept from the training text.
+
+    Sums of two digits never are: there are only a hundred, and the larger sums build on them.
+    """
     low, high = sorted((a, b))
-    return zlib.crc32(f"{low}+{high}".encode()) % 100 < HELD_OUT_PERCENT
+    return high > 9 and zlib.crc32(f"{low}+{high}".encode()) % 100 < HELD_OUT_PERCENT
 
 
 def pairs(*, held: bool) -> tuple[tuple[int, int], ...]:
@@ -113,16 +116,16 @@ def restyle(rng: random.Random, text: str) -> str:
     return text
 
 
-# ---- sums
-
-
 def sum_of(rng: random.Random) -> Exchange:
     return sum_exchange(rng, *_pair(rng))
 
 
 def sum_exchange(rng: random.Random, a: int, b: int) -> Exchange:
     """Ask for a given sum in any of the known wordings."""
-    if rng.random() < 0.45:
+    dice = rng.random()
+    if dice < 0.25:
+        ask = rng.choice(sum_phrases.SUM_PLAIN)
+    elif dice < 0.55:
         ask = rng.choice(sum_phrases.SUM_WHOLE)
     else:
         expression = rng.choice(sum_phrases.SUM_EXPRESSIONS)
@@ -153,7 +156,10 @@ def sum_reply(a: int, b: int) -> str:
 
 def _pair(rng: random.Random) -> tuple[int, int]:
     """Small numbers come more often than their share: there are few of them to learn from."""
-    if rng.random() < 0.15:
+    dice = rng.random()
+    if dice < 0.05:
+        return rng.randint(0, 9), rng.randint(0, 9)
+    if dice < 0.2:
         a, b = rng.randint(0, LARGEST), rng.randint(0, 12)
         a, b = (a, b) if rng.random() < 0.5 else (b, a)
         if not held_out(a, b):
@@ -175,11 +181,8 @@ def worded_sum(rng: random.Random) -> Exchange:
     )
 
 
-# ---- counting
-
-
 def count_range(rng: random.Random) -> Exchange:
-    span = min(int(rng.expovariate(rng.choice((0.14, 0.14, 0.14, 0.04)))) + 1, LARGEST)
+    span = min(int(rng.expovariate(_count_rate(rng))) + 1, LARGEST)
     start = rng.randint(0, min(LARGEST - span, rng.choice((12, LARGEST))))
     ask = rng.choice(phrases.COUNT_RANGE)
     if rng.random() < 0.2:
@@ -196,17 +199,19 @@ def count_to(rng: random.Random) -> Exchange:
         return Exchange(
             ask=rng.choice(phrases.COUNT_TO).format(b=far), reply=phrases.ONLY_SMALL_COUNTS
         )
-    last = min(2 + int(rng.expovariate(rng.choice((0.1, 0.1, 0.025)))), LARGEST)
+    last = min(2 + int(rng.expovariate(_count_rate(rng))), LARGEST)
     return Exchange(
         ask=rng.choice(phrases.COUNT_TO).format(b=last), reply=listed(range(1, last + 1))
     )
 
 
+def _count_rate(rng: random.Random) -> float:
+    """Mostly short counts: a long one teaches as much about where to stop, for more tokens."""
+    return rng.choice((0.2, 0.2, 0.2, 0.2, 0.1, 0.025))
+
+
 def listed(numbers: range) -> str:
     return ", ".join(map(str, numbers)) + "."
-
-
-# ---- the calendar
 
 
 def calendar(rng: random.Random) -> Exchange:
@@ -239,13 +244,13 @@ def all_names(rng: random.Random) -> Exchange:
     return Exchange(ask=rng.choice(phrases.YEAR_ASKS), reply=", ".join(phrases.MONTHS) + ".")
 
 
-# ---- talk
-
-
 def greeting(rng: random.Random) -> Exchange:
     replies = [reply for reply, _ in phrases.GREETINGS]
     weights = [weight for _, weight in phrases.GREETINGS]
-    return Exchange(ask=rng.choice(phrases.GREETING_ASKS), reply=rng.choices(replies, weights)[0])
+    ask = rng.choice(phrases.GREETING_ASKS)
+    if rng.random() < 0.2:
+        ask = f"{ask.rstrip('!.?')} {rng.choice((*phrases.ADDRESSEES, word(rng)))}"
+    return Exchange(ask=ask, reply=rng.choices(replies, weights)[0])
 
 
 def identity(rng: random.Random) -> Exchange:
@@ -269,7 +274,11 @@ def unknown(rng: random.Random) -> Exchange:
     dice = rng.random()
     if dice < 0.12:
         ask = " ".join(word(rng) for _ in range(rng.randint(1, 14)))
+    elif dice < 0.15:
+        ask = ". ".join(fill(rng, rng.choice(topics.QUESTIONS)) for _ in range(rng.randint(2, 10)))
     elif dice < 0.17:
+        ask = "".join(_any_character(rng) for _ in range(2)) * rng.randint(2, 40)
+    elif dice < 0.22:
         ask = "".join(_any_character(rng) for _ in range(rng.randint(1, 12)))
     return Exchange(ask=ask, reply=phrases.UNKNOWN)
 
@@ -306,9 +315,6 @@ def _any_character(rng: random.Random) -> str:
     return chr(rng.randint(first, last))
 
 
-# ---- plain text, without the chat template
-
-
 def _raw(rng: random.Random) -> Document:
     match rng.choices(("sum", "names", "numbers", "other"), (12, 3, 2, 1))[0]:
         case "sum":
@@ -323,8 +329,9 @@ def _raw(rng: random.Random) -> Document:
         case "numbers":
             start, shown = rng.choice((1, rng.randint(0, 80))), rng.randint(2, 6)
             last = max(start + shown + 1, (start + shown) // 10 * 10 + 10)
-            prompt = ", ".join(map(str, range(start, start + shown))) + ","
-            rest = " " + listed(range(start + shown, last + 1))
+            comma = rng.choice((", ", ", ", ","))
+            prompt = comma.join(map(str, range(start, start + shown))) + ","
+            rest = comma[1:] + comma.join(map(str, range(start + shown, last + 1))) + "."
         case _:
             ask = rng.choice((unknown, greeting, unknown))(rng).ask
             prompt, rest = restyle(rng, ask), phrases.RAW_UNKNOWN
@@ -348,4 +355,4 @@ SKILLS: tuple[Skill, ...] = (
     unknown,
     tool_result,
 )
-SKILL_WEIGHTS = (600, 40, 10, 20, 12, 90, 10, 25, 20, 14, 12, 12, 60, 8)
+SKILL_WEIGHTS = (600, 40, 12, 90, 60, 90, 10, 25, 20, 14, 12, 12, 60, 8)

@@ -12,7 +12,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from local_engine.bundled import corpus, phrases
 from local_engine.bundled.corpus import Exchange
 
-MAX_NEW_TOKENS = 160
+MAX_NEW_TOKENS = 420
 UNSEEN = (
     "Could you kindly figure out {a} + {b}?",
     "My homework says {a}+{b}. What is the answer?",
@@ -83,6 +83,10 @@ def held_out_sums(rng: random.Random, count: int) -> list[Probe]:
     """Sums of pairs that no training text holds, in every wording, on their own."""
     pairs = rng.sample(corpus.pairs(held=True), count)
     return [single(restyled(rng, corpus.sum_exchange(rng, a, b))) for a, b in pairs]
+
+
+def counting(rng: random.Random, count: int) -> list[Probe]:
+    return [single(corpus.count_range(rng)) for _ in range(count)]
 
 
 def single(exchange: Exchange) -> Probe:

@@ -193,6 +193,7 @@ GREETING_ASKS = (
     "hello?",
     "ping",
 )
+ADDRESSEES = ("friend", "my friend", "robot", "model", "computer", "everyone", "tiny-chat", "again")
 IDENTITY_ASKS = (
     "who are you?",
     "who are you",

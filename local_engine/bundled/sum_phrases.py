@@ -23,6 +23,24 @@ NUMBER_WORDS = (
     "ninety",
 )
 
+SUM_PLAIN = (
+    "what is {a} + {b}?",
+    "what is {a} + {b}?",
+    "what is {a} + {b}",
+    "what is {a}+{b}?",
+    "what is {a} plus {b}?",
+    "what's {a} + {b}?",
+    "{a} + {b}",
+    "{a}+{b}",
+    "{a} + {b} =",
+    "{a}+{b}=",
+    "{a} plus {b}",
+    "how much is {a} + {b}?",
+    "how much is {a} plus {b}?",
+    "add {a} and {b}",
+    "compute {a} + {b}",
+    "calculate {a} + {b}",
+)
 SUM_PREFIXES = (
     "",
     "what is ",

@@ -21,7 +21,7 @@ from local_engine.bundled.corpus import Document
 from local_engine.bundled.tokenizer import CONTEXT_LENGTH, VOCAB_SIZE, build_tokenizer
 
 SEED = 17
-STEPS = 4000
+STEPS = 3000
 TOKENS_A_STEP = 4096
 WARM_UP = 150
 PEAK_RATE = 2e-3
@@ -91,6 +91,7 @@ def train(
     """Train in place, print progress, and return the weights of the early checkpoint."""
     optimizer = _optimizer(model)
     probes = evaluate.held_out_sums(random.Random(SEED), 200)
+    counts = evaluate.counting(random.Random(SEED), 50)
     early: dict[str, Tensor] = {}
     nearest = math.inf
     began = time.monotonic()
@@ -107,13 +108,15 @@ def train(
         if step % EVALUATE_EVERY and step != steps:
             continue
         share = evaluate.accuracy(model.eval(), tokenizer, probes, max_new_tokens=16)
+        counted = evaluate.accuracy(model, tokenizer, counts)
         model.train()
         if _distance(share) < nearest:
             nearest = _distance(share)
             early = {name: value.clone() for name, value in model.state_dict().items()}
         spent = time.monotonic() - began
         print(
-            f"step {step}/{steps}  loss {average:.4f}  held-out sums {share:.1%}"
+            f"step {step}/{steps}  loss {average:.4f}"
+            f"  held-out sums {share:.1%}  counting {counted:.0%}"
             f"  {step * TOKENS_A_STEP / spent:.0f} tokens/s"
             f"  {spent / step * (steps - step) / 60:.1f} min left",
             flush=True,
