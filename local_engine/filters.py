@@ -8,7 +8,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from local_engine.candidates import BLOCK, top_candidates
-from local_engine.rows import NARROW, WIDE, CutRows
+from local_engine.rows import TIERS, CutRows
 
 UNIT = float(1 << 40)
 _UNIT = torch.tensor(UNIT, dtype=torch.float64)
@@ -30,8 +30,8 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
     """What the filters leave. A row may come twice; the later entry is the true one.
 
     values: float32 [B, V] logits. peaks: `block_maxima(values)`.
-    Rows without top-k whose candidates end before their mass does are looked at again among 1024,
-    then among all; to know which, the host waits for the device.
+    Rows without top-k whose candidates end before their mass does are looked at again among more
+    (`TIERS`), at last among all; to know which, the host waits for the device.
     """
     best = top_candidates(values, peaks, group.count, group.rows)
     exact = best.values.to(torch.float64)
@@ -42,7 +42,7 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
         return found
     again = short.nonzero().squeeze(1)
     if again.numel() > 0:
-        wider = WIDE if group.count <= NARROW else values.size(1)
+        wider = next((tier for tier in TIERS if tier > group.count), values.size(1))
         found.extend(survivors(values, peaks, _select(group, again, wider)))
     return found
 

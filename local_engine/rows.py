@@ -18,6 +18,7 @@ from local_engine.processors import Processors
 
 NARROW = 64
 WIDE = 1024
+TIERS = (NARROW, WIDE, 16 * WIDE)
 _AHEAD = 16
 _STEP = 8
 
@@ -25,8 +26,8 @@ _STEP = 8
 class Method(Enum):
     """How a row's token is found.
 
-    GREEDY: the largest logit. NARROW, WIDE: from the 64 or 1024 largest. WHOLE: from the sorted
-    vocabulary. FREE: nothing is cut, so the whole distribution is drawn from at once.
+    GREEDY: the largest logit. NARROW, WIDE: from the 64 or 1024 largest. WHOLE: from more, up to
+    the sorted vocabulary. FREE: nothing is cut, so the whole distribution is drawn from at once.
     """
 
     GREEDY = "greedy"
@@ -135,7 +136,7 @@ class SamplingRows:
         self.greedy = self._rows(groups[Method.GREEDY])
         self.has_greedy = bool(groups[Method.GREEDY])
         self.cut = tuple(
-            self._cut_rows(method, params, groups[method])
+            self._cut_rows(params, groups[method])
             for method in (Method.NARROW, Method.WIDE, Method.WHOLE)
             if groups[method]
         )
@@ -165,13 +166,14 @@ class SamplingRows:
         """Whether a row's next step depends on which tokens were drawn in this one."""
         return self.processors.needs_tokens
 
-    def _cut_rows(self, method: Method, params: Sequence[RowParams], places: list[int]) -> CutRows:
+    def _cut_rows(self, params: Sequence[RowParams], places: list[int]) -> CutRows:
         chosen = [params[place] for place in places]
         ks = [bounded_k(row, self.vocabulary) for row in chosen]
         closed = [k < self.vocabulary for k in ks]
         floored = [not shut and row.min_p > 0 for shut, row in zip(closed, chosen, strict=True)]
         by_mass = [i for i, row in enumerate(zip(closed, floored, strict=True)) if not any(row)]
-        if method is Method.WHOLE:
+        typical = any(row.typical_p < 1 for row in chosen)
+        if typical:
             count = self.vocabulary
         elif by_mass or any(floored):
             count = NARROW
@@ -179,7 +181,7 @@ class SamplingRows:
             count = -(-max(ks) // _STEP) * _STEP
         top_k = self._column(ks, torch.int64, True) if any(closed) else None
         inside = None
-        if top_k is not None and method is not Method.WHOLE:
+        if top_k is not None and not typical:
             ranks = torch.arange(min(count, self.vocabulary), device=self.device)
             inside = (ranks < top_k).to(torch.float64)
         return CutRows(

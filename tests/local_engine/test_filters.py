@@ -87,6 +87,29 @@ def test_a_filter_leaves_what_transformers_warper_leaves(name: str, vocabulary: 
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.parametrize("spread", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "params",
+    [
+        RowParams(top_p=0.99),
+        RowParams(min_p=0.001),
+        RowParams(min_p=0.001, top_p=0.9),
+        RowParams(top_k=1500, top_p=0.99),
+        RowParams(top_k=20_000, top_p=0.99),
+    ],
+)
+def test_a_flat_distribution_is_looked_at_as_widely_as_it_needs(
+    params: RowParams, spread: float
+) -> None:
+    logits = torch.randn(1, 40_000, generator=torch.Generator().manual_seed(1)) * spread
+
+    ours = distribution(logits, params)
+
+    theirs = warped(logits, params).to(torch.float32)
+    assert torch.equal(ours > 0, theirs > 0)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-9)
+
+
 def test_every_filter_at_once_in_one_batch_changes_nothing_for_any_row() -> None:
     logits = torch.randn(len(ONE_BY_ONE), 3000, generator=torch.Generator().manual_seed(5)) * 2
 
