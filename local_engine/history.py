@@ -75,9 +75,13 @@ class History:
     appends the tokens. Use `new_history`, which gives `None` to an answer that needs no memory.
     """
 
-    def __init__(self, params: RowParams, tokens: Sequence[int], prompt: int) -> None:
+    def __init__(
+        self, params: RowParams, tokens: Sequence[int], prompt: int, vocabulary: int
+    ) -> None:
         self._params = params
-        self.counts = _counts(params, tokens, prompt)
+        self._vocabulary = vocabulary
+        real = [token for token in tokens[:prompt] if token < vocabulary]
+        self.counts = _counts(params, real, tokens[prompt:])
         self._words = _words(params)
         self._ngrams = Continuations() if params.no_repeat_ngram_size > 0 else None
         self._keep = max(self._words.width if self._words else 0, params.no_repeat_ngram_size, 1)
@@ -99,11 +103,13 @@ class History:
     def banned(self) -> list[int]:
         """Tokens that must not come next: they would end a bad word or repeat an n-gram."""
         words = [] if self._words is None else self._words.of(self._tail)
-        return words if self._ngrams is None else words + self._ngrams.of(self._tail)
+        if self._ngrams is None:
+            return words
+        return words + [token for token in self._ngrams.of(self._tail) if token < self._vocabulary]
 
     def fork(self) -> "History":
         """An independent copy, for a second answer that goes on from here."""
-        twin = History(self._params, (), 0)
+        twin = History(self._params, (), 0, self._vocabulary)
         twin.counts = None if self.counts is None else self.counts.fork()
         twin._ngrams = None if self._ngrams is None else self._ngrams.fork()
         twin._tail = list(self._tail)
@@ -129,12 +135,16 @@ class History:
             self.top_p = max(self.top_p * decay.factor, decay.floor)
 
 
-def new_history(params: RowParams, tokens: Sequence[int], prompt: int) -> History | None:
+def new_history(
+    params: RowParams, tokens: Sequence[int], prompt: int, *, vocabulary: int = 1 << 31
+) -> History | None:
     """The memory of an answer, or `None` where nothing that `params` asks for needs one.
 
     tokens: prompt and output so far. prompt: how many of them are the prompt.
+    vocabulary: ids of the prompt from here on are rows of a prompt table and no tokens; to be
+    given where there may be such.
     """
-    return History(params, tokens, prompt) if needs_history(params) else None
+    return History(params, tokens, prompt, vocabulary) if needs_history(params) else None
 
 
 def needs_history(params: RowParams) -> bool:
@@ -149,12 +159,12 @@ def needs_history(params: RowParams) -> bool:
     )
 
 
-def _counts(params: RowParams, tokens: Sequence[int], prompt: int) -> TokenCounts | None:
+def _counts(params: RowParams, prompt: Sequence[int], output: Sequence[int]) -> TokenCounts | None:
     """Only repetition_penalty looks at the prompt."""
     if params.repetition_penalty != 1:
-        return TokenCounts(tokens[:prompt], tokens[prompt:])
+        return TokenCounts(prompt, output)
     if params.presence_penalty != 0 or params.frequency_penalty != 0:
-        return TokenCounts((), tokens[prompt:])
+        return TokenCounts((), output)
     return None
 
 

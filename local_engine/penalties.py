@@ -84,9 +84,16 @@ class Penalties:
 
     def _entries(self, slots: Sequence[slice]) -> tuple[Tensor, Tensor]:
         """int64 [N] indices into the flat logits, and float32 [N] counts, of some slots a row."""
+        ids = [
+            np.array(tokens.ids[chosen], dtype=np.int64)
+            for tokens, chosen in zip(self._tokens, slots, strict=True)
+        ]
+        if max((int(some.max(initial=0)) for some in ids), default=0) >= self._vocabulary:
+            raise ValueError(
+                "histories: a token is not in the vocabulary; tell new_history its size"
+            )
         pairs = [
-            np.array(tokens.ids[chosen], dtype=np.int64) + place * self._vocabulary
-            for place, tokens, chosen in zip(self._places, self._tokens, slots, strict=True)
+            some + place * self._vocabulary for some, place in zip(ids, self._places, strict=True)
         ]
         counts = [
             np.array(tokens.counts[chosen], dtype=np.float32)

@@ -230,6 +230,24 @@ def test_tokens_must_be_told_where_processors_need_them() -> None:
         rows.advance([3])
 
 
+def test_rows_of_a_prompt_table_are_no_tokens_and_touch_no_neighbour() -> None:
+    params = RowParams(repetition_penalty=2.0, no_repeat_ngram_size=1)
+    table = [V, V + 3]
+    histories = [
+        new_history(params, [*table, 5], 3, vocabulary=V),
+        new_history(RowParams(), [1], 1),
+    ]
+    rows = SamplingRows([params, RowParams()], [0, 0], histories, vocabulary=V, device=CPU)
+    logits = torch.ones(2, V)
+
+    values = processed(logits, rows)
+
+    assert torch.equal(values[1], logits[1])
+    assert integers((values[0] != 1).nonzero()) == [5]
+    with pytest.raises(ValueError, match="histories: a token is not in the vocabulary"):
+        rows_of([params], [[*table, 5]], [3])
+
+
 def test_an_answer_that_needs_no_memory_has_none() -> None:
     plain = RowParams(top_k=5, seed=3, bad_words=((4,),), logit_bias=((1, 1.0),), min_tokens=3)
 
@@ -241,14 +259,14 @@ def test_an_answer_that_needs_no_memory_has_none() -> None:
 def test_a_forked_answer_goes_its_own_way(name: str) -> None:
     params = ORACLES[name][0](Random(3))
     text = [1, 2, 3, 1, 2]
-    first = History(params, text, 3)
+    first = History(params, text, 3, V)
     second = first.fork()
 
     first.append(4)
     second.append(5)
 
     for history, last in ((first, 4), (second, 5)):
-        fresh = History(params, [*text, last], 3)
+        fresh = History(params, [*text, last], 3, V)
         ours = SamplingRows([params], [3], [history], vocabulary=V, device=CPU)
         anew = SamplingRows([params], [3], [fresh], vocabulary=V, device=CPU)
         logits = torch.randn(1, V)
