@@ -46,12 +46,12 @@ def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -
     """Draw one token per row.
 
     logits: [B, V] float16, bfloat16 or float32, finite or -inf, left untouched; a row that is -inf
-        throughout gets some token.
+        throughout gets some token. B may be 0.
     rows: B rows, in the order of the logits; call `rows.advance(tokens)` before the next step.
     allowed: what a grammar permits, for the rows that have one.
 
     Does not wait for the device, except where rows are cut by top_p or min_p without top_k: those
-    ask once whether the first 64 candidates were enough.
+    ask whether the first 64 candidates were enough, and again for each wider look.
     Raises ValueError where the shapes do not fit.
     """
     if logits.shape != (rows.size, rows.vocabulary):
@@ -130,9 +130,8 @@ def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
             parts.extend((part.rows, _race(part, keys)) for part in found)
         if rows.free is not None:
             parts.append((rows.free.rows, _draw_free(values, peaks, rows.free, keys)))
-    places, ids = parts[0]
-    if places is None and len(parts) == 1:
-        return ids
+    if len(parts) == 1 and parts[0][0] is None:
+        return parts[0][1]
     drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)
     for places, ids in parts:
         if places is None:

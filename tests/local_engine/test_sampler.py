@@ -244,6 +244,16 @@ def test_masked_tokens_are_never_drawn_and_an_empty_row_does_no_harm(mode: str) 
         assert one == 299
 
 
+def test_an_empty_batch_draws_nothing() -> None:
+    rows = batch(vocabulary=10)
+
+    ids = sample(torch.zeros(0, 10), rows).ids
+    rows.advance([])
+
+    assert ids.dtype == torch.int64
+    assert ids.shape == (0,)
+
+
 def test_shapes_that_do_not_fit_are_named() -> None:
     rows = batch(RowParams(), RowParams(), vocabulary=10)
 
