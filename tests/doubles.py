@@ -17,8 +17,8 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Literal
 
 from tests.provider import Received
@@ -101,8 +101,18 @@ class Peer:
         """Do nothing until the client leaves."""
         await self.gone(within=60.0)
 
+    async def tunnel(self, port: int) -> None:
+        """Hand everything to a port of loopback and back, as a proxy does after CONNECT."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            await asyncio.gather(_copy(self._reader, writer), _copy(reader, self._writer))
+        finally:
+            writer.close()
+
     def reset(self) -> None:
         """Close with a RST; what is still unsent is lost."""
+        if self._writer.is_closing():
+            return
         linger = struct.pack("ii", 1, 0)
         sock: socket.socket = self._writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -117,9 +127,21 @@ class Peer:
             return
 
     @property
+    def client_port(self) -> int:
+        port: int = self._writer.get_extra_info("peername")[1]
+        return port
+
+    @property
     def certificate(self) -> object:
         """The client's certificate as ssl.SSLSocket.getpeercert gives it; `None` without one."""
         return self._writer.get_extra_info("peercert")
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(65536):
+        sink.write(data)
+        await sink.drain()
+    sink.close()
 
 
 Script = Callable[[Peer], Awaitable[None]]
@@ -224,3 +246,19 @@ def chunked(*chunks: bytes) -> bytes:
     """A whole answer in HTTP chunks, one each."""
     framed = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     return b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n"
+
+
+@contextmanager
+def full_backlog() -> Generator[int]:
+    """A port whose queue of unaccepted connections is full: the next SYN is not answered."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port: int = listener.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        yield port
+        for filler in fillers:
+            filler.close()

@@ -1,8 +1,10 @@
 """The general transport: httpx, for HTTP/2, proxies and everything that is not hot.
 
-Two differences from our own client. A chunk is one HTTP chunk, not all that has arrived. And a
+Three differences from our own client. A chunk is one HTTP chunk, not all that has arrived. A
 request that met a connection the server was just closing is UpstreamBroken, never sent again:
 httpx tells neither whether a byte of an answer had come nor lets us ask for a fresh connection.
+And a socket that connects in the very moment it is cancelled is closed by the garbage collector
+only, because anyio's connect_tcp loses sight of it.
 """
 
 import asyncio
@@ -15,8 +17,9 @@ import httpx
 from adapters.base import Outbound
 from gateway.upstream.origin import origin_of
 from gateway.upstream.outgoing import check
+from gateway.upstream.sockets import SOCKET_OPTIONS
 from gateway.upstream.tls import Tls, client_context
-from gateway.upstream.wire.fields import Limits, fault_of, headers_of
+from gateway.upstream.wire.fields import Headers, Limits
 from schemas.errors import (
     GatewayError,
     InvalidConfig,
@@ -65,6 +68,7 @@ class HttpxTransport:
                     max_keepalive_connections=max_connections,
                     keepalive_expiry=idle_s,
                 ),
+                socket_options=SOCKET_OPTIONS,
                 proxy=httpx.Proxy(proxy) if proxy is not None else None,
             )
         except (ValueError, ImportError, httpx.InvalidURL) as exc:
@@ -88,8 +92,9 @@ class HttpxTransport:
         except BaseException:
             await self._done()
             raise
-        reply = HttpxReply(response, self._name, self._done)
-        problem = fault_of(reply.headers, len(response.headers.raw), _LIMITS)
+        headers = Headers.of(response.headers.raw)
+        reply = HttpxReply(response, headers, self._name, self._done)
+        problem = headers.fault(_LIMITS)
         if problem is not None:
             await reply.aclose()
             raise UpstreamBroken(problem, upstream=self._name)
@@ -131,7 +136,7 @@ class HttpxTransport:
             httpx.URL(f"{origin.scheme}://{origin.authority}{outbound.target}"),
             headers=httpx.Headers(fixed, encoding="latin-1"),
             content=outbound.body,
-            extensions={"target": outbound.target.encode(), "trace": progress.trace},
+            extensions={"trace": progress.trace},
         )
 
     def _late(self, progress: "_Progress") -> UpstreamError:
@@ -148,10 +153,14 @@ class HttpxReply:
     """See gateway.upstream.transport.Reply."""
 
     def __init__(
-        self, response: httpx.Response, upstream: str, done: Callable[[], Awaitable[None]]
+        self,
+        response: httpx.Response,
+        headers: Mapping[str, str],
+        upstream: str,
+        done: Callable[[], Awaitable[None]],
     ) -> None:
         self.status = response.status_code
-        self.headers: Mapping[str, str] = headers_of(response.headers.raw)
+        self.headers = headers
         self._upstream = upstream
         self._done = done
         self._stream = cast("httpx.AsyncByteStream", response.stream)

@@ -27,6 +27,9 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 def origin_of(base_url: str, *, upstream: str) -> Origin:
     """The origin of `base_url`; raises InvalidConfig, without repeating what could be a secret."""
+    if any(character <= " " for character in base_url):
+        # urlsplit would drop them without a word
+        raise InvalidConfig((f"{upstream}: base_url holds spaces or control characters.",))
     try:
         parts = urlsplit(base_url)
         scheme, name, port = parts.scheme, parts.hostname, parts.port

@@ -19,11 +19,13 @@ import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.fields import Limits, fault_of, headers_of, size_of
+from gateway.upstream.wire.fields import Headers, Limits, head_of
 from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 STALE_S = 1.0
 BUFFER_BYTES = 256 * 1024
+
+_NONE = Headers(b"")
 
 
 class Stale(Exception):
@@ -51,13 +53,12 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_barren",
-        "_buffered",
         "_chunks",
-        "_complete",
+        "_connected",
         "_deadlines",
         "_eof",
         "_error",
-        "_fields",
+        "_head",
         "_head_only",
         "_informational",
         "_limits",
@@ -69,9 +70,13 @@ class Connection(asyncio.Protocol):
         "_reusable",
         "_reused",
         "_sent_at",
+        "_skipping",
         "_transport",
         "_waiter",
+        "buffered",
         "by",
+        "clock",
+        "complete",
         "headers",
         "idle",
         "status",
@@ -86,23 +91,25 @@ class Connection(asyncio.Protocol):
         self._deadlines = deadlines
         self._limits = limits
         self._loop = asyncio.get_running_loop()
+        self.clock = self._loop.time
         self._parser = httptools.HttpResponseParser(self)
-        self._transport: asyncio.Transport | None = None
-        self._lost = self._eof = False
+        self._transport: asyncio.Transport  # from connection_made
+        self._connected = self._lost = self._eof = False
         # The mutable state of an exchange; `send` resets it.
         self.status = 0
-        self.headers: dict[str, str] = {}
-        self._fields: list[tuple[bytes, bytes]] = []
+        self.headers = _NONE
+        self._head = b""
         self._chunks: list[bytes] = []
-        self._buffered = 0
+        self.buffered = 0
         self._barren = 0
         self._sent_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._error: UpstreamError | Stale | None = None
-        self._complete = True
+        self.complete = True
         self._reusable = True
         self._reused = False
-        self._informational = False
+        self._informational = 0
+        self._skipping = False
         self._head_only = False
         self._paused = False
 
@@ -117,19 +124,25 @@ class Connection(asyncio.Protocol):
         Raises Stale, or UpstreamUnreachable, UpstreamTimeout or UpstreamBroken; only after Stale
         does the caller still own the connection's slot. `head_only`: HEAD's answer has no body.
         """
-        now = self._loop.time()
+        now = self.clock()
         if head_by <= now or not self._reusable or self._lost:
             self.release()
             raise self._unsent(head_by <= now)
-        self._complete = False
+        self.complete = False
         self._head_only = head_only
         self._sent_at = now
-        cast("asyncio.Transport", self._transport).write(request)
+        self._transport.write(request)
+        waiter = self._waiter = self._loop.create_future()
+        self.by = head_by
+        self._deadlines.add(self)
         try:
-            await self._wait(head_by)
+            await waiter
         except asyncio.CancelledError:
             self.release()
             raise
+        finally:
+            self._waiter = None
+            self._deadlines.discard(self)
         error = self._error
         if error is not None and not self.status:
             if isinstance(error, UpstreamError):
@@ -140,41 +153,39 @@ class Connection(asyncio.Protocol):
         """See Reply.chunk."""
         chunks = self._chunks
         if not chunks:
-            if not self._complete and self._error is None:
-                await self._wait(by)
+            if not self.complete and self._error is None:
+                await self._more(by)
             if not chunks:
                 if self._error is not None:
                     raise self._error
                 return b""
-        elif by <= self._loop.time():
+        elif by <= self.clock():
             chunks.clear()
             self._fail(self._late())
             raise cast("UpstreamError", self._error)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
-        self._buffered = 0
+        self.buffered = 0
         if self._paused:
             self._paused = False
             if not self._lost:
-                cast("asyncio.Transport", self._transport).resume_reading()
+                self._transport.resume_reading()
         return data
 
     def release(self) -> None:
         """The exchange is over, wherever it stands."""
-        transport = self._transport
         if (
-            self._complete
+            self.complete
             and self._reusable
-            and not self._chunks
+            and not self.buffered
             and not self._lost
-            and transport is not None
-            and not transport.get_write_buffer_size()
+            and not self._transport.get_write_buffer_size()
         ):
             self._reused = True
-            self._barren = self.status = 0
+            self._barren = self.status = self._informational = 0
             self._owner.keep(self)
             return
-        if not self._complete:
+        if not self.complete:
             self._fail(UpstreamBroken("the exchange was given up", upstream=self.upstream))
         self.abort()
         self._owner.free()
@@ -182,62 +193,69 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close the socket now, whatever is still to be sent."""
         self._reusable = False
-        if self._transport is not None and not self._lost:
+        if self._connected and not self._lost:
             self._transport.abort()
 
+    def drop(self) -> None:
+        """Close this connection, which is idle."""
+        self.idle = False
+        self._owner.forget(self)
+        self.abort()
+
     def expire(self) -> None:
-        """`by` has passed."""
-        if self.idle:
-            self._drop_idle()
-        elif self._waiter is not None and not self._waiter.done():
+        """`by` has passed for who waits."""
+        if self._waiter is not None and not self._waiter.done():
             self._fail(self._late())
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._connected = True
 
     def data_received(self, data: bytes) -> None:
-        if self._complete:
+        if self.complete:
             self._surplus()
             return
-        buffered = self._buffered
+        buffered = self.buffered
         self._barren += len(data)
+        if not self.status:
+            self._head = self._head + data if self._head else data
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as exc:
-            if self._complete:
+            if self.complete:
                 self._surplus()
             else:
                 problem = f"the answer is not HTTP/1.1: {exc}"
                 self._fail(UpstreamBroken(problem, upstream=self.upstream), exc)
             return
-        if self._buffered != buffered:
+        if self.buffered != buffered:
             self._barren = 0
-        elif self._barren > self._limits.head_bytes and not self._complete:
+        elif self._barren > self._limits.head_bytes and not self.complete:
             self._fail(self._too_long())
 
     def eof_received(self) -> None:
         self._eof = True
         self._reusable = False
         if self.idle:
-            self._drop_idle()
+            self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
         del self._parser  # it holds our methods: a cycle, once per connection
         if self.idle:
-            self._drop_idle()
-        elif self._complete or self._error is not None:
+            self.drop()
+        elif self.complete or self._error is not None:
             return
-        elif self.status and self._eof and exc is None and self._ends_with_the_connection():
-            self._complete = True
+        elif self.status and self._eof and exc is None and self.headers.ends_with_the_connection():
+            self.complete = True
             self._wake()
         elif (
             self._reused
             and not self._barren
             and not self.status
-            and self._loop.time() - self._sent_at < STALE_S
+            and self.clock() - self._sent_at < STALE_S
         ):
             self._error = Stale()
             self._wake()
@@ -250,63 +268,57 @@ class Connection(asyncio.Protocol):
     # What the parser calls
 
     def on_message_begin(self) -> None:
-        if self._complete:
+        if self.complete:
             self._surplus()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:
-            self._fields.append((name, value))
-
     def on_headers_complete(self) -> None:
-        if self._complete:
+        if self.complete:
             return
         status = self._parser.get_status_code()
-        fields, self._fields = self._fields, []
         if status < 200:
-            self._informational = True
+            self._informational += 1
+            self._skipping = True
             if status == 101:
                 problem = "switched to another protocol unasked"
                 self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
-        if self._barren > self._limits.head_bytes and size_of(fields) > self._limits.head_bytes:
-            self._fail(self._too_long())
-            return
-        self.headers = headers_of(fields)
-        problem = fault_of(self.headers, len(fields), self._limits)
+        self.headers = Headers(head_of(self._head, self._informational))
+        problem = self.headers.fault(self._limits)
         if problem is not None:
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         self.status = status
+        self._head = b""
         if not self._parser.should_keep_alive():
             self._reusable = False
         if self._head_only:
             self._reusable = False  # the parser waits for a body that will not come
-            self._complete = True
+            self.complete = True
         self._wake()
 
     def on_body(self, body: bytes) -> None:
-        if self._complete:
+        if self.complete:
             return
         self._chunks.append(body)
-        self._buffered += len(body)
-        if self._buffered > BUFFER_BYTES and not self._paused:
+        self.buffered += len(body)
+        if self.buffered > BUFFER_BYTES and not self._paused:
             self._paused = True
-            cast("asyncio.Transport", self._transport).pause_reading()
+            self._transport.pause_reading()
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def on_message_complete(self) -> None:
-        if self._informational:
-            self._informational = False
-        elif not self._complete and self._error is None:
-            self._complete = True
+        if self._skipping:
+            self._skipping = False
+        elif not self.complete and self._error is None:
+            self.complete = True
             self._wake()
 
     # Underneath
 
-    async def _wait(self, by: float) -> None:
-        """Until the head is there, or a body's bytes, its end, or an error."""
+    async def _more(self, by: float) -> None:
+        """Until there are bytes of the body, or its end, or an error."""
         waiter = self._waiter = self._loop.create_future()
         self.by = by
         self._deadlines.add(self)
@@ -334,15 +346,9 @@ class Connection(asyncio.Protocol):
     def _surplus(self) -> None:
         """The peer sent what nobody asked for; what it sends next could belong to anything."""
         if self.idle:
-            self._drop_idle()
+            self.drop()
         else:
             self.abort()
-
-    def _drop_idle(self) -> None:
-        self.idle = False
-        self._deadlines.discard(self)
-        self._owner.forget(self)
-        self.abort()
 
     def _late(self) -> UpstreamError:
         problem = "the answer stalled" if self.status else "the answer did not begin in time"
@@ -357,6 +363,3 @@ class Connection(asyncio.Protocol):
     def _too_long(self) -> UpstreamError:
         problem = f"the answer's head or trailer is over {self._limits.head_bytes} bytes"
         return UpstreamBroken(problem, upstream=self.upstream)
-
-    def _ends_with_the_connection(self) -> bool:
-        return not ("content-length" in self.headers or "transfer-encoding" in self.headers)

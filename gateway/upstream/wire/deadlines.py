@@ -1,6 +1,7 @@
 """Everything with a deadline, held by one timer."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 RESOLUTION_S = 0.02
@@ -24,10 +25,12 @@ class Deadlines:
     moved, and an item that was discarded leaves it to find nothing.
     """
 
-    __slots__ = ("_at", "_timer", "_waiting")
+    __slots__ = ("_at", "_timer", "_waiting", "discard")
 
     def __init__(self) -> None:
         self._waiting: set[Timed] = set()
+        self.discard: Callable[[Timed], None] = self._waiting.discard
+        """Forget an item, which may be unknown."""
         self._at = _NEVER
         self._timer: asyncio.TimerHandle | None = None
 
@@ -36,9 +39,6 @@ class Deadlines:
         self._waiting.add(item)
         if item.by < self._at:
             self._arm(item.by)
-
-    def discard(self, item: Timed) -> None:
-        self._waiting.discard(item)
 
     def rest(self) -> None:
         """Let go of the timer if nothing waits."""

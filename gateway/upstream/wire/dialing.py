@@ -3,15 +3,33 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.upstream.origin import Origin
+from gateway.upstream.sockets import SOCKET_OPTIONS
 from gateway.upstream.wire.connection import Connection
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
 
+Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+"""What socket.getaddrinfo gives for one."""
+Resolve = Callable[[Origin], Awaitable[Sequence[tuple[int, Address]]]]
+"""The addresses of an origin, each with its family, in the order in which to try them."""
+
+
+async def resolve(origin: Origin) -> Sequence[tuple[int, Address]]:
+    """What the system's resolver says. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
+
 
 class Dialer:
-    """Opens connections to one origin; each gets its protocol from `make`."""
+    """Opens connections to one origin; each gets its protocol from `make`.
+
+    Addresses are tried one after another, the one that answered last time first. Each but the
+    last may use half of the time that is left, so a network that swallows one address family
+    costs time but no requests. TLS is done with the first that answers.
+    """
 
     def __init__(
         self,
@@ -20,11 +38,14 @@ class Dialer:
         make: Callable[[], Connection],
         *,
         upstream: str,
+        resolve: Resolve = resolve,
     ) -> None:
         self._origin = origin
         self._context = context
         self._make = make
         self._upstream = upstream
+        self._resolve = resolve
+        self._answered: Address | None = None
 
     async def dial(self, by: float) -> Connection:
         """Raises UpstreamUnreachable, or UpstreamTimeout at `by`; cancelled, it closes."""
@@ -32,7 +53,7 @@ class Dialer:
         scope = asyncio.timeout_at(by)
         try:
             async with scope:
-                await self._connect(connection)
+                await self._start(connection, await self._reach(by))
         except OSError as exc:
             connection.abort()
             if isinstance(exc, TimeoutError) and scope.expired():
@@ -44,14 +65,29 @@ class Dialer:
             raise
         return connection
 
-    async def _connect(self, connection: Connection) -> None:
-        origin, loop = self._origin, asyncio.get_running_loop()
-        await loop.create_connection(
+    async def _reach(self, by: float) -> socket.socket:
+        """A socket connected to the first address that answers."""
+        clock = asyncio.get_running_loop().time
+        found = sorted(await self._resolve(self._origin), key=lambda one: one[1] != self._answered)
+        problem = OSError("the name has no addresses")
+        for turn, (family, address) in enumerate(found, 1):
+            share = by if turn == len(found) else (clock() + by) / 2
+            try:
+                async with asyncio.timeout_at(share):
+                    sock = await _connected(family, address)
+            except OSError as exc:
+                problem = exc
+            else:
+                self._answered = address
+                return sock
+        raise problem
+
+    async def _start(self, connection: Connection, sock: socket.socket) -> None:
+        await asyncio.get_running_loop().create_connection(
             lambda: connection,
-            origin.host,
-            origin.port,
+            sock=sock,
             ssl=self._context,
-            server_hostname=origin.host if self._context is not None else None,
+            server_hostname=self._origin.host if self._context is not None else None,
         )
 
     def _reason(self, exc: OSError) -> str:
@@ -65,3 +101,16 @@ class Dialer:
                 return f"no TLS with {where}: {exc.reason or exc}"
             case _:
                 return f"no connection to {where}: {exc.strerror or exc}"
+
+
+async def _connected(family: int, address: Address) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        for option in SOCKET_OPTIONS:
+            sock.setsockopt(*option)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -18,7 +18,7 @@ class Pool:
     """
 
     __slots__ = ("_closed", "_deadlines", "_dial", "_idle", "_idle_s", "_maximum", "_open",
-                 "_upstream", "_waiting")  # fmt: skip
+                 "_timed", "_upstream", "_waiting", "by")  # fmt: skip
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class Pool:
         self._idle: dict[Connection, None] = {}
         self._waiting: OrderedDict[_Ticket, None] = OrderedDict()
         self._closed = False
+        self.by = 0.0
+        self._timed = False
 
     def take(self) -> Connection | None:
         """An idle connection and its slot, if there is one."""
@@ -45,7 +47,6 @@ class Pool:
             return None
         connection, _ = self._idle.popitem()
         connection.idle = False
-        self._deadlines.discard(connection)
         return connection
 
     async def acquire(self, by: float) -> Connection:
@@ -81,9 +82,10 @@ class Pool:
             self.free()
         elif not self._hand_over(connection):
             connection.idle = True
-            connection.by = asyncio.get_running_loop().time() + self._idle_s
+            connection.by = connection.clock() + self._idle_s
             self._idle[connection] = None
-            self._deadlines.add(connection)
+            if not self._timed:
+                self._watch(connection.by)
 
     def free(self) -> None:
         """See Owner."""
@@ -95,14 +97,28 @@ class Pool:
         self._idle.pop(connection, None)
         self.free()
 
+    def expire(self) -> None:
+        """Close what has been idle for too long; the longest idle come first."""
+        self._timed = False
+        for connection in list(self._idle):
+            if connection.by > self.by:
+                self._watch(connection.by)
+                return
+            connection.drop()
+
+    def _watch(self, by: float) -> None:
+        self._timed = True
+        self.by = by
+        self._deadlines.add(self)
+
     def close(self) -> None:
         """Abort what is idle, refuse who waits; exchanges go on and close when they are over."""
         self._closed = True
         for ticket in self._waiting:
             ticket.refuse(self._refusal())
-        while (connection := self.take()) is not None:
-            connection.abort()
-            self.free()
+        for connection in list(self._idle):
+            connection.drop()
+        self._deadlines.discard(self)
         self._deadlines.rest()
 
     def _hand_over(self, connection: Connection | None) -> bool:

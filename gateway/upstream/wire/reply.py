@@ -24,16 +24,19 @@ class WireReply:
 
     async def body(self, by: float, limit: int) -> bytes:
         """See Reply."""
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             raise GatewayError("an answer was read after it had been closed")
-        read, upstream = self._connection.read, self._connection.upstream
         parts: list[bytes] = []
         size = 0
-        while part := await read(by):
+        while part := await connection.read(by):
             size += len(part)
             if size > limit:
-                raise UpstreamBroken(f"the answer is over {limit} bytes", upstream=upstream)
+                problem = f"the answer is over {limit} bytes"
+                raise UpstreamBroken(problem, upstream=connection.upstream)
             parts.append(part)
+            if connection.complete and not connection.buffered:
+                break
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def aclose(self) -> None:

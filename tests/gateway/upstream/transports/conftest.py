@@ -8,7 +8,7 @@ from gateway.upstream.general import HttpxTransport
 from gateway.upstream.tls import Tls
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
-from tests.gateway.upstream.transports.exchanging import Open
+from tests.gateway.upstream.transports.exchanging import Open, OpenWire
 
 
 @pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
@@ -25,6 +25,22 @@ async def open_transport(
     def make(base_url: str, *, tls: Tls | None = None, max_connections: int = 4) -> Transport:
         kind: type[WireTransport | HttpxTransport] = request.param
         transport = kind(base_url, name="up", tls=tls, max_connections=max_connections)
+        opened.append(transport)
+        return transport
+
+    yield make
+    for transport in opened:
+        await transport.aclose()
+
+
+@pytest.fixture
+async def open_wire(anyio_backend: object) -> AsyncGenerator[OpenWire, None]:
+    opened: list[WireTransport] = []
+
+    def make(base_url: str, *, max_connections: int = 4, idle_s: float = 60.0) -> WireTransport:
+        transport = WireTransport(
+            base_url, name="up", max_connections=max_connections, idle_s=idle_s
+        )
         opened.append(transport)
         return transport
 

@@ -6,6 +6,7 @@ from typing import Protocol
 from adapters.base import Outbound
 from gateway.upstream.tls import Tls
 from gateway.upstream.transport import Reply, Transport
+from gateway.upstream.wire import WireTransport
 
 SECRET = "sk-very-secret"
 HEADERS = (("content-type", "application/json"), ("authorization", f"Bearer {SECRET}"))
@@ -17,6 +18,14 @@ class Open(Protocol):
     def __call__(
         self, base_url: str, *, tls: Tls | None = None, max_connections: int = 4
     ) -> Transport: ...
+
+
+class OpenWire(Protocol):
+    """The same for our own client alone."""
+
+    def __call__(
+        self, base_url: str, *, max_connections: int = 4, idle_s: float = 60.0
+    ) -> WireTransport: ...
 
 
 def soon(seconds: float = 5.0) -> float:

@@ -1,5 +1,6 @@
 """TLS: who is trusted, and who we say we are."""
 
+import asyncio
 import ssl
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import trustme
 from gateway.upstream.tls import Tls
 from schemas.errors import InvalidConfig, UpstreamBroken, UpstreamUnreachable
 from tests.doubles import Peer, answering, chunked, raw_server, sized
-from tests.gateway.upstream.transports.exchanging import Open, fetch, post
+from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -123,7 +124,7 @@ async def test_a_client_certificate_is_shown_to_a_server_that_asks(
         assert len(server.requests) == 1
 
 
-async def test_a_body_without_a_length_needs_the_end_that_tls_can_prove(
+async def test_a_body_without_a_length_ends_with_the_connection(
     authority: trustme.CA, ca_file: str, open_transport: Open
 ) -> None:
     tls = server_context(authority, "127.0.0.1")
@@ -132,6 +133,32 @@ async def test_a_body_without_a_length_needs_the_end_that_tls_can_prove(
         transport = open_transport(server.base_url, tls=Tls(ca_file=ca_file))
 
         assert await fetch(transport) == b"hello"
+
+
+async def test_a_reader_that_does_not_read_stalls_the_server_and_loses_nothing(
+    authority: trustme.CA, ca_file: str, open_transport: Open
+) -> None:
+    total = 40_000_000
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % total)
+        for _ in range(total // 50_000):
+            await peer.send(b"x" * 50_000)
+        await peer.stay()
+
+    async with raw_server(script, tls=server_context(authority, "127.0.0.1")) as server:
+        reply = await post(open_transport(server.base_url, tls=Tls(ca_file=ca_file)))
+        before = -1
+        while before != server.connections[0].sent:
+            before = server.connections[0].sent
+            await asyncio.sleep(0.2)
+
+        body = await reply.body(soon(30.0), total)
+        await reply.aclose()
+
+        assert before < total / 2
+        assert len(body) == total
 
 
 async def test_plain_text_where_tls_was_expected_is_unreachable(open_transport: Open) -> None:

@@ -1,14 +1,11 @@
 """Every wait ends at its deadline, whatever the server does meanwhile."""
 
 import asyncio
-import socket
-from collections.abc import Generator
-from contextlib import contextmanager
 
 import pytest
 
 from schemas.errors import UpstreamTimeout
-from tests.doubles import Peer, answering, raw_server, sized
+from tests.doubles import Peer, answering, full_backlog, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +40,7 @@ async def test_a_handshake_that_never_happens_ends_at_the_connect_deadline(
 async def test_a_connection_that_nobody_accepts_ends_at_the_connect_deadline(
     open_transport: Open,
 ) -> None:
-    with _full_backlog() as port:
+    with full_backlog() as port:
         transport = open_transport(f"http://127.0.0.1:{port}")
 
         with pytest.raises(UpstreamTimeout, match="no connection in time"):
@@ -171,19 +168,3 @@ async def test_a_deadline_that_was_kept_never_comes_back(open_transport: Open) -
 
         assert body == b"late"
         assert len(server.connections) == 1
-
-
-@contextmanager
-def _full_backlog() -> Generator[int]:
-    """A port whose queue of unaccepted connections is full: the next SYN is not answered."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        port: int = listener.getsockname()[1]
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(("127.0.0.1", port))
-        yield port
-        for filler in fillers:
-            filler.close()

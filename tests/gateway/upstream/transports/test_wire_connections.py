@@ -1,39 +1,14 @@
 """What our own client does beyond the seam: its pool, its one retry, its back-pressure."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Protocol
 
 import pytest
 
-from gateway.upstream.wire import WireTransport
 from schemas.errors import UpstreamBroken, UpstreamError
 from tests.doubles import Peer, answering, chunked, raw_server, sized
-from tests.gateway.upstream.transports.exchanging import fetch, post, soon
+from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post, soon
 
 pytestmark = pytest.mark.anyio
-
-
-class OpenWire(Protocol):
-    def __call__(
-        self, base_url: str, *, max_connections: int = 4, idle_s: float = 60.0
-    ) -> WireTransport: ...
-
-
-@pytest.fixture
-async def open_wire(anyio_backend: object) -> AsyncGenerator[OpenWire, None]:
-    opened: list[WireTransport] = []
-
-    def make(base_url: str, *, max_connections: int = 4, idle_s: float = 60.0) -> WireTransport:
-        transport = WireTransport(
-            base_url, name="up", max_connections=max_connections, idle_s=idle_s
-        )
-        opened.append(transport)
-        return transport
-
-    yield make
-    for transport in opened:
-        await transport.aclose()
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])

@@ -1,0 +1,91 @@
+"""One timer expires whatever waits, each thing once and in time, and rests when nothing does."""
+
+import asyncio
+
+import pytest
+
+from gateway.upstream.wire.deadlines import Deadlines
+
+pytestmark = pytest.mark.anyio
+
+
+class Item:
+    def __init__(self, by: float) -> None:
+        self.by = by
+        self.expired_at: list[float] = []
+
+    def expire(self) -> None:
+        self.expired_at.append(asyncio.get_running_loop().time())
+
+
+def items(*seconds: float) -> list[Item]:
+    now = asyncio.get_running_loop().time()
+    return [Item(now + after) for after in seconds]
+
+
+async def test_each_item_expires_once_and_not_early() -> None:
+    deadlines = Deadlines()
+    waiting = items(0.15, 0.01, 0.1, 0.05, -1.0, 0.011, 0.012)
+
+    for item in waiting:
+        deadlines.add(item)
+    await asyncio.sleep(0.3)
+
+    for item in waiting:
+        assert len(item.expired_at) == 1
+        assert item.expired_at[0] >= item.by - 0.002
+
+
+async def test_an_earlier_item_is_not_kept_waiting_by_a_later_one() -> None:
+    deadlines = Deadlines()
+    late, early = items(60.0, 0.05)
+
+    deadlines.add(late)
+    deadlines.add(early)
+    await asyncio.sleep(0.5)
+
+    assert early.expired_at
+    assert not late.expired_at
+
+
+async def test_a_discarded_item_never_expires() -> None:
+    deadlines = Deadlines()
+    kept, discarded = items(0.05, 0.05)
+
+    deadlines.add(kept)
+    deadlines.add(discarded)
+    deadlines.discard(discarded)
+    deadlines.discard(discarded)
+    await asyncio.sleep(0.2)
+
+    assert kept.expired_at
+    assert not discarded.expired_at
+
+
+async def test_an_item_may_wait_again_after_it_expired() -> None:
+    deadlines = Deadlines()
+    (item,) = items(0.02)
+    deadlines.add(item)
+    await asyncio.sleep(0.1)
+
+    item.by = asyncio.get_running_loop().time() + 0.02
+    deadlines.add(item)
+    await asyncio.sleep(0.1)
+
+    assert len(item.expired_at) == 2
+
+
+async def test_items_that_expire_may_add_others() -> None:
+    class Successor(Item):
+        def expire(self) -> None:
+            super().expire()
+            deadlines.add(last)
+
+    deadlines = Deadlines()
+    (last,) = items(0.1)
+    first = Successor(last.by - 0.08)
+
+    deadlines.add(first)
+    await asyncio.sleep(0.3)
+
+    assert last.expired_at
