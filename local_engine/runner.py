@@ -6,11 +6,13 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from local_engine.lean import LeanDecoder, lean_decoder
 from local_engine.loading import Loaded
-from local_engine.ops.attention import RAGGED, Group, Plan, Span
+from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Span
 from local_engine.scheduler import Chunk
 from schemas.errors import InvalidConfig
 
+TRIAL_TOKENS = 8
 BLOCK_SIZE = {"cpu": 16, "cuda": 16, "npu": 128}
 
 
@@ -46,7 +48,7 @@ class KeyValueCache:
 
     def _empty(self, like: Tensor) -> Tensor:
         """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum."""
-        shape = (like.shape[1], self._slots, like.shape[3])
+        shape = (like.shape[1], self._slots, like.shape[2])
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
 
@@ -56,14 +58,18 @@ class Runner:
     def __init__(self, loaded: Loaded, *, device: str, kv_bytes: int, max_tokens: int) -> None:
         """kv_bytes: for keys and values. max_tokens: more slots than this are of no use.
 
-        Raises InvalidConfig if the model does not attend through the engine in every layer, or
-        if not even one block fits.
+        Raises InvalidConfig if the model's layers cannot be run, or do not all attend through the
+        engine, or if not even one block fits.
         """
         self._loaded = loaded
         self._device = device
         self.block_size = BLOCK_SIZE[device]
         self._cache = KeyValueCache(self.block_size)
-        self._trial()
+        self._lean: LeanDecoder | None = None
+        try:
+            expected, asks = self._trial()
+        except (RuntimeError, TypeError, ValueError) as exc:
+            raise InvalidConfig((f"the model's layers cannot be run here: {exc}",)) from exc
         if self._cache.layers != loaded.layers:
             raise InvalidConfig(
                 (
@@ -78,6 +84,9 @@ class Runner:
                 (f"engine.kv_cache: {kv_bytes} bytes hold no block; {block_bytes} is the least",)
             )
         self._cache = KeyValueCache(self.blocks * self.block_size)
+        self._lean = lean_decoder(loaded.module, asks)
+        if self._lean is not None and not _agree(self._trial()[0], expected):
+            self._lean = None
         self._trial()
 
     @torch.inference_mode()
@@ -100,28 +109,51 @@ class Runner:
                 drawn.append(len(ids) - 1)
         groups, spans = _layout(laid, self.blocks * size)
         packed = torch.tensor([ids, positions, slots], device=self._device)
-        plan = Plan(cache=self._cache, slots=packed[2], groups=groups, spans=spans, masks={})
-        every = len(drawn) == len(ids)
-        keep = 0 if every else torch.tensor(drawn or [0], device=self._device)
-        logits = self._run(packed[0:1], packed[1:2], keep, plan)
+        plan = self._plan(packed[2], groups, spans)
+        keep = None if len(drawn) == len(ids) else torch.tensor(drawn or [0], device=self._device)
+        logits = self._run(packed[0], packed[1], keep, plan)
         return Rows(
             chunks=tuple(chunk for chunk, _ in laid if chunk.draws),
             logits=logits if drawn else logits[:0],
         )
 
-    def _run(self, ids: Tensor, positions: Tensor, keep: int | Tensor, plan: Plan) -> Tensor:
+    @property
+    def lean(self) -> bool:
+        """Whether the model runs without transformers' modules."""
+        return self._lean is not None
+
+    def _run(self, ids: Tensor, positions: Tensor, keep: Tensor | None, plan: Plan) -> Tensor:
+        """[R, V] float32 for the rows `keep` of T packed tokens, `None` being all of them."""
+        if self._lean is not None:
+            return self._lean(ids, positions, keep, plan).float()
         output = self._loaded.forward(
-            input_ids=ids, position_ids=positions, use_cache=False, logits_to_keep=keep, plan=plan
+            input_ids=ids.unsqueeze(0),
+            position_ids=positions.unsqueeze(0),
+            use_cache=False,
+            logits_to_keep=0 if keep is None else keep,
+            plan=plan,
         )
         return output.logits[0].float()
 
     @torch.inference_mode()
-    def _trial(self) -> None:
-        """One token through every layer: makes the caches, and shows what the model needs."""
-        zero = torch.zeros((1, 1), dtype=torch.int64, device=self._device)
-        span = Span(row=0, count=1, runs=((0, 1),))
-        plan = Plan(cache=self._cache, slots=zero[0], groups=(), spans=(span,), masks={})
-        self._run(zero, zero, 0, plan)
+    def _trial(self) -> tuple[Tensor, dict[int, Ask]]:
+        """A few tokens through every layer: makes the caches, and shows what the layers ask for.
+
+        Returns [TRIAL_TOKENS, V] logits, and the asks by layer.
+        """
+        places = torch.arange(TRIAL_TOKENS, device=self._device)
+        span = Span(row=0, count=TRIAL_TOKENS, runs=((0, TRIAL_TOKENS),))
+        plan = self._plan(places, (), (span,))
+        ids = places * 37 % self._loaded.vocab
+        return self._run(ids, places, None, plan), plan.asks
+
+    def _plan(self, slots: Tensor, groups: tuple[Group, ...], spans: tuple[Span, ...]) -> Plan:
+        return Plan(cache=self._cache, slots=slots, groups=groups, spans=spans, masks={}, asks={})
+
+
+def _agree(one: Tensor, other: Tensor) -> bool:
+    """Two implementations of the same sums, in a number format of 8 bits at least."""
+    return bool((one - other).abs().max() <= 0.02 * other.abs().max())
 
 
 Laid = list[tuple[Chunk, tuple[tuple[int, int], ...]]]

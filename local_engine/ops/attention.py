@@ -56,24 +56,26 @@ class Plan(Struct, kw_only=True, eq=False):
 
     slots: [T] int64, where each packed token's key and value go.
     masks: made by the first layer that needs one, kept for the others.
+    asks:  how each layer wants its scores treated, as far as it has said so.
     """
 
     cache: "LayerCaches"
     slots: Tensor
     groups: tuple[Group, ...]
     spans: tuple[Span, ...]
-    masks: dict[tuple[int, int], Tensor | None]
+    masks: dict[tuple[int, int], Tensor]
+    asks: dict[int, "Ask"]
 
 
 class LayerCaches(Protocol):
     """Where the keys and values of a layer are kept."""
 
     def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """[K, S, D] keys and values of one layer, fit for new ones like `key` and `value`."""
+        """[K, S, D] keys and values of one layer, for new ones like [T, K, D] `key`, `value`."""
         ...
 
 
-class _Ask(Struct, frozen=True, kw_only=True):
+class Ask(Struct, frozen=True, kw_only=True):
     """How a layer wants its scores treated. window: 0 is unlimited."""
 
     scale: float
@@ -114,7 +116,7 @@ def attend(
     causal = is_causal is not False and getattr(module, "is_causal", True) is not False
     if attention_mask is not None or position_bias is not None or not causal:
         raise UnsupportedAttention("the model masks or biases its attention in a way of its own")
-    ask = _Ask(
+    ask = Ask(
         scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         window=sliding_window or 0,
         softcap=softcap,
@@ -122,28 +124,38 @@ def attend(
     )
     layer = module.layer_idx
     assert isinstance(layer, int)
-    keys, values = plan.cache.of(layer, key, value)
-    keys.index_copy_(1, plan.slots, key[0])
-    values.index_copy_(1, plan.slots, value[0])
-    parts = [_decode(query, keys, values, group, plan, ask) for group in plan.groups]
-    parts += [_extend(query, keys, values, span, plan, ask) for span in plan.spans]
-    rows = parts[0] if len(parts) == 1 else torch.cat(parts)
+    plan.asks[layer] = ask
+    rows = attend_rows(
+        query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1), layer, plan, ask
+    )
     return rows.unsqueeze(0), None
 
 
+def attend_rows(
+    query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+) -> Tensor:
+    """The same for one layer's [T, H, D] query and [T, K, D] key and value; returns [T, H, D]."""
+    keys, values = plan.cache.of(layer, key, value)
+    keys.index_copy_(1, plan.slots, key.transpose(0, 1))
+    values.index_copy_(1, plan.slots, value.transpose(0, 1))
+    parts = [_decode(query, keys, values, group, plan, ask) for group in plan.groups]
+    parts += [_extend(query, keys, values, span, plan, ask) for span in plan.spans]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
 def _decode(
-    query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, ask: _Ask
+    query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, ask: Ask
 ) -> Tensor:
     """[B, H, D]: one query a sequence; query heads that share keys become rows of one product."""
     batch, heads = len(group.keys), query.shape[1]
     kv_heads, slots, _ = keys.shape
+    rows = query[group.row : group.row + batch]
     longest, first = max(group.keys), group.slot
     mask = plan.masks.get((group.row, ask.window))
     if mask is None and min(group.keys) != longest:
         mask = plan.masks[group.row, ask.window] = _ragged_mask(group, ask.window, query)
     elif 0 < ask.window < longest and mask is None:
         first, longest = first + longest - ask.window, ask.window
-    rows = query[0, :, group.row : group.row + batch].transpose(0, 1)
     folded = rows.reshape(batch, kv_heads, heads // kv_heads, -1)
 
     def view(cache: Tensor) -> Tensor:
@@ -164,12 +176,12 @@ def _decode(
 
 
 def _extend(
-    query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: _Ask
+    query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: Ask
 ) -> Tensor:
     """[count, H, D]: some tokens of one sequence, each seeing what lies before it."""
     count, total, kv_heads = span.count, span.keys, keys.shape[0]
     skipped = max(0, total - count - ask.window + 1) if ask.window else 0
-    rows = query[:, :, span.row : span.row + count]
+    rows = query[span.row : span.row + count].transpose(0, 1).unsqueeze(0)
     key, value = (_gather(cache, span.runs, skipped) for cache in (keys, values))
     seen = total - skipped
     mask, causal = None, count > 1 and count == seen and not 0 < ask.window < count
@@ -233,7 +245,7 @@ def _causal_mask(count: int, seen: int, window: int, device: torch.device) -> Te
     return visible
 
 
-def _explicit(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, ask: _Ask) -> Tensor:
+def _explicit(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, ask: Ask) -> Tensor:
     """Attention in small operations, for what the fused one lacks: soft caps and sinks.
 
     query: [B, K, G x n, D], query heads sharing keys side by side (G slow, n fast).

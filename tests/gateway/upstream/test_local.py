@@ -107,7 +107,7 @@ async def test_an_engine_answers_fails_and_outlives_its_callers(
         await a_killed_engine_fails_its_calls_and_comes_back(engine)
 
     assert engine.process.status == "stopped"
-    with pytest.raises(UpstreamUnreachable, match="here: the engine is not running"):
+    with pytest.raises(UpstreamUnreachable, match="here: the engine does not answer now"):
         await engine.ask(chat("too late", SHORT))
 
 

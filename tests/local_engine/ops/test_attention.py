@@ -91,7 +91,9 @@ def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
         groups = (Group(row=0, slot=singles[0].runs[0][0], stride=stride, keys=keys),)
     ordered = [*singles, *others]
     slots = [slot for part in ordered for slot in part.slots[-part.count :]]
-    plan = Plan(cache=cache, slots=torch.tensor(slots), groups=groups, spans=tuple(spans), masks={})
+    plan = Plan(
+        cache=cache, slots=torch.tensor(slots), groups=groups, spans=tuple(spans), masks={}, asks={}
+    )
     return plan, ordered
 
 
@@ -117,7 +119,7 @@ def test_attention_is_the_textbooks_whatever_the_layout(
     query = torch.randn(1, HEADS, total, WIDTH, generator=noise)
     key = torch.randn(1, KV_HEADS, total, WIDTH, generator=noise)
     value = torch.randn(1, KV_HEADS, total, WIDTH, generator=noise)
-    keys, values = cache.of(0, key, value)
+    keys, values = cache.of(0, key[0].transpose(0, 1), value[0].transpose(0, 1))
     keys.copy_(torch.randn(keys.shape, generator=noise))
     values.copy_(torch.randn(values.shape, generator=noise))
 
@@ -147,7 +149,7 @@ def test_what_the_engine_cannot_compute_is_refused() -> None:
     one = torch.zeros(1, KV_HEADS, 1, WIDTH)
     query = torch.zeros(1, HEADS, 1, WIDTH)
     span = Span(row=0, count=1, runs=((0, 1),))
-    plan = Plan(cache=cache, slots=torch.tensor([0]), groups=(), spans=(span,), masks={})
+    plan = Plan(cache=cache, slots=torch.tensor([0]), groups=(), spans=(span,), masks={}, asks={})
 
     with pytest.raises(UnsupportedAttention, match="keyword arguments"):
         attend(Layer(), query, one, one, None)

@@ -39,7 +39,7 @@ def test_a_model_computes_the_same_afterwards(bias: bool, rows: int) -> None:
         changed = optimise(block)
 
         again = [block(x), block(x.clone())]
-    assert changed >= 5
+    assert changed == 5
     assert isinstance(block.q_proj, Sibling)
     for out in again:
         torch.testing.assert_close(out, expected)
