@@ -35,8 +35,9 @@ _decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 class Connection(asyncio.Protocol):
     """Everything that a worker asked for dies with its connection."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, max_unsent: int = MAX_UNSENT_BYTES) -> None:
         self._service = service
+        self._max_unsent = max_unsent
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -105,7 +106,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None or not batches:
             return
         self._transport.write(frame(Deltas(batches=tuple(batches))))
-        if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+        if self._transport.get_write_buffer_size() > self._max_unsent:
             slow = UpstreamBroken("the answers were not read in time", upstream=NAME)
             for id, task in self._tasks.items():
                 if task.cancel():

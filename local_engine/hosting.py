@@ -120,15 +120,19 @@ def _cache_bytes(config: EngineConfig, device: str) -> int:
 
 
 def _defaults(generation: GenerationConfig) -> Sampling:
-    """The checkpoint's recommendation (generation_config.json), as far as it has one."""
+    """The checkpoint's recommendation (generation_config.json), as far as it has one.
+
+    One that says not to sample means temperature 0.
+    """
 
     def number(name: str) -> float | UnsetType:
         value = cast(object, getattr(generation, name, None))
         return float(value) if isinstance(value, int | float) else UNSET
 
     top_k = number("top_k")
+    greedy = cast(object, generation.do_sample) is False
     return Sampling(
-        temperature=number("temperature"),
+        temperature=0.0 if greedy else number("temperature"),
         top_p=number("top_p"),
         top_k=UNSET if top_k is UNSET else int(top_k),
         min_p=number("min_p"),

@@ -228,6 +228,9 @@ def _or(value: _T | UnsetType, silent: _T) -> _T:
 
 
 def _with_defaults(sampling: Sampling, defaults: Sampling) -> Sampling:
+    """A client that asks for sampling, and not for a temperature, does not get a greedy one."""
+    if defaults.temperature == 0.0 and _or(sampling.do_sample, False):
+        defaults = msgspec.structs.replace(defaults, temperature=UNSET)
     silent = {
         name: getattr(defaults, name)
         for name in defaults.__struct_fields__

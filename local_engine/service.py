@@ -132,7 +132,7 @@ class Service:
         jobs = run.prepare(self._ids, tenant.encode())
         for job in jobs:
             self._inboxes[job.sequence.id] = run.inbox
-            self._engine.submit(job)
+        run.submit(jobs)
         try:
             yield [Started(id=request_id, model=model, created=int(time.time())), *run.begin()]
             while run.live:
@@ -173,6 +173,7 @@ class _Run:
         self.live: dict[int, Choice] = {}
         self._choices: list[Choice] = []
         self._cached: dict[int, int] = {}
+        self._followers: dict[int, list[Job]] = {}
         self._selects = order.choices > order.shown
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
@@ -220,6 +221,14 @@ class _Run:
                 self._choices.append(choice)
         return jobs
 
+    def submit(self, jobs: list[Job]) -> None:
+        """The first choice of each prompt goes ahead; with its first token the prompt is in the
+        cache, and the others follow without computing it again."""
+        for lead in range(0, len(jobs), self._order.choices):
+            first, *others = jobs[lead : lead + self._order.choices]
+            self._followers[first.sequence.id] = others
+            self._engine.submit(first)
+
     def begin(self) -> list[Event]:
         now = time.monotonic()
         batch: list[Event] = []
@@ -236,6 +245,8 @@ class _Run:
             choice = self.live.get(delta.id)
             if choice is None:
                 continue
+            for job in self._followers.pop(delta.id, ()):
+                self._engine.submit(job)
             events = self._events(choice, delta, now)
             self._cached.setdefault(choice.prompt, delta.cached)
             if choice.answer.ended:

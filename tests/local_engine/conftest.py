@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from tests.local_engine.tiny import FAMILIES, save_model, save_tokenizer
 
@@ -22,8 +23,8 @@ def one_thread() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """The folder of a tiny model: of a family, or a llama with another tokenizer.
 
-    strict: its template refuses everything. untemplated: it has none. fallback: its tokenizer
-    spells unknown characters in byte tokens.
+    strict: its template refuses everything. untemplated: it has none. greedy: its authors
+    recommend not to sample.
     """
     made: dict[str, Path] = {}
 
@@ -35,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
                 save_tokenizer(path, template=STRICT)
             case "untemplated":
                 (path / "chat_template.jinja").unlink()
-            case "fallback":
-                save_tokenizer(path, "byte_fallback")
+            case "greedy":
+                GenerationConfig(do_sample=False, eos_token_id=2).save_pretrained(path)  # pyright: ignore[reportUnknownMemberType]  # transformers
             case _:
                 assert name in FAMILIES
         return path

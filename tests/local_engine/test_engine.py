@@ -110,16 +110,17 @@ def test_a_stopped_engine_fails_what_it_is_given(lane: Lane) -> None:
 class FailingRunner:
     """A device that has no memory for long prompts."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, error: Exception) -> None:
         self._runner = runner
+        self._error = error
 
     def forward(self, chunks: Sequence[Chunk]) -> Rows:
         if any(chunk.count > 10 for chunk in chunks):
-            raise RuntimeError("out of memory")
+            raise self._error
         return self._runner.forward(chunks)
 
 
-def failing(folder: Path) -> Lane:
+def failing(folder: Path, error: Exception) -> Lane:
     runner = Runner(
         load(str(folder), device="cpu", dtype=torch.float32),
         device="cpu",
@@ -128,12 +129,12 @@ def failing(folder: Path) -> Lane:
     )
     limits = Limits(max_step_tokens=64, max_sequences=8, max_seq_len=200)
     pool = BlockPool(runner.blocks, runner.block_size)
-    double = cast(Runner, FailingRunner(runner))
+    double = cast(Runner, FailingRunner(runner, error))
     return Lane(double, Scheduler(limits, pool), Drawer(VOCABULARY, "cpu"))
 
 
 def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) -> None:
-    lane = failing(folder("llama"))
+    lane = failing(folder("llama"), RuntimeError("out of memory"))
     runs = Runs(lane)
     runs.add([7] * 50, GREEDY)
     runs.step()
@@ -143,6 +144,21 @@ def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) ->
 
     assert runs.outcomes == {1: "failed", 2: "length"}
     assert lane.stats().blocks_free == lane.stats().blocks_total
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_bug_ends_the_thread_and_leaves_nobody_waiting(folder: Folder) -> None:
+    lane = failing(folder("llama"), ZeroDivisionError("a bug"))
+    listener = Listener()
+    engine = Engine({"a": lane}, listener, listener.ended.set)
+    engine.start()
+
+    engine.submit(job(1, prompt=50))
+
+    assert listener.ended.wait(SOON_S)
+    engine.stop()
+    assert not engine.alive
+    assert [(d.outcome, d.reason) for d in listener.of(1)] == [("failed", "the engine has stopped")]
 
 
 def test_a_deadline_ends_answers_between_two_steps(folder: Folder) -> None:

@@ -263,6 +263,35 @@ async def test_a_repeated_prompt_is_counted_as_cached_for_the_same_tenant_only(
     ]
 
 
+async def test_several_choices_compute_their_prompt_once(service: Service) -> None:
+    request = completion(
+        "another prompt that fills several blocks of it all " * 2, only(GREEDY, n=4)
+    )
+    before = service.stats()[MODEL].computed_tokens
+
+    answer = await ask(service, request)
+
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens is not None
+    computed = service.stats()[MODEL].computed_tokens - before
+    assert computed < 2 * answer.usage.prompt_tokens + 4 * 20
+    assert len({choice.text for choice in answer.choices}) == 1
+
+
+async def test_a_silent_client_gets_what_the_checkpoint_recommends(folder: Folder) -> None:
+    settings = config(folder("greedy"))
+    silent = Sampling(max_tokens=8, ignore_eos=True)
+
+    async with serving(settings) as service:
+        answers = [
+            (await ask(service, chat(PROMPT, sampling))).choices[0].text
+            for sampling in (silent, only(silent, temperature=0.0), only(silent, do_sample=True))
+        ]
+
+    assert answers[0] == answers[1]
+    assert answers[2] != answers[0]
+
+
 async def test_a_developer_message_is_the_system_where_the_template_knows_none(
     service: Service,
 ) -> None:
