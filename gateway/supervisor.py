@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from gateway.app import build_app
+from gateway.asgi.coalescing import CoalescingHttp
 from gateway.config.model import Config
 from gateway.runtime import Runtime
 from gateway.state import Gateway
@@ -58,7 +59,7 @@ async def _serve(
     server = _Server(
         uvicorn.Config(
             build_app(gateway),
-            http="httptools",
+            http=CoalescingHttp,
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -37,9 +37,15 @@ class Answering:
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
         """A complete answer in JSON."""
-        headers = [_JSON, (b"content-length", str(len(body)).encode()), *self._headers()]
-        await self._start(status, headers + extra if extra else headers)
-        await self._put(body, more=False)
+        headers = self._headers()
+        headers.append(_JSON)
+        headers.append((b"content-length", b"%d" % len(body)))
+        if extra:
+            headers += extra
+        self.begun = True
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        await self._send(cast(Message, start))
+        await self._send(cast(Message, {"type": "http.response.body", "body": body}))
 
     async def empty(self, status: int, extra: Headers) -> None:
         """A head and no body at all."""
@@ -101,4 +107,6 @@ class Answering:
                 headers.append((b"x-gateway-variant", trip.variant.encode("latin-1", "replace")))
         if trip.dropped:
             headers.append((b"x-gateway-dropped-params", ", ".join(trip.dropped).encode()))
-        return headers + self._extra
+        if self._extra:
+            headers += self._extra
+        return headers

@@ -25,6 +25,8 @@ class SlidingCount:
     def at(self, now: float) -> int:
         """The count as of `now`; times must not go backwards."""
         current = int(now / self._slice_s)
+        if current == self._last:
+            return self.total
         for step in range(min(current - self._last, _SLICES)):
             spot = (self._last + 1 + step) % _SLICES
             self.total -= self._counts[spot]

@@ -12,6 +12,7 @@ import uvicorn
 from msgspec import Struct
 
 from gateway.app import build_app
+from gateway.asgi.coalescing import CoalescingHttp
 from gateway.config.load import read_config
 from gateway.runtime import Runtime
 from gateway.state import Gateway
@@ -49,7 +50,7 @@ async def serving(
     server = uvicorn.Server(
         uvicorn.Config(
             build_app(state),
-            http="httptools",
+            http=CoalescingHttp,
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -1,0 +1,26 @@
+"""Every benchmark, one after the other: `make bench`. Each also runs by itself."""
+
+import runpy
+import sys
+
+BENCHMARKS = {
+    "benchmarks.gateway": "the gateway beside nginx and the obvious handler",
+    "benchmarks.wire": "our HTTP client beside httpx",
+    "benchmarks.surface": "parsing requests, rendering answers",
+    "benchmarks.engine.sampler": "the sampler beside transformers' warpers",
+    "benchmarks.engine.decode": "the engine beside transformers' generate",
+}
+
+
+def main() -> None:
+    chosen = [name for name in BENCHMARKS if not sys.argv[1:] or name in sys.argv[1:]]
+    if not chosen:
+        raise SystemExit(f"choose from: {', '.join(BENCHMARKS)}")
+    sys.argv[1:] = []
+    for name in chosen:
+        print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
+        runpy.run_module(name, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""An answer's head and body leave in one system call, though an ASGI server writes them apart."""
+
+import asyncio
+from typing import cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class _Coalescing:
+    """A transport that gathers what is written within one turn of the loop.
+
+    Everything but `write` and the ends of the connection is the wrapped transport's own. Nothing
+    waits: what was gathered goes out at the end of the turn, before the loop sleeps.
+    """
+
+    __slots__ = ("_held", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        held = self._held
+        if held:
+            self._held = []
+            if not self._transport.is_closing():
+                self._transport.write(held[0] if len(held) == 1 else b"".join(held))
+
+
+class CoalescingHttp(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 protocol over such a transport."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  as uvicorn's own
+        super().connection_made(cast(asyncio.Transport, _Coalescing(transport, self.loop)))
