@@ -6,6 +6,7 @@ and one written when the stream began. Everything else goes through wire structs
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -123,15 +124,21 @@ class ChatRenderer:
         self._model = request.model
         self._reasoning = reasoning != "reasoning_content"
         self._reasoning_content = reasoning != "reasoning"
-        self._chunks = Chunks(
-            Identity(id=id, object="chat.completion.chunk", created=created, model=request.model),
-            include_usage=request.include_usage,
-        )
+        self._include_usage = request.include_usage
         self._begun: set[int] = set()
         self._tools: dict[tuple[int, int], bool] = {}
         self._usage: Usage | None = None
         self._before: dict[int, bytes] = {}
         self._after = b""
+
+    @cached_property
+    def _chunks(self) -> Chunks:
+        """Made when the first chunk is due: an answer that is not streamed has none."""
+        name, created = "chat.completion.chunk", self._created
+        return Chunks(
+            Identity(id=self._id, object=name, created=created, model=self._model),
+            include_usage=self._include_usage,
+        )
 
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []
