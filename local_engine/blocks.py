@@ -36,7 +36,7 @@ class BlockPool:
     def __init__(self, total: int, block_size: int, *, prefix_cache: bool = True) -> None:
         self.total = total
         self.block_size = block_size
-        self._prefix_cache = prefix_cache
+        self.prefix_cache = prefix_cache
         self._references = [0] * total
         self._clean = Extents()
         if total:
@@ -113,7 +113,7 @@ class BlockPool:
 
         A second page with the same content stays private.
         """
-        if self._prefix_cache and digest not in self._block_of and block not in self._hash_of:
+        if self.prefix_cache and digest not in self._block_of and block not in self._hash_of:
             self._block_of[digest] = block
             self._hash_of[block] = digest
 

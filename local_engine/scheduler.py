@@ -108,6 +108,8 @@ class Scheduler:
         sequence, size = chunk.sequence, self.blocks.block_size
         first = sequence.computed // size
         sequence.computed = chunk.start + chunk.count
+        if not self.blocks.prefix_cache:
+            return
         full = sequence.computed // size
         extend_hashes(sequence.hashes, sequence.tokens, full, size, sequence.salt)
         for index in range(first, full):
@@ -158,7 +160,7 @@ class Scheduler:
     def _seat(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
         """Pages for all of its tokens, and one to spare for each running sequence."""
         blocks = self.blocks
-        reusable = (len(sequence.tokens) - 1) // blocks.block_size
+        reusable = (len(sequence.tokens) - 1) // blocks.block_size if blocks.prefix_cache else 0
         extend_hashes(sequence.hashes, sequence.tokens, reusable, blocks.block_size, sequence.salt)
         sequence.blocks.extend(blocks.share(sequence.hashes[:reusable]))
         hits = len(sequence.blocks)

@@ -50,14 +50,18 @@ def completion(prompt: str | tuple[int, ...], sampling: Sampling) -> CompletionR
     return CompletionRequest(model=MODEL, prompts=(prompt,), sampling=sampling)
 
 
-async def events(service: Service, request: GenerateRequest, tenant: str = "") -> list[Event]:
-    async with aclosing(service.generate(request, model=MODEL, tenant=tenant)) as batches:
+async def events(
+    service: Service, request: GenerateRequest, tenant: str = "", *, model: str = MODEL
+) -> list[Event]:
+    async with aclosing(service.generate(request, model=model, tenant=tenant)) as batches:
         return [event async for batch in batches for event in batch]
 
 
-async def ask(service: Service, request: GenerateRequest, tenant: str = "") -> Answer:
+async def ask(
+    service: Service, request: GenerateRequest, tenant: str = "", *, model: str = MODEL
+) -> Answer:
     fold = Fold()
-    fold.add(await events(service, request, tenant))
+    fold.add(await events(service, request, tenant, model=model))
     return fold.answer()
 
 

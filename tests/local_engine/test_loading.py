@@ -27,7 +27,8 @@ def runner(folder: Path, dtype: torch.dtype = torch.float32, *, kv_bytes: int = 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
-    ("family", "lean"), [("llama", True), ("qwen3", True), ("mistral", True), ("gemma2", False)]
+    ("family", "lean"),
+    [("llama", True), ("qwen2", True), ("qwen3", True), ("mistral", True), ("gemma2", False)],
 )
 def test_plain_decoders_run_lean_and_others_by_transformers_modules(
     family: str, lean: bool, dtype: torch.dtype, folder: Folder

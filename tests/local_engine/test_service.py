@@ -1,10 +1,12 @@
 """What a caller of the service gets, for each kind of request, on a tiny model."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import msgspec
 import pytest
 
+from local_engine.config import ModelConfig
 from local_engine.service import Service
 from schemas.events import TextDelta, Tokens
 from schemas.messages import Message
@@ -276,6 +278,22 @@ async def test_several_choices_compute_their_prompt_once(service: Service) -> No
     computed = service.stats()[MODEL].computed_tokens - before
     assert computed < 2 * answer.usage.prompt_tokens + 4 * 20
     assert len({choice.text for choice in answer.choices}) == 1
+
+
+async def test_two_models_of_one_engine_answer_side_by_side(folder: Folder) -> None:
+    names = ("llama", "qwen3")
+    models = tuple(ModelConfig(name=name, path=str(folder(name))) for name in names)
+    prompts = {name: Oracle(folder(name)).tokenizer.encode(PROMPT) for name in names}
+
+    async with serving(config(folder("llama"), models=models)) as service:
+        answers = await asyncio.gather(
+            *(ask(service, completion(PROMPT, GREEDY), model=name) for name in names)
+        )
+
+    for name, answer in zip(names, answers, strict=True):
+        oracle = Oracle(folder(name))
+        tokens = oracle.greedy(prompts[name], 20)
+        assert answer.choices[0].text == continued(oracle, prompts[name], tokens)
 
 
 async def test_a_silent_client_gets_what_the_checkpoint_recommends(folder: Folder) -> None:

@@ -41,6 +41,7 @@ SHAPE: Mapping[str, object] = {
 }
 FAMILIES: dict[str, dict[str, object]] = {
     "llama": {},
+    "qwen2": {},
     "qwen3": {},
     "mistral": {"sliding_window": 7},
     "gemma3_text": {
