@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.config.model import Provider
 from local_engine.config import EngineConfig, ModelConfig
+from schemas.errors import InvalidConfig
 
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL."""
@@ -31,9 +32,15 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
     """What the provider's engine process is told. `provider.engine` must be set.
 
     engines: how many share this machine; `threads: auto` is an even share of its cores.
+    Raises InvalidConfig for what the engine cannot do, rather than leave it out.
     """
     engine = provider.engine
     assert engine is not None
+    for name, asked in (("loras", bool(engine.loras)), ("accept_lora", engine.accept_lora)):
+        if asked:
+            raise InvalidConfig(
+                (f"providers: {provider.name}: engine.{name}: the engine has no LoRA yet",)
+            )
 
     def number(value: int | str | None) -> int | None:
         return value if isinstance(value, int) else None

@@ -11,12 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.engines import EngineProcess
+from gateway.config.model import Engine as EngineConfig
+from gateway.config.model import EngineModel, Provider
+from gateway.engines import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local import LocalUpstream
+from local_engine.config import ModelConfig
 from schemas.answers import Answer, Fold
 from schemas.errors import (
     GatewayError,
+    InvalidConfig,
     InvalidRequest,
     ModelNotFound,
     UpstreamBroken,
@@ -216,6 +220,24 @@ async def test_what_cannot_be_served_is_told_and_not_tried_again(tmp_path: Path)
     assert not ready
     assert process.status.startswith("failed: the model at")
     await process.stop()
+
+
+def test_settings_are_the_providers_and_loras_are_refused() -> None:
+    model = EngineModel(name="m", path="bundled:tiny-chat")
+    engine = EngineConfig(models=(model,), threads=3, max_step_tokens=64, kv_cache=1 << 20)
+    provider = Provider(name="here", adapter="local", engine=engine)
+
+    settings = engine_settings(provider)
+
+    assert settings.models == (ModelConfig(name="m", path="bundled:tiny-chat"),)
+    assert (settings.threads, settings.max_step_tokens, settings.max_new_tokens) == (3, 64, None)
+    assert settings.kv_cache == 1 << 20
+    with pytest.raises(InvalidConfig, match=r"here: engine\.accept_lora"):
+        engine_settings(
+            msgspec.structs.replace(
+                provider, engine=msgspec.structs.replace(engine, accept_lora=True)
+            )
+        )
 
 
 async def test_an_engine_ends_when_its_parent_is_gone(llama: Path, tmp_path: Path) -> None:
