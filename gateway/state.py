@@ -26,9 +26,7 @@ class Gateway:
     answered. buffered: bytes of their bodies.
     """
 
-    def __init__(
-        self, runtime: Runtime, access_log: AccessLog, *, seed: int | None = None
-    ) -> None:
+    def __init__(self, runtime: Runtime, access_log: AccessLog, *, seed: int | None = None) -> None:
         """seed: of the draws that policies use; `None` takes the system's randomness."""
         server = runtime.config.server
         self.runtime = runtime
