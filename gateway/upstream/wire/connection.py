@@ -54,7 +54,6 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_barren",
         "_chunks",
-        "_connected",
         "_deadlines",
         "_eof",
         "_error",
@@ -94,7 +93,7 @@ class Connection(asyncio.Protocol):
         self.clock = self._loop.time
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport  # from connection_made
-        self._connected = self._lost = self._eof = False
+        self._lost = self._eof = False
         # The mutable state of an exchange; `send` resets it.
         self.status = 0
         self.headers = _NONE
@@ -193,7 +192,7 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close the socket now, whatever is still to be sent."""
         self._reusable = False
-        if self._connected and not self._lost:
+        if not self._lost:
             self._transport.abort()
 
     def drop(self) -> None:
@@ -211,7 +210,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._connected = True
 
     def data_received(self, data: bytes) -> None:
         if self.complete:

@@ -48,21 +48,17 @@ class Dialer:
         self._answered: Address | None = None
 
     async def dial(self, by: float) -> Connection:
-        """Raises UpstreamUnreachable, or UpstreamTimeout at `by`; cancelled, it closes."""
+        """Raises UpstreamUnreachable, or UpstreamTimeout at `by`. Cancelling closes the socket."""
         connection = self._make()
         scope = asyncio.timeout_at(by)
         try:
             async with scope:
                 await self._start(connection, await self._reach(by))
         except OSError as exc:
-            connection.abort()
             if isinstance(exc, TimeoutError) and scope.expired():
                 problem = "no connection in time (DNS, TCP and TLS together)"
                 raise UpstreamTimeout(problem, upstream=self._upstream) from exc
             raise UpstreamUnreachable(self._reason(exc), upstream=self._upstream) from exc
-        except asyncio.CancelledError:
-            connection.abort()
-            raise
         return connection
 
     async def _reach(self, by: float) -> socket.socket:
@@ -71,7 +67,7 @@ class Dialer:
         found = sorted(await self._resolve(self._origin), key=lambda one: one[1] != self._answered)
         problem = OSError("the name has no addresses")
         for turn, (family, address) in enumerate(found, 1):
-            share = by if turn == len(found) else (clock() + by) / 2
+            share = None if turn == len(found) else (clock() + by) / 2
             try:
                 async with asyncio.timeout_at(share):
                     sock = await _connected(family, address)

@@ -28,6 +28,19 @@ class OpenWire(Protocol):
     ) -> WireTransport: ...
 
 
+class Nowhere(asyncio.Transport):
+    """A transport that goes nowhere."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        return
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        return
+
+
 def soon(seconds: float = 5.0) -> float:
     """A deadline that far away."""
     return asyncio.get_running_loop().time() + seconds

@@ -82,6 +82,16 @@ async def test_an_answer_that_ends_its_connection_is_whole_all_the_same(
         assert len(server.connections) == 3
 
 
+async def test_a_server_that_says_it_will_close_is_taken_at_its_word(open_transport: Open) -> None:
+    async with raw_server(answering(sized(b"ok", "200 OK", "Connection: Close"))) as server:
+        transport = open_transport(server.base_url)
+
+        bodies = [await fetch(transport) for _ in range(2)]
+
+        assert bodies == [b"ok"] * 2
+        assert len(server.connections) == 2
+
+
 async def test_the_answer_to_head_has_no_body(open_transport: Open) -> None:
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n"
     async with raw_server(answering(answer)) as server:

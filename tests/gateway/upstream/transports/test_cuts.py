@@ -10,7 +10,7 @@ from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.fields import Limits
 from schemas.errors import UpstreamBroken
 from tests.doubles import chunked, sized
-from tests.gateway.upstream.transports.exchanging import soon
+from tests.gateway.upstream.transports.exchanging import Nowhere, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -44,19 +44,6 @@ class Slot:
         self.freed += 1
 
 
-class Wire(asyncio.Transport):
-    """A transport that goes nowhere."""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        return
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def abort(self) -> None:
-        return
-
-
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_an_answer_cut_anywhere_is_the_same_answer(name: str) -> None:
     answer, body = ANSWERS[name]
@@ -85,7 +72,7 @@ async def _read(
     """Status, headers and body of what arrives in `pieces`, each in a turn of its own."""
     slot = Slot()
     connection = Connection("up", slot, Deadlines(), Limits())
-    connection.connection_made(Wire())
+    connection.connection_made(Nowhere())
     feeding = asyncio.ensure_future(_feed(connection, pieces, lost))
     await connection.send(b"", soon(), head_only=False)
     status, headers, body = connection.status, connection.headers, b""

@@ -113,6 +113,23 @@ async def test_bytes_that_trickle_do_not_move_a_deadline(open_transport: Open) -
         await whole.aclose()
 
 
+async def test_bytes_that_wait_do_not_excuse_a_deadline_that_has_passed(
+    open_transport: Open,
+) -> None:
+    async with raw_server(answering(sized(b"hello"))) as server:
+        transport = open_transport(server.base_url)
+        reply = await post(transport)
+        await asyncio.sleep(0.05)
+
+        with pytest.raises(UpstreamTimeout):
+            await reply.chunk(soon(-0.01))
+        with pytest.raises(UpstreamTimeout):
+            await reply.chunk(soon())
+        await reply.aclose()
+
+        assert await fetch(transport) == b"hello"
+
+
 async def test_chunk_extensions_that_trickle_do_not_move_a_deadline(open_transport: Open) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()

@@ -161,6 +161,26 @@ async def test_whoever_waits_gets_the_slot_of_an_exchange_that_failed(open_wire:
         assert len(server.connections) == 5
 
 
+async def test_whoever_is_cancelled_in_the_moment_of_their_turn_passes_it_on(
+    open_wire: OpenWire,
+) -> None:
+    async with raw_server(answering([sized(b"ok")])) as server:
+        transport = open_wire(server.base_url, max_connections=1)
+        for finish in (True, False):  # the turn comes with a connection, or with a free slot
+            holder = await post(transport)
+            if finish:
+                await holder.body(soon(), 100)
+            quitter = asyncio.ensure_future(post(transport))
+            await asyncio.sleep(0.01)
+
+            await holder.aclose()
+            quitter.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await quitter
+
+            assert await asyncio.wait_for(fetch(transport), 2.0) == b"ok"
+
+
 async def test_a_reader_that_does_not_read_stalls_the_server_and_loses_nothing(
     open_wire: OpenWire,
 ) -> None:

@@ -83,11 +83,17 @@ async def test_a_silent_connection_is_probed() -> None:
         transport = WireTransport(server.base_url, name="up")
         await fetch(transport)
 
-        assert _timers(ports[0]) == ["02"]  # of keep-alive
+        await server.until(lambda: _timer(ports[0], server.port) == KEEP_ALIVE)
         await transport.aclose()
 
 
-def _timers(port: int) -> list[str]:
-    """The timer of each socket on a local port: docs.kernel.org/networking/proc_net_tcp.html"""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return [row[5][:2] for row in rows if row[1].endswith(f":{port:04X}")]
+KEEP_ALIVE = "02"
+
+
+def _timer(local: int, remote: int) -> str | None:
+    """Which timer runs for a connection: docs.kernel.org/networking/proc_net_tcp.html"""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        row = line.split()
+        if row[1].endswith(f":{local:04X}") and row[2].endswith(f":{remote:04X}"):
+            return row[5][:2]
+    return None
