@@ -13,7 +13,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.errors import InvalidRequest
-from schemas.messages import AudioPart, FunctionTool, ImagePart, OpaquePart, OpaqueTool, Part
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    ImagePart,
+    OpaquePart,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+)
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -165,7 +173,10 @@ def field_value(request: Request, field: str) -> object:
 
 def is_neutral(request: Request, field: str) -> bool:
     """The field is set to a value that asks for nothing."""
-    return field in NEUTRAL and field_value(request, field) == NEUTRAL[field]
+    value = field_value(request, field)
+    if isinstance(value, ResponseFormat):
+        return value.type == "text"
+    return field in NEUTRAL and value == NEUTRAL[field]
 
 
 def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:

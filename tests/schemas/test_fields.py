@@ -19,7 +19,15 @@ from schemas.fields import (
     task_of,
     without,
 )
-from schemas.messages import FunctionTool, ImagePart, Message, OpaquePart, OpaqueTool, TextPart
+from schemas.messages import (
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    ResponseFormat,
+    TextPart,
+)
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
 from schemas.sampling import Sampling
 
@@ -169,3 +177,11 @@ def test_a_whole_task_cannot_be_left_out() -> None:
 def test_a_name_that_is_none_cannot_be_left_out() -> None:
     with pytest.raises(InvalidRequest, match="tempature: this kind of request has no such field"):
         without(CHAT, {"tempature"})
+
+
+def test_asking_for_plain_text_asks_for_nothing() -> None:
+    text = ChatRequest(model="m", messages=(), response_format=ResponseFormat(type="text"))
+    json = ChatRequest(model="m", messages=(), response_format=ResponseFormat(type="json_object"))
+
+    assert is_neutral(text, "response_format")
+    assert not is_neutral(json, "response_format")
