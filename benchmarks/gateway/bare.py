@@ -9,7 +9,8 @@ from litestar import Litestar, Request, post
 from litestar.datastructures import State
 from litestar.response import Response, Stream
 
-UPSTREAM = os.environ["BENCH_UPSTREAM"] + "/chat/completions"
+WHOLE = os.environ["BENCH_WHOLE"] + "/chat/completions"
+STREAM = os.environ["BENCH_STREAM"] + "/chat/completions"
 _client = httpx.AsyncClient(limits=httpx.Limits(max_connections=256), timeout=60)
 _JSON = {"content-type": "application/json"}
 
@@ -19,12 +20,12 @@ async def chat(request: Request[object, object, State]) -> Response[bytes] | Str
     body = await request.body()
     if b'"stream":true' in body.replace(b" ", b""):
         return Stream(_stream(body), media_type="text/event-stream")
-    answer = await _client.post(UPSTREAM, content=body, headers=_JSON)
+    answer = await _client.post(WHOLE, content=body, headers=_JSON)
     return Response(answer.content, media_type="application/json")
 
 
 async def _stream(body: bytes) -> AsyncIterator[bytes]:
-    async with _client.stream("POST", UPSTREAM, content=body, headers=_JSON) as answer:
+    async with _client.stream("POST", STREAM, content=body, headers=_JSON) as answer:
         async for chunk in answer.aiter_raw():
             yield chunk
 

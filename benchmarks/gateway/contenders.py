@@ -12,31 +12,48 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from benchmarks.gateway.mock import BODY
+
 SUBJECT_CORE, LOAD_CORE = "0", "1"
 KEY = "bench-key"
 
-_NGINX = """
+_HEAD = """
 daemon off; master_process off; worker_processes 1; pid {dir}/nginx.pid; error_log /dev/null;
 events {{ worker_connections 2048; }}
 http {{
   access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir};
   uwsgi_temp_path {dir}; scgi_temp_path {dir};
-  upstream up {{ server 127.0.0.1:{upstream}; keepalive 256; }}
+"""
+_PROXY = """
+  map $http_x_bench $to {{ default whole; stream stream; }}
+  upstream whole {{ server 127.0.0.1:{whole}; keepalive 256; keepalive_requests 10000000; }}
+  upstream stream {{ server 127.0.0.1:{stream}; keepalive 256; keepalive_requests 10000000; }}
   server {{
     listen 127.0.0.1:{port}; keepalive_requests 10000000;
     location / {{
-      proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_pass http://$to; proxy_http_version 1.1; proxy_set_header Connection "";
       proxy_buffering off;
     }}
+  }}
+}}
+"""
+_WHOLE = """
+  server {{
+    listen 127.0.0.1:{port}; keepalive_requests 10000000; default_type application/json;
+    location / {{ return 200 '{body}'; }}
   }}
 }}
 """
 
 _STROWGER = """
 server: {{port: {port}}}
-auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat]}}]}}
-providers: [{{name: mock, adapter: openai, base_url: "http://127.0.0.1:{upstream}/v1", api_key: k}}]
-models: [{{name: chat, backends: [{{provider: mock, model: mock-1}}]}}]
+auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat, stream]}}]}}
+providers:
+  - {{name: whole, adapter: openai, base_url: "http://127.0.0.1:{whole}/v1", api_key: k}}
+  - {{name: stream, adapter: openai, base_url: "http://127.0.0.1:{stream}/v1", api_key: k}}
+models:
+  - {{name: chat, backends: [{{provider: whole, model: mock-1}}]}}
+  - {{name: stream, backends: [{{provider: stream, model: mock-1}}]}}
 logging: {{format: json}}
 """
 
@@ -68,17 +85,23 @@ def free_port() -> int:
 
 @contextmanager
 def contenders(folder: Path) -> Generator[tuple[int, list[Contender]], None, None]:
-    """The mock's port, and nginx, the bare handler and Strowger in front of it."""
-    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
-    upstream, ports = free_port(), [free_port() for _ in range(3)]
-    (folder / "nginx.conf").write_text(_NGINX.format(dir=folder, upstream=upstream, port=ports[0]))
-    (folder / "strowger.yaml").write_text(
-        _STROWGER.format(upstream=upstream, port=ports[2], key=KEY)
-    )
-    env = {"BENCH_UPSTREAM": f"http://127.0.0.1:{upstream}/v1", "BENCH_PORT": str(ports[1])}
+    """The port of the mock for whole answers; nginx, the bare handler and Strowger before it.
+
+    Whole answers come from an nginx, so that the contender and not the mock is the one that has
+    too much to do; streams come from benchmarks.gateway.mock.
+    """
+    whole, stream, ports = free_port(), free_port(), [free_port() for _ in range(3)]
     python = sys.executable
+    env = {
+        "BENCH_WHOLE": f"http://127.0.0.1:{whole}/v1",
+        "BENCH_STREAM": f"http://127.0.0.1:{stream}/v1",
+        "BENCH_PORT": str(ports[1]),
+    }
+    config = _STROWGER.format(whole=whole, stream=stream, port=ports[2], key=KEY)
+    (folder / "strowger.yaml").write_text(config)
+    proxy = _PROXY.format(whole=whole, stream=stream, port=ports[0])
     commands = {
-        "nginx": [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")],
+        "nginx": _nginx(folder / "proxy", proxy),
         "Litestar + httpx": [python, "-m", "benchmarks.gateway.bare"],
         "Strowger": [
             *(python, "-m", "gateway.cli", "serve"),
@@ -86,14 +109,24 @@ def contenders(folder: Path) -> Generator[tuple[int, list[Contender]], None, Non
         ],
     }
     with ExitStack() as stack:
-        _start(stack, LOAD_CORE, [python, "-m", "benchmarks.gateway.mock", str(upstream)], {})
-        _await_port(upstream)
+        mock = _nginx(folder / "whole", _WHOLE.format(port=whole, body=BODY.decode()))
+        _start(stack, LOAD_CORE, mock, {})
+        _start(stack, LOAD_CORE, [python, "-m", "benchmarks.gateway.mock", str(stream)], {})
+        _await_port(whole)
+        _await_port(stream)
         started: list[Contender] = []
         for (name, command), port in zip(commands.items(), ports, strict=True):
             process = _start(stack, SUBJECT_CORE, command, env)
             _await_port(port)
             started.append(Contender(name=name, pid=process.pid, port=port))
-        yield upstream, started
+        yield whole, started
+
+
+def _nginx(folder: Path, server: str) -> list[str]:
+    folder.mkdir()
+    (folder / "nginx.conf").write_text(_HEAD.format(dir=folder) + server)
+    binary = shutil.which("nginx") or "/usr/sbin/nginx"
+    return [binary, "-p", str(folder), "-c", str(folder / "nginx.conf")]
 
 
 def _start(

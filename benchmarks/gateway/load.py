@@ -30,7 +30,12 @@ def body(*, stream: bool) -> bytes:
         {"role": "user", "content": _PROMPT},
     ]
     return json.dumps(
-        {"model": "chat", "messages": messages, "temperature": 0.5, "stream": stream},
+        {
+            "model": "stream" if stream else "chat",
+            "messages": messages,
+            "temperature": 0.5,
+            "stream": stream,
+        },
         separators=(",", ":"),
     ).encode()
 
@@ -43,6 +48,7 @@ def wrk(folder: Path, port: int, *, connections: int, seconds: float, stream: bo
         f"wrk.body = [==[{body(stream=stream).decode()}]==]\n"
         'wrk.headers["content-type"] = "application/json"\n'
         f'wrk.headers["authorization"] = "Bearer {KEY}"\n'
+        f'wrk.headers["x-bench"] = "{"stream" if stream else "whole"}"\n'
     )
     command = [
         *("taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s"),
@@ -78,7 +84,7 @@ async def _one_stream(port: int, delay: float) -> float:
     payload = body(stream=True)
     head = (
         "POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
-        f"authorization: Bearer {KEY}\r\ncontent-length: {len(payload)}\r\n\r\n"
+        f"authorization: Bearer {KEY}\r\nx-bench: stream\r\ncontent-length: {len(payload)}\r\n\r\n"
     )
     started = time.perf_counter()
     writer.write(head.encode() + payload)

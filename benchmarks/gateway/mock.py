@@ -15,7 +15,7 @@ EVENTS = 100
 PAUSE = 0.005
 _USAGE = {"prompt_tokens": 9, "completion_tokens": EVENTS, "total_tokens": EVENTS + 9}
 _MESSAGE = {"role": "assistant", "content": "Hello there, how may I assist you today?"}
-_BODY = json.dumps(
+BODY = json.dumps(
     {
         "id": "chatcmpl-123",
         "object": "chat.completion",
@@ -27,9 +27,9 @@ _BODY = json.dumps(
 ).encode()
 _ANSWER = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
-    + str(len(_BODY)).encode()
+    + str(len(BODY)).encode()
     + b"\r\n\r\n"
-    + _BODY
+    + BODY
 )
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
