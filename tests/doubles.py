@@ -206,7 +206,13 @@ async def raw_server(
     """Run `script` for every connection. host: what base_url calls 127.0.0.1."""
     server = RawServer(script, "https" if tls else "http", host)
     listener = await asyncio.start_server(
-        server.accept, "127.0.0.1", 0, ssl=tls, limit=2**20, backlog=1024
+        server.accept,
+        "127.0.0.1",
+        0,
+        ssl=tls,
+        ssl_shutdown_timeout=0.5 if tls else None,  # a client may never answer a close_notify
+        limit=2**20,
+        backlog=1024,
     )
     server.port = listener.sockets[0].getsockname()[1]
     try:
