@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.base import Supports
 from adapters.registry import Registry
@@ -20,7 +18,6 @@ from gateway.upstream.base import Upstream
 from gateway.upstream.general import HttpxTransport
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import LOCAL_SUPPORTS, LocalUpstream
-from gateway.upstream.tls import Tls
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 
@@ -119,15 +116,14 @@ def _remote(provider: Provider, registry: Registry) -> HttpUpstream:
 
 def _transport(provider: Provider, base_url: str) -> Transport:
     """Our own client, unless a proxy is in the way."""
-    tls = msgspec.convert(msgspec.to_builtins(provider.tls), Tls)
     if provider.proxy is not None:
         return HttpxTransport(
             base_url,
             name=provider.name,
-            tls=tls,
+            tls=provider.tls,
             max_connections=provider.max_connections,
             proxy=provider.proxy.reveal(),
         )
     return WireTransport(
-        base_url, name=provider.name, tls=tls, max_connections=provider.max_connections
+        base_url, name=provider.name, tls=provider.tls, max_connections=provider.max_connections
     )

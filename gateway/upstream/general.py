@@ -15,10 +15,11 @@ from typing import Protocol, cast
 import httpx
 
 from adapters.base import Outbound
+from gateway.config.model import Tls
 from gateway.upstream.origin import origin_of
 from gateway.upstream.outgoing import check
 from gateway.upstream.sockets import SOCKET_OPTIONS
-from gateway.upstream.tls import Tls, client_context
+from gateway.upstream.tls import client_context
 from gateway.upstream.wire.fields import Headers, Limits
 from schemas.errors import (
     GatewayError,

@@ -2,24 +2,8 @@
 
 import ssl
 
-from msgspec import Struct
-
+from gateway.config.model import Tls
 from schemas.errors import InvalidConfig
-
-
-class Tls(Struct, frozen=True, kw_only=True):
-    """TLS towards one provider; the files are PEM.
-
-    verify:      False accepts any certificate for any host name.
-    ca_file:     the authorities to trust instead of the system's.
-    client_cert: our certificate, with its chain; the key may stand in the same file.
-    client_key:  the key of `client_cert`, unencrypted.
-    """
-
-    verify: bool = True
-    ca_file: str | None = None
-    client_cert: str | None = None
-    client_key: str | None = None
 
 
 def client_context(tls: Tls | None, *, upstream: str) -> ssl.SSLContext:

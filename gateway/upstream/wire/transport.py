@@ -3,8 +3,9 @@
 import asyncio
 
 from adapters.base import Outbound
+from gateway.config.model import Tls
 from gateway.upstream.origin import origin_of
-from gateway.upstream.tls import Tls, client_context
+from gateway.upstream.tls import client_context
 from gateway.upstream.wire.connection import Connection, Stale
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Dialer

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from gateway.config.model import Tls
 from gateway.upstream.general import HttpxTransport
-from gateway.upstream.tls import Tls
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 from tests.gateway.upstream.transports.exchanging import Open, OpenWire

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trustme
 
+from gateway.config.model import Tls
 from gateway.upstream.general import HttpxTransport
-from gateway.upstream.tls import Tls
 from schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
 from tests.doubles import Peer, answering, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import SECRET, fetch, post
