@@ -16,8 +16,8 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happened to one request. Times in milliseconds; `time` in Unix seconds.
 
     status:       499 where the client hung up.
-    usage_source: `reported` by the backend, `counted` by the engine, or `estimated` from the
-                  pieces of content that went out, where the answer ended before usage came.
+    usage_source: `reported` by the backend, or `estimated` from the pieces of content that went
+                  out, where the answer ended before usage came.
     """
 
     time: float

@@ -1,5 +1,6 @@
 """What a client sends arrives, is refused by name, or is listed as dropped: never lost."""
 
+import asyncio
 import base64
 import struct
 from pathlib import Path
@@ -191,7 +192,6 @@ models:
 
 
 async def test_one_connection_serves_request_after_request(tmp_path: Path) -> None:
-    """And closing one answer never closes what another is using."""
     async with provider() as remote, serving(one_model(remote.base_url), tmp_path) as gateway:
         for number in range(30):
             answer = await post(gateway.url, stream=bool(number % 2))
@@ -199,3 +199,31 @@ async def test_one_connection_serves_request_after_request(tmp_path: Path) -> No
 
         assert len(remote.requests) == 30
         assert remote.accepted == 1
+
+
+async def test_abandoned_answers_close_nothing_that_another_is_using(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def waits(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.text("first")
+        await go_on.wait()
+        await answer.end_stream()
+
+    async with (
+        provider(waits) as remote,
+        serving(one_model(remote.base_url), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        body = {**HELLO, "stream": True}
+        async with client.stream("POST", "/v1/chat/completions", json=body) as kept:
+            lines = kept.aiter_lines()
+            await anext(lines)
+            for _ in range(5):
+                async with client.stream("POST", "/v1/chat/completions", json=body) as left:
+                    await anext(left.aiter_lines())
+            await remote.until(lambda: remote.hung_up == 5)
+            go_on.set()
+            rest = [line async for line in lines]
+
+    assert "data: [DONE]" in rest
