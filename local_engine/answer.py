@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from local_engine.detokenize import Detokenizer
 from local_engine.draw import Drawn
-from local_engine.engine import Delta
+from local_engine.jobs import Delta, Outcome
 from local_engine.orders import Order
 from local_engine.sequence import Finish
 from local_engine.stops import StopStrings
@@ -100,11 +100,20 @@ class Answer:
 
     def feed(self, delta: Delta, now: float) -> list[Event]:
         """`delta.outcome` is none of `expired` and `failed`; see `expire`. now: loop time."""
-        drawn = delta.drawn
-        assert drawn is not None
+        events: list[Event] = []
+        for place, drawn in enumerate(delta.drawn):
+            last = place == len(delta.drawn) - 1
+            events += self._take(drawn, delta.outcome if last else None, delta.match, now)
+            if self.ended:
+                break
+        return events
+
+    def _take(
+        self, drawn: Drawn, outcome: Outcome | None, match: tuple[int, ...], now: float
+    ) -> list[Event]:
         self.count += 1
         self.cum_logprob += drawn.logprob or 0.0
-        silent = delta.outcome == "eos_token" or len(delta.match) == 1
+        silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
         piece = "" if silent else self._text.feed(drawn.token)
         held = _Held(
             token=drawn.token,
@@ -114,13 +123,13 @@ class Answer:
         )
         self._seen = held.end
         self._held.append(held)
-        match delta.outcome:
+        match outcome:
             case None:
                 return self._flow(piece, now)
             case "eos_token" | "stop_sequence" | "length" as finish:
-                return self._finish(piece, finish, delta.match, now)
+                return self._finish(piece, finish, match, now)
             case "expired" | "failed":
-                raise ValueError(f"{delta.outcome} brings no token")
+                raise ValueError(f"{outcome} brings no token")
 
     def expire(self, now: float) -> list[Event]:
         """Time is over: what there is, is the answer."""

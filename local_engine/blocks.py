@@ -85,6 +85,13 @@ class BlockPool:
                     self._clean.add(block)
         blocks.clear()
 
+    def hold(self, blocks: Iterable[int]) -> list[int]:
+        """The same pages for one more holder."""
+        held = list(blocks)
+        for block in held:
+            self._references[block] += 1
+        return held
+
     def freed_by(self) -> Callable[[Sequence[int]], int]:
         """A count for trying out: how many pages releasing one more table would free."""
         released: Counter[int] = Counter()
@@ -121,7 +128,7 @@ class BlockPool:
         """`tables` are the pages of all live sequences. Raises CorruptBlocks.
 
         Holds: every page is exactly one of held, idle or clean; the references are those of the
-        tables; nobody holds a page twice; only published pages are shared.
+        tables; nobody holds a page twice.
         """
         held = [0] * self.total
         for table in tables:
@@ -136,8 +143,6 @@ class BlockPool:
             raise CorruptBlocks("a page is free twice, or free and held")
         if len(free) != self.free or self.free + sum(map(bool, held)) != self.total:
             raise CorruptBlocks("free and held pages do not add up")
-        if any(count > 1 and block not in self._hash_of for block, count in enumerate(held)):
-            raise CorruptBlocks("an unpublished page is shared")
         if {digest: block for block, digest in self._hash_of.items()} != self._block_of:
             raise CorruptBlocks("hashes and pages disagree")
         if any(block in self._hash_of for block in self._clean):

@@ -10,8 +10,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from local_engine.grammar import Grammar
 from local_engine.history import History
 from local_engine.params import RowParams
+from local_engine.processors import Allowed
 from local_engine.rows import SamplingRows
 from local_engine.sampler import TokenLogprobs, sample
 from local_engine.sequence import Sequence as TokenSequence
@@ -40,6 +42,9 @@ class Drawing(Protocol):
     @property
     def history(self) -> History | None: ...
 
+    @property
+    def grammar(self) -> Grammar | None: ...
+
 
 class Drawer:
     """Keeps the batch's parameters on the device for as long as its composition stays."""
@@ -50,21 +55,44 @@ class Drawer:
         self._rows: SamplingRows | None = None
         self._expected: list[tuple[int, int]] = []
 
-    def draw(self, logits: Tensor, batch: Sequence[Drawing]) -> list[Drawn]:
+    def draw(
+        self, logits: Tensor, batch: Sequence[Drawing], ahead: Sequence[int] | None = None
+    ) -> list[Drawn]:
         """logits: [R, V] float32; `batch` has the R rows' answers in the same order.
 
+        ahead: how many tokens each row lies beyond its answer's last one, where drafts are
+        checked. An answer with a history or a grammar may appear once only.
         Waits for the device: this is the step's one copy to the host.
         """
-        rows = self._settled(batch)
-        sampled = sample(logits, rows)
+        rows = self._settled(batch, ahead or [0] * len(batch))
+        sampled = sample(logits, rows, self._allowed(batch))
         tokens = cast(list[int], sampled.ids.tolist())
         rows.advance(tokens)
+        for one, token in zip(batch, tokens, strict=True):
+            if one.grammar is not None:
+                one.grammar.advance(token)
         if sampled.logprobs is None:
             return [Drawn(token=token) for token in tokens]
         return _with_logprobs(tokens, sampled.logprobs, [one.params.logprobs for one in batch])
 
-    def _settled(self, batch: Sequence[Drawing]) -> SamplingRows:
-        places = [(one.sequence.id, one.sequence.generated) for one in batch]
+    def _allowed(self, batch: Sequence[Drawing]) -> Allowed | None:
+        """The tokens that the batch's grammars permit now."""
+        places = [place for place, one in enumerate(batch) if one.grammar is not None]
+        if not places:
+            return None
+        mask = torch.zeros(len(places), self._vocabulary, dtype=torch.bool)
+        for row, place in enumerate(places):
+            grammar = batch[place].grammar
+            assert grammar is not None
+            grammar.allow(mask[row])
+        rows = None if len(places) == len(batch) else torch.tensor(places, device=self._device)
+        return Allowed(mask=mask.to(self._device), rows=rows)
+
+    def _settled(self, batch: Sequence[Drawing], ahead: Sequence[int]) -> SamplingRows:
+        places = [
+            (one.sequence.id, one.sequence.generated + more)
+            for one, more in zip(batch, ahead, strict=True)
+        ]
         rows = self._rows
         if rows is None or places != self._expected:
             rows = self._rows = SamplingRows(

@@ -14,7 +14,7 @@ from local_engine.bundled import bundled_path
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
 from local_engine.draw import Drawer
-from local_engine.engine import Lane
+from local_engine.lane import Lane
 from local_engine.loading import Loaded, end_tokens, load
 from local_engine.orders import Reader
 from local_engine.runner import Runner

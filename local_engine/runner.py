@@ -10,16 +10,30 @@ from local_engine.lean import LeanDecoder, lean_decoder
 from local_engine.loading import Loaded
 from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Span
 from local_engine.scheduler import Chunk
+from local_engine.sequence import Sequence as TokenSequence
 from schemas.errors import InvalidConfig
 
 TRIAL_TOKENS = 8
 BLOCK_SIZE = {"cpu": 16, "cuda": 16, "npu": 128}
 
 
-class Rows(Struct, frozen=True, kw_only=True, eq=False):
-    """logits: [R, V] float32, row i belonging to chunks[i]; only chunks that draw are listed."""
+class Kept(Struct, frozen=True, kw_only=True, eq=False):
+    """Rows `first` … `first + count - 1` are those of the chunk's last `count` tokens."""
 
-    chunks: tuple[Chunk, ...]
+    chunk: Chunk
+    first: int
+    count: int
+
+    @property
+    def draw(self) -> int:
+        """The first row that a token is drawn from; there are `chunk.rows` of them."""
+        return self.first + self.count - self.chunk.rows
+
+
+class Rows(Struct, frozen=True, kw_only=True, eq=False):
+    """logits: [R, V] float32; only chunks that keep rows are listed."""
+
+    kept: tuple[Kept, ...]
     logits: Tensor
 
 
@@ -35,6 +49,12 @@ class KeyValueCache:
         if found is None:
             found = self._layers[layer] = (self._empty(key), self._empty(value))
         return found
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        """Slots `source` … to slots `target` …, `count` of them, in every layer."""
+        for pair in self._layers.values():
+            for tensor in pair:
+                tensor[:, target : target + count] = tensor[:, source : source + count]
 
     @property
     def layers(self) -> int:
@@ -98,24 +118,29 @@ class Runner:
         ids: list[int] = []
         positions: list[int] = []
         slots: list[int] = []
-        drawn: list[int] = []
+        wanted: list[int] = []
+        kept: list[Kept] = []
         for chunk, _ in laid:
             end = chunk.start + chunk.count
             blocks = chunk.sequence.blocks
-            ids += chunk.sequence.tokens[chunk.start : end]
+            ids += _tokens(chunk.sequence, chunk.start, end)
             positions += range(chunk.start, end)
             slots += [blocks[p // size] * size + p % size for p in range(chunk.start, end)]
-            if chunk.draws:
-                drawn.append(len(ids) - 1)
+            if count := _kept(chunk):
+                kept.append(Kept(chunk=chunk, first=len(wanted), count=count))
+                wanted += range(len(ids) - count, len(ids))
         groups, spans = _layout(laid, self.blocks * size)
         packed = torch.tensor([ids, positions, slots], device=self._device)
         plan = self._plan(packed[2], groups, spans)
-        keep = None if len(drawn) == len(ids) else torch.tensor(drawn or [0], device=self._device)
+        keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
         logits = self._run(packed[0], packed[1], keep, plan)
-        return Rows(
-            chunks=tuple(chunk for chunk, _ in laid if chunk.draws),
-            logits=logits if drawn else logits[:0],
-        )
+        return Rows(kept=tuple(kept), logits=logits if wanted else logits[:0])
+
+    @torch.inference_mode()
+    def copy(self, source: int, target: int) -> None:
+        """The content of one page to another, in every layer."""
+        size = self.block_size
+        self._cache.copy(source * size, target * size, size)
 
     @property
     def lean(self) -> bool:
@@ -155,6 +180,21 @@ def _agree(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
     """Two implementations of the same sums: the mean difference is one of rounding."""
     allowed = 1e-3 if dtype == torch.float32 else 5e-2
     return bool((one - other).abs().mean() <= allowed * other.abs().mean())
+
+
+def _tokens(sequence: TokenSequence, start: int, end: int) -> list[int]:
+    """Those of the tokens and, after them, the drafts."""
+    found = sequence.tokens[start:end]
+    if len(found) < end - start:
+        found += sequence.drafts[: end - start - len(found)]
+    return found
+
+
+def _kept(chunk: Chunk) -> int:
+    """How many of the chunk's last rows are wanted: to draw from, or the whole prompt's."""
+    sequence = chunk.sequence
+    whole = sequence.fresh and chunk.start < sequence.prompt
+    return chunk.count if whole else chunk.rows
 
 
 Laid = list[tuple[Chunk, tuple[tuple[int, int], ...]]]

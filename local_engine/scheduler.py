@@ -5,11 +5,12 @@ up. Prompts, chunks of prompts, hits of the prefix cache and single decoded toke
 same to it, as in vLLM's V1 scheduler (https://docs.vllm.ai/en/latest/design/arch_overview/).
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from local_engine.blocks import BlockPool, extend_hashes
+from local_engine.blocks import BlockPool, CorruptBlocks, extend_hashes
 from local_engine.sequence import Sequence, State
 from schemas.errors import InvalidRequest
 
@@ -26,18 +27,16 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Chunk(Struct, frozen=True, kw_only=True, eq=False):
-    """Tokens `start` … `start + count - 1` of one sequence.
+    """Tokens `start` … `start + count - 1` of one sequence; drafts follow its tokens.
 
-    draws: they are its last ones, so that a new token can be drawn after them.
+    rows: how many of the last ones a token can be drawn after: 0 inside a prompt, 1 at its end,
+          and one more for each draft.
     """
 
     sequence: Sequence
     start: int
     count: int
-
-    @property
-    def draws(self) -> bool:
-        return self.start + self.count == len(self.sequence.tokens)
+    rows: int
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -103,17 +102,44 @@ class Scheduler:
             self._admit_waiting(chunks, budget, now)
         return Step(chunks=tuple(chunks.values()), expired=expired)
 
-    def advance(self, chunk: Chunk) -> None:
-        """The chunk was computed: its full pages may be shared from now on."""
+    def advance(self, chunk: Chunk, refused: int = 0) -> None:
+        """The chunk was computed: its full pages may be shared from now on.
+
+        refused: of its last tokens, drafts that turned out wrong. The sequence's `tokens` must
+        already have those that turned out right.
+        """
         sequence, size = chunk.sequence, self.blocks.block_size
         first = sequence.computed // size
-        sequence.computed = chunk.start + chunk.count
+        sequence.computed = chunk.start + chunk.count - refused
         if not self.blocks.prefix_cache:
             return
         full = sequence.computed // size
         extend_hashes(sequence.hashes, sequence.tokens, full, size, sequence.salt)
         for index in range(first, full):
             self.blocks.publish(sequence.blocks[index], sequence.hashes[index])
+
+    def fork(self, parent: Sequence, child: Sequence) -> tuple[int, int] | None:
+        """Lets `child` go on from the pages of the running parent.
+
+        All tokens of the child but its last are the parent's, as far as those are computed.
+        Full pages are shared; of a last, partial one the child gets a copy, which the caller
+        makes at once: (from, to), or `None` where there is nothing to copy. Without a seat or a
+        page the child is queued, and computed like any other sequence.
+        """
+        blocks = self.blocks
+        computed = min(parent.computed, len(child.tokens) - 1)
+        full, partial = divmod(computed, blocks.block_size)
+        full_house = len(self._running) >= self._limits.max_sequences
+        if full_house or parent.state is not State.RUNNING or blocks.free < len(self._running) + 1:
+            self._waiting.append(child)
+            return None
+        child.blocks.extend(blocks.hold(parent.blocks[:full]))
+        if partial:
+            blocks.grow(child.blocks, 1)
+        child.computed = computed
+        child.state = State.RUNNING
+        self._running.append(child)
+        return (parent.blocks[full], child.blocks[full]) if partial else None
 
     def finish(self, sequence: Sequence) -> None:
         """Takes it out, wherever it is, and frees its pages. Finishing twice is allowed."""
@@ -125,8 +151,16 @@ class Scheduler:
         self.blocks.release(sequence.blocks)
 
     def check(self) -> None:
-        """Raises CorruptBlocks unless pages and sequences agree; for tests, after each step."""
+        """Raises CorruptBlocks unless pages and sequences agree; for tests, after each step.
+
+        Holds beside what the pool says: nobody writes to a page that another holds too.
+        """
         self.blocks.check(s.blocks for s in self._live())
+        holders = Counter(block for s in self._live() for block in s.blocks)
+        for sequence in self._live():
+            written = sequence.blocks[sequence.computed // self.blocks.block_size :]
+            if any(holders[block] > 1 for block in written):
+                raise CorruptBlocks(f"sequence {sequence.id} would write to a shared page")
 
     def _live(self) -> Iterator[Sequence]:
         yield from self._running
@@ -134,13 +168,16 @@ class Scheduler:
 
     def _continue_running(self, chunks: dict[int, Chunk], budget: int) -> int:
         """Single tokens before chunks of prompts, so that answers flow while prompts are read."""
-        for sequence in sorted(self._running, key=lambda s: (s.pending > 1, s.rank)):
+        for sequence in sorted(self._running, key=lambda s: (s.prefilling, s.rank)):
             if budget == 0:
                 break
-            if sequence.state is not State.RUNNING:
+            if sequence.state is not State.RUNNING or sequence.pending == 0:
                 continue
             count = min(sequence.pending, budget)
             if not self._reserve(sequence, count):
+                if sequence.drafts:
+                    sequence.drafts.clear()
+                    count = min(sequence.pending, budget)
                 budget += self._make_room(sequence, count, chunks)
             if sequence.state is State.RUNNING:
                 budget -= self._grant(sequence, count, chunks)
@@ -155,12 +192,15 @@ class Scheduler:
             if budget == 0 or not self._seat(sequence, chunks):
                 break
             budget = self._limits.max_step_tokens - sum(c.count for c in chunks.values())
+            if not self._reserve(sequence, min(sequence.pending, budget)):
+                sequence.drafts.clear()
             budget -= self._grant(sequence, min(sequence.pending, budget), chunks)
 
     def _seat(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
         """Pages for all of its tokens, and one to spare for each running sequence."""
         blocks = self.blocks
-        reusable = (len(sequence.tokens) - 1) // blocks.block_size if blocks.prefix_cache else 0
+        cached = blocks.prefix_cache and not sequence.fresh
+        reusable = (len(sequence.tokens) - 1) // blocks.block_size if cached else 0
         extend_hashes(sequence.hashes, sequence.tokens, reusable, blocks.block_size, sequence.salt)
         sequence.blocks.extend(blocks.share(sequence.hashes[:reusable]))
         hits = len(sequence.blocks)
@@ -220,7 +260,9 @@ class Scheduler:
         return need <= 0 or self.blocks.grow(sequence.blocks, need)
 
     def _grant(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
-        chunks[sequence.id] = Chunk(sequence=sequence, start=sequence.computed, count=count)
+        start = sequence.computed
+        rows = max(0, start + count + 1 - len(sequence.tokens))
+        chunks[sequence.id] = Chunk(sequence=sequence, start=start, count=count, rows=rows)
         return count
 
     def _preempt(self, sequence: Sequence, chunks: dict[int, Chunk]) -> int:
@@ -229,6 +271,7 @@ class Scheduler:
         self.blocks.release(sequence.blocks)
         sequence.state = State.WAITING
         sequence.computed = 0
+        sequence.drafts.clear()
         sequence.preempted += 1
         self._waiting.append(sequence)
         self.preemptions += 1

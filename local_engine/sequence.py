@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 Finish = Literal["eos_token", "stop_sequence", "length"]
@@ -30,6 +31,8 @@ class Sequence(Struct, kw_only=True, eq=False):
     hashes:    of the leading full blocks, as far as they are known.
     cached:    prompt tokens that the prefix cache gave at the first start.
     preempted: how often its blocks were taken away again.
+    drafts:    guesses of what follows `tokens`, to be computed, and checked, in the same step.
+    fresh:     nothing is taken from the prefix cache: the logits of every prompt token are wanted.
     """
 
     id: int
@@ -47,6 +50,8 @@ class Sequence(Struct, kw_only=True, eq=False):
     hashes: list[bytes]
     cached: int = -1
     preempted: int = 0
+    drafts: list[int]
+    fresh: bool = False
 
     @property
     def generated(self) -> int:
@@ -54,8 +59,13 @@ class Sequence(Struct, kw_only=True, eq=False):
 
     @property
     def pending(self) -> int:
-        """Tokens still to be computed before the next one can be drawn; at least 1."""
-        return len(self.tokens) - self.computed
+        """Tokens still to be computed, drafts included; 0: it waits for the rest of its beams."""
+        return len(self.tokens) + len(self.drafts) - self.computed
+
+    @property
+    def prefilling(self) -> bool:
+        """More than its last token, drafts aside, is still to be computed."""
+        return len(self.tokens) - self.computed > 1
 
     @property
     def rank(self) -> tuple[int, float, int]:
@@ -72,6 +82,8 @@ def new_sequence(
     arrival: float = 0.0,
     deadline: float = float("inf"),
     salt: bytes = b"",
+    drafts: list[int] | None = None,
+    fresh: bool = False,
 ) -> Sequence:
     """A sequence that has not been scheduled yet. `prompt` is copied; it must not be empty."""
     return Sequence(
@@ -86,4 +98,21 @@ def new_sequence(
         salt=salt,
         blocks=[],
         hashes=[],
+        drafts=drafts or [],
+        fresh=fresh,
+    )
+
+
+def twin(parent: Sequence, id: int) -> Sequence:
+    """Another sequence with the same tokens and terms, not scheduled yet."""
+    return msgspec.structs.replace(
+        parent,
+        id=id,
+        tokens=list(parent.tokens),
+        state=State.WAITING,
+        computed=0,
+        blocks=[],
+        hashes=list(parent.hashes),
+        drafts=[],
+        preempted=0,
     )

@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from local_engine.answer import Answer
 from local_engine.config import EngineConfig
-from local_engine.engine import Delta, Engine, Job
+from local_engine.engine import Engine
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
+from local_engine.jobs import Delta, Job
 from local_engine.noise import derive_seed
 from local_engine.orders import Order
 from local_engine.sequence import new_sequence
@@ -130,9 +131,11 @@ class Service:
             raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
         run = _Run(hosted, order, Inbox(self._loop), self._engine)
         jobs = run.prepare(self._ids, tenant.encode())
+        ids = list(run.live)
+        for id in ids:
+            self._inboxes[id] = run.inbox
         for job in jobs:
-            self._inboxes[job.sequence.id] = run.inbox
-        run.submit(jobs)
+            self._engine.submit(job)
         try:
             yield [Started(id=request_id, model=model, created=int(time.time())), *run.begin()]
             while run.live:
@@ -140,8 +143,8 @@ class Service:
                 if batch := run.absorb(deltas):
                     yield batch
         finally:
-            for job in jobs:
-                del self._inboxes[job.sequence.id]
+            for id in ids:
+                del self._inboxes[id]
             for id in run.live:
                 self._engine.cancel(id)
 
@@ -173,61 +176,55 @@ class _Run:
         self.live: dict[int, Choice] = {}
         self._choices: list[Choice] = []
         self._cached: dict[int, int] = {}
-        self._followers: dict[int, list[Job]] = {}
         self._selects = order.choices > order.shown
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
-        """A job a choice, prompt by prompt; choice i of each draws with the i-th derived seed."""
-        order, now = self._order, time.monotonic()
-        deadline = now + order.timeout_s if order.timeout_s is not None else float("inf")
+        """A job a prompt; its other choices are siblings, which share the prompt's pages.
+
+        Choice i draws with the i-th derived seed.
+        """
+        now = time.monotonic()
         jobs: list[Job] = []
-        for place, prompt in enumerate(order.prompts):
-            for number in range(order.choices):
-                seed = derive_seed(order.params.seed, number)
-                sequence = new_sequence(
-                    id=next(ids),
-                    prompt=list(prompt),
-                    max_total=len(prompt) + order.max_new,
-                    priority=order.priority,
-                    arrival=now,
-                    deadline=deadline,
-                    salt=salt,
-                )
-                params = msgspec.structs.replace(order.params, seed=seed)
-                jobs.append(
-                    Job(
-                        lane=self._hosted.name,
-                        sequence=sequence,
-                        params=params,
-                        history=new_history(params, prompt, len(prompt)),
-                        ends=order.ends,
-                        stops=order.stops,
-                        words=order.words,
-                    )
-                )
-                choice = Choice(
-                    prompt=place,
-                    answer=Answer(
-                        order,
-                        place * order.shown + number,
-                        place,
-                        seed=seed,
-                        tokenizer=self._hosted.tokenizer,
-                        names=self._hosted.names,
-                    ),
-                    held=[],
-                )
-                self.live[sequence.id] = choice
-                self._choices.append(choice)
+        for place in range(len(self._order.prompts)):
+            lead, *others = [
+                self._job(next(ids), place, number, now, salt)
+                for number in range(self._order.choices)
+            ]
+            jobs.append(msgspec.structs.replace(lead, siblings=tuple(others)))
         return jobs
 
-    def submit(self, jobs: list[Job]) -> None:
-        """The first choice of each prompt goes ahead; with its first token the prompt is in the
-        cache, and the others follow without computing it again."""
-        for lead in range(0, len(jobs), self._order.choices):
-            first, *others = jobs[lead : lead + self._order.choices]
-            self._followers[first.sequence.id] = others
-            self._engine.submit(first)
+    def _job(self, id: int, place: int, number: int, now: float, salt: bytes) -> Job:
+        order = self._order
+        prompt = order.prompts[place]
+        seed = derive_seed(order.params.seed, number)
+        params = msgspec.structs.replace(order.params, seed=seed)
+        answer = Answer(
+            order,
+            place * order.shown + number,
+            place,
+            seed=seed,
+            tokenizer=self._hosted.tokenizer,
+            names=self._hosted.names,
+        )
+        choice = self.live[id] = Choice(prompt=place, answer=answer, held=[])
+        self._choices.append(choice)
+        return Job(
+            lane=self._hosted.name,
+            sequence=new_sequence(
+                id=id,
+                prompt=list(prompt),
+                max_total=len(prompt) + order.max_new,
+                priority=order.priority,
+                arrival=now,
+                deadline=now + order.timeout_s if order.timeout_s is not None else float("inf"),
+                salt=salt,
+            ),
+            params=params,
+            history=new_history(params, prompt, len(prompt)),
+            ends=order.ends,
+            stops=order.stops,
+            words=order.words,
+        )
 
     def begin(self) -> list[Event]:
         now = time.monotonic()
@@ -245,8 +242,6 @@ class _Run:
             choice = self.live.get(delta.id)
             if choice is None:
                 continue
-            for job in self._followers.pop(delta.id, ()):
-                self._engine.submit(job)
             events = self._events(choice, delta, now)
             self._cached.setdefault(choice.prompt, delta.cached)
             if choice.answer.ended:

@@ -27,7 +27,8 @@ from transformers.modeling_utils import PreTrainedModel
 from local_engine.blocks import BlockPool
 from local_engine.device import choose_dtype, probe
 from local_engine.draw import Drawer
-from local_engine.engine import Delta, Job, Lane
+from local_engine.jobs import Delta, Job
+from local_engine.lane import Lane
 from local_engine.loading import load
 from local_engine.params import RowParams
 from local_engine.runner import Runner
@@ -119,8 +120,7 @@ def _decode(lane: Lane, prompts: torch.Tensor, tokens: int) -> tuple[list[list[i
 
 def _note(answers: dict[int, list[int]], deltas: Sequence[Delta]) -> None:
     for delta in deltas:
-        if delta.drawn is not None:
-            answers[delta.id].append(delta.drawn.token)
+        answers[delta.id] += (one.token for one in delta.drawn)
 
 
 def _peer(dtype: torch.dtype) -> PreTrainedModel:

@@ -7,9 +7,10 @@ import torch
 from msgspec import UNSET
 
 from local_engine.draw import Drawn
-from local_engine.engine import Job, Lane, Outcome
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
+from local_engine.jobs import Job, Outcome
+from local_engine.lane import Lane
 from local_engine.params import RowParams, settle
 from local_engine.sequence import new_sequence
 from schemas.sampling import Sampling
@@ -68,8 +69,8 @@ class Runs:
             deltas = self.lane.step(now)
         self.lane.check()
         for delta in deltas:
-            if delta.drawn is not None:
-                self.drawn[delta.id].append(delta.drawn)
+            if delta.drawn:
+                self.drawn[delta.id] += delta.drawn
                 self.cached[delta.id] = delta.cached
             if delta.outcome is not None:
                 self.outcomes[delta.id] = delta.outcome

@@ -10,7 +10,9 @@ import torch
 
 from local_engine.blocks import BlockPool
 from local_engine.draw import Drawer
-from local_engine.engine import Delta, Engine, Job, Lane
+from local_engine.engine import Engine
+from local_engine.jobs import Delta, Job
+from local_engine.lane import Lane
 from local_engine.loading import load
 from local_engine.runner import Rows, Runner
 from local_engine.scheduler import Chunk, Limits, Scheduler

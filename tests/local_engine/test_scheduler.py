@@ -39,9 +39,8 @@ def compute(engine: Scheduler, step: Step, *, token: int = 7) -> list[int]:
     """What the engine does with a step; returns the ids of the sequences that got a token."""
     drawn: list[int] = []
     for chunk in step.chunks:
-        draws = chunk.draws
         engine.advance(chunk)
-        if draws:
+        if chunk.rows:
             chunk.sequence.tokens.append(token)
             drawn.append(chunk.sequence.id)
     engine.check()
