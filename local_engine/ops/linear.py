@@ -12,6 +12,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from local_engine.ops.half import HalfLinear, half_linear
+
 SIBLINGS: tuple[tuple[str, ...], ...] = (
     ("q_proj", "k_proj", "v_proj"),
     ("gate_proj", "up_proj"),
@@ -77,7 +79,7 @@ class PlainLinear(nn.Module):
         return nn.functional.linear(x, self._weight, self._bias)
 
 
-Linear = PackedLinear | PlainLinear
+Linear = HalfLinear | PackedLinear | PlainLinear
 
 
 class _Shared:
@@ -146,11 +148,13 @@ def _bias(linear: nn.Linear) -> Tensor | None:
     return cast(Tensor | None, linear.bias)
 
 
-def _pack(weight: Tensor, bias: Tensor | None) -> PackedLinear | None:
+def _pack(weight: Tensor, bias: Tensor | None) -> HalfLinear | PackedLinear | None:
     """`None` where it would not pay, or where the operators are missing, refuse this dtype or
     device, or calculate differently."""
     if weight.device.type != "cpu":
         return None
+    if half := half_linear(weight, bias):
+        return half
     if weight.dtype == torch.float32 and weight.shape[0] < WIDE * weight.shape[1]:
         return None
     sample = torch.linspace(-1, 1, 2 * weight.shape[1]).to(weight.dtype).reshape(2, -1)
