@@ -6,14 +6,17 @@ here over the same weights. transformers' own modules stay the loader, the fallb
 model, and the oracle: a model whose logits differ here is run by them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, cast
 
 import torch
 from msgspec import Struct
 from torch import Tensor, nn
+from transformers.activations import SiLUActivation
 
-from local_engine.ops.attention import Ask, Plan, attend_rows
+from local_engine.ops.attention import Ask, Plan
+from local_engine.ops.kernels import Kernels
 from local_engine.ops.linear import Linear, shared_linear
 
 MODELS = frozenset(
@@ -70,17 +73,14 @@ class _Model(Protocol):
 
 
 class _Norm(Struct, frozen=True, kw_only=True, eq=False):
-    """Root mean square normalisation over the last dimension."""
+    """What a normalisation of the kernels is told."""
 
     weight: Tensor
     eps: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.rms_norm(x, self.weight.shape, self.weight, self.eps)
-
 
 class _Layer(Struct, frozen=True, kw_only=True, eq=False):
-    """One decoder layer. qkv and gate_up are several projections in one."""
+    """One decoder layer. qkv and gate_up are several projections in one; gated joins the latter."""
 
     before: _Norm
     qkv: Linear
@@ -89,7 +89,7 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
     out: nn.Module
     after: _Norm
     gate_up: Linear
-    activation: nn.Module
+    gated: Callable[[Tensor], Tensor]
     down: nn.Module
     ask: Ask
 
@@ -97,12 +97,15 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
 class LeanDecoder:
     """Packed tokens in, logits out, as `Runner` wants it; made by `lean_decoder`."""
 
-    def __init__(self, model: _Model, asks: Mapping[int, Ask]) -> None:
+    def __init__(self, model: _Model, asks: Mapping[int, Ask], kernels: Kernels) -> None:
         """Raises LookupError if projections of the model stand alone."""
         core = model.model
+        self._kernels = kernels
         self._embedding = core.embed_tokens.weight
         self._rotary = core.rotary_emb
-        self._layers = [_layer(layer, asks[place]) for place, layer in enumerate(core.layers)]
+        self._layers = [
+            _layer(layer, asks[place], kernels) for place, layer in enumerate(core.layers)
+        ]
         self._norm = _norm(core.norm)
         self._head = model.lm_head
         attention = core.layers[0].self_attn
@@ -112,35 +115,42 @@ class LeanDecoder:
 
     def __call__(self, ids: Tensor, positions: Tensor, keep: Tensor | None, plan: Plan) -> Tensor:
         """ids, positions: [T] int64. keep: [R] rows, `None` for all. Returns [R, V]."""
+        kernels = self._kernels
         x = nn.functional.embedding(ids, self._embedding)
         cos, sin = self._rotary(x.unsqueeze(0), position_ids=positions.unsqueeze(0))
-        cos, sin = cos[0].unsqueeze(1), sin[0].unsqueeze(1)
-        half = self._width // 2
-        sin = torch.cat((-sin[..., :half], sin[..., half:]), dim=-1)
+        cos, sin = kernels.rotary.prepare(cos[0], sin[0])
+        first = self._layers[0].before
+        normed = branch = kernels.norm(x, first.weight, first.eps)
         for place, layer in enumerate(self._layers):
-            x = x.add_(layer.out(self._attention(layer, place, x, cos, sin, plan)))
-            gate, up = layer.gate_up(layer.after(x)).chunk(2, dim=-1)
-            x = x.add_(layer.down(layer.activation(gate).mul_(up)))
+            if place:
+                normed, x = kernels.add_norm(x, branch, layer.before.weight, layer.before.eps)
+            branch = layer.out(self._attention(layer, place, normed, cos, sin, plan))
+            normed, x = kernels.add_norm(x, branch, layer.after.weight, layer.after.eps)
+            branch = layer.down(layer.gated(layer.gate_up(normed)))
+        x = x.add_(branch)
         rows = x if keep is None else x.index_select(0, keep)
-        return self._head(self._norm(rows))
+        return self._head(kernels.norm(rows, self._norm.weight, self._norm.eps))
 
     def _attention(
         self, layer: _Layer, place: int, x: Tensor, cos: Tensor, sin: Tensor, plan: Plan
     ) -> Tensor:
-        """[T, H x D]. Queries and keys are rotated together; sin carries the rotation's sign."""
-        heads, kv_heads = self._heads, self._kv_heads
-        mixed = layer.qkv(layer.before(x)).view(x.shape[0], heads + 2 * kv_heads, self._width)
+        """x: [T, E], normalised. Returns [T, H x D]. Queries and keys are rotated together."""
+        heads, kv_heads, kernels = self._heads, self._kv_heads, self._kernels
+        mixed = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, self._width)
         turned = mixed[:, : heads + kv_heads]
         if layer.query_norm is not None and layer.key_norm is not None:
-            query, key = turned[:, :heads], turned[:, heads:]
-            turned = torch.cat((layer.query_norm(query), layer.key_norm(key)), dim=1)
-        turned = torch.addcmul(turned * cos, turned.roll(self._width // 2, -1), sin)
-        query, key = turned[:, :heads], turned[:, heads:]
-        rows = attend_rows(query, key, mixed[:, heads + kv_heads :], place, plan, layer.ask)
+            query = kernels.norm(turned[:, :heads], layer.query_norm.weight, layer.query_norm.eps)
+            key = kernels.norm(turned[:, heads:], layer.key_norm.weight, layer.key_norm.eps)
+            turned = torch.cat((query, key), dim=1)
+        turned = kernels.rotary.turn(turned, cos, sin)
+        query, key, value = turned[:, :heads], turned[:, heads:], mixed[:, heads + kv_heads :]
+        rows = plan.cache.attend(query, key, value, place, plan, layer.ask)
         return rows.reshape(x.shape[0], -1)
 
 
-def lean_decoder(module: nn.Module, asks: Mapping[int, Ask]) -> LeanDecoder | None:
+def lean_decoder(
+    module: nn.Module, asks: Mapping[int, Ask], kernels: Kernels
+) -> LeanDecoder | None:
     """`None` for a model of another kind, or one whose projections could not be joined.
 
     module: loaded, and `optimise`d. asks: what each of its layers said when it first attended.
@@ -148,13 +158,14 @@ def lean_decoder(module: nn.Module, asks: Mapping[int, Ask]) -> LeanDecoder | No
     if type(module).__name__ not in MODELS:
         return None
     try:
-        return LeanDecoder(cast(_Model, module), asks)
+        return LeanDecoder(cast(_Model, module), asks, kernels)
     except LookupError:
         return None
 
 
-def _layer(layer: _LayerModule, ask: Ask) -> _Layer:
+def _layer(layer: _LayerModule, ask: Ask, kernels: Kernels) -> _Layer:
     attention, mlp = layer.self_attn, layer.mlp
+    silu = isinstance(mlp.act_fn, nn.SiLU | SiLUActivation)
     return _Layer(
         before=_norm(layer.input_layernorm),
         qkv=shared_linear(attention.q_proj),
@@ -163,10 +174,15 @@ def _layer(layer: _LayerModule, ask: Ask) -> _Layer:
         out=attention.o_proj,
         after=_norm(layer.post_attention_layernorm),
         gate_up=shared_linear(mlp.gate_proj),
-        activation=mlp.act_fn,
+        gated=kernels.swiglu if silu else partial(_gated, mlp.act_fn),
         down=mlp.down_proj,
         ask=ask,
     )
+
+
+def _gated(activation: nn.Module, gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.chunk(2, dim=-1)
+    return cast(Tensor, activation(gate)).mul_(up)
 
 
 def _optional_norm(attention: _AttentionModule, name: str) -> _Norm | None:

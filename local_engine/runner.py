@@ -8,13 +8,13 @@ from torch import Tensor
 
 from local_engine.lean import LeanDecoder, lean_decoder
 from local_engine.loading import Loaded
-from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Span
+from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Share, Span
+from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.scheduler import Chunk
 from local_engine.sequence import Sequence as TokenSequence
 from schemas.errors import InvalidConfig
 
 TRIAL_TOKENS = 8
-BLOCK_SIZE = {"cpu": 16, "cuda": 16, "npu": 128}
 
 
 class Kept(Struct, frozen=True, kw_only=True, eq=False):
@@ -37,54 +37,28 @@ class Rows(Struct, frozen=True, kw_only=True, eq=False):
     logits: Tensor
 
 
-class KeyValueCache:
-    """[K, S, D] keys and values a layer, made when the layer first asks for them."""
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
-
-    def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        found = self._layers.get(layer)
-        if found is None:
-            found = self._layers[layer] = (self._empty(key), self._empty(value))
-        return found
-
-    def copy(self, source: int, target: int, count: int) -> None:
-        """Slots `source` … to slots `target` …, `count` of them, in every layer."""
-        for pair in self._layers.values():
-            for tensor in pair:
-                tensor[:, target : target + count] = tensor[:, source : source + count]
-
-    @property
-    def layers(self) -> int:
-        return len(self._layers)
-
-    @property
-    def slot_bytes(self) -> int:
-        """What one token costs over all layers."""
-        tensors = [tensor for pair in self._layers.values() for tensor in pair]
-        return sum(t.element_size() * t.shape[0] * t.shape[2] for t in tensors)
-
-    def _empty(self, like: Tensor) -> Tensor:
-        """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum."""
-        shape = (like.shape[1], self._slots, like.shape[2])
-        return torch.zeros(shape, dtype=like.dtype, device=like.device)
-
-
 class Runner:
     """One model and its cache. Used by the engine's thread alone."""
 
-    def __init__(self, loaded: Loaded, *, device: str, kv_bytes: int, max_tokens: int) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        device: str,
+        kv_bytes: int,
+        max_tokens: int,
+        kernels: Kernels = TORCH,
+    ) -> None:
         """kv_bytes: for keys and values. max_tokens: more slots than this are of no use.
+        kernels: what has been found to work on the device.
 
         Raises InvalidConfig if the model's layers cannot be run, or do not all attend through the
         engine, or if not even one block fits.
         """
         self._loaded = loaded
         self._device = device
-        self.block_size = BLOCK_SIZE[device]
-        self._cache = KeyValueCache(self.block_size)
+        self.block_size = kernels.page
+        self._cache = kernels.cache(self.block_size)
         self._lean: LeanDecoder | None = None
         try:
             expected, asks = self._trial()
@@ -103,8 +77,8 @@ class Runner:
             raise InvalidConfig(
                 (f"engine.kv_cache: {kv_bytes} bytes hold no block; {block_bytes} is the least",)
             )
-        self._cache = KeyValueCache(self.blocks * self.block_size)
-        self._lean = lean_decoder(loaded.module, asks)
+        self._cache = kernels.cache(self.blocks * self.block_size)
+        self._lean = lean_decoder(loaded.module, asks, kernels)
         if self._lean is not None and not _agree(self._trial()[0], expected, loaded.module.dtype):
             self._lean = None
         self._trial()
@@ -130,8 +104,9 @@ class Runner:
                 kept.append(Kept(chunk=chunk, first=len(wanted), count=count))
                 wanted += range(len(ids) - count, len(ids))
         groups, spans = _layout(laid, self.blocks * size)
+        shares = tuple(_share(chunk, size) for chunk, _ in laid)
         packed = torch.tensor([ids, positions, slots], device=self._device)
-        plan = self._plan(packed[2], groups, spans)
+        plan = self._plan(packed[2], groups, spans, shares)
         keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
         logits = self._run(packed[0], packed[1], keep, plan)
         return Rows(kept=tuple(kept), logits=logits if wanted else logits[:0])
@@ -168,12 +143,27 @@ class Runner:
         """
         places = torch.arange(TRIAL_TOKENS, device=self._device)
         span = Span(row=0, count=TRIAL_TOKENS, runs=((0, TRIAL_TOKENS),))
-        plan = self._plan(places, (), (span,))
+        share = Share(count=TRIAL_TOKENS, keys=TRIAL_TOKENS, blocks=(0,))
+        plan = self._plan(places, (), (span,), (share,))
         ids = places * 37 % self._loaded.vocab
         return self._run(ids, places, None, plan), plan.asks
 
-    def _plan(self, slots: Tensor, groups: tuple[Group, ...], spans: tuple[Span, ...]) -> Plan:
-        return Plan(cache=self._cache, slots=slots, groups=groups, spans=spans, masks={}, asks={})
+    def _plan(
+        self,
+        slots: Tensor,
+        groups: tuple[Group, ...],
+        spans: tuple[Span, ...],
+        shares: tuple[Share, ...],
+    ) -> Plan:
+        return Plan(
+            cache=self._cache,
+            slots=slots,
+            groups=groups,
+            spans=spans,
+            shares=shares,
+            masks={},
+            asks={},
+        )
 
 
 def _agree(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
@@ -214,6 +204,13 @@ def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
     done = sum(length for _, length in runs)
     runs.append((first * size, total - done))
     return tuple(runs)
+
+
+def _share(chunk: Chunk, size: int) -> Share:
+    keys = chunk.start + chunk.count
+    return Share(
+        count=chunk.count, keys=keys, blocks=tuple(chunk.sequence.blocks[: -(-keys // size)])
+    )
 
 
 def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]]:

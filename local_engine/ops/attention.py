@@ -51,10 +51,23 @@ class Group(Struct, frozen=True, kw_only=True):
     keys: tuple[int, ...]
 
 
+class Share(Struct, frozen=True, kw_only=True):
+    """The same by pages, for kernels that read a page table; shares follow the packed tokens.
+
+    count: packed tokens; keys: how many the last of them sees, itself included.
+    blocks: the pages of those keys in order, the last of them perhaps not full.
+    """
+
+    count: int
+    keys: int
+    blocks: tuple[int, ...]
+
+
 class Plan(Struct, kw_only=True, eq=False):
     """What the attention of one step needs to know, the same for every layer.
 
     slots: [T] int64, where each packed token's key and value go.
+    shares: every sequence of the step; groups and spans are the same ones once more.
     masks: made by the first layer that needs one, kept for the others.
     asks:  how each layer wants its scores treated, as far as it has said so.
     """
@@ -63,15 +76,42 @@ class Plan(Struct, kw_only=True, eq=False):
     slots: Tensor
     groups: tuple[Group, ...]
     spans: tuple[Span, ...]
+    shares: tuple[Share, ...]
     masks: dict[tuple[int, int], Tensor]
     asks: dict[int, "Ask"]
 
 
 class LayerCaches(Protocol):
-    """Where the keys and values of a layer are kept."""
+    """Where the keys and values of a layer are kept, and how they are attended to."""
 
     def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """[K, S, D] keys and values of one layer, for new ones like [T, K, D] `key`, `value`."""
+        """[K, S, D] keys and values of one layer, for new ones like [T, K, D] `key`, `value`.
+
+        Made when first asked for; may be views of another layout.
+        """
+        ...
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: "Plan", ask: "Ask"
+    ) -> Tensor:
+        """Writes the step's keys and values, and attends to all of each sequence's.
+
+        query: [T, H, D]; key, value: [T, K, D]. Returns [T, H, D].
+        """
+        ...
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        """Slots `source` … to slots `target` …, `count` of them, in every layer."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """How many have asked so far."""
+        ...
+
+    @property
+    def slot_bytes(self) -> int:
+        """What one token costs over all layers."""
         ...
 
 
@@ -125,7 +165,7 @@ def attend(
     layer = module.layer_idx
     assert isinstance(layer, int)
     plan.asks[layer] = ask
-    rows = attend_rows(
+    rows = plan.cache.attend(
         query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1), layer, plan, ask
     )
     return rows.unsqueeze(0), None
@@ -134,7 +174,7 @@ def attend(
 def attend_rows(
     query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
 ) -> Tensor:
-    """The same for one layer's [T, H, D] query and [T, K, D] key and value; returns [T, H, D]."""
+    """`LayerCaches.attend` in torch's operations, over whatever `plan.cache` keeps."""
     keys, values = plan.cache.of(layer, key, value)
     keys.index_copy_(1, plan.slots, key.transpose(0, 1))
     values.index_copy_(1, plan.slots, value.transpose(0, 1))
@@ -148,7 +188,7 @@ def _decode(
 ) -> Tensor:
     """[B, H, D]: one query a sequence; query heads that share keys become rows of one product."""
     batch, heads = len(group.keys), query.shape[1]
-    kv_heads, slots, _ = keys.shape
+    kv_heads = keys.shape[0]
     rows = query[group.row : group.row + batch]
     longest, first = max(group.keys), group.slot
     mask = plan.masks.get((group.row, ask.window))
@@ -159,11 +199,11 @@ def _decode(
     folded = rows.reshape(batch, kv_heads, heads // kv_heads, -1)
 
     def view(cache: Tensor) -> Tensor:
-        width = cache.shape[2]
+        head, slot, item = cache.stride()
         return cache.as_strided(
-            (batch, kv_heads, longest, width),
-            (group.stride * width, slots * width, width, 1),
-            cache.storage_offset() + first * width,
+            (batch, kv_heads, longest, cache.shape[2]),
+            (group.stride * slot, head, slot, item),
+            cache.storage_offset() + first * slot,
         )
 
     if ask.plain:

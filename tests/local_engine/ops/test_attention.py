@@ -11,7 +11,7 @@ from msgspec import Struct
 from torch import Tensor, nn
 
 from local_engine.ops.attention import Group, Plan, Span, UnsupportedAttention, attend
-from local_engine.runner import KeyValueCache
+from local_engine.ops.cache import KeyValueCache
 
 SLOTS, HEADS, KV_HEADS, WIDTH = 96, 4, 2, 8
 
@@ -92,7 +92,13 @@ def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
     ordered = [*singles, *others]
     slots = [slot for part in ordered for slot in part.slots[-part.count :]]
     plan = Plan(
-        cache=cache, slots=torch.tensor(slots), groups=groups, spans=tuple(spans), masks={}, asks={}
+        cache=cache,
+        slots=torch.tensor(slots),
+        groups=groups,
+        spans=tuple(spans),
+        shares=(),
+        masks={},
+        asks={},
     )
     return plan, ordered
 
@@ -149,7 +155,15 @@ def test_what_the_engine_cannot_compute_is_refused() -> None:
     one = torch.zeros(1, KV_HEADS, 1, WIDTH)
     query = torch.zeros(1, HEADS, 1, WIDTH)
     span = Span(row=0, count=1, runs=((0, 1),))
-    plan = Plan(cache=cache, slots=torch.tensor([0]), groups=(), spans=(span,), masks={}, asks={})
+    plan = Plan(
+        cache=cache,
+        slots=torch.tensor([0]),
+        groups=(),
+        spans=(span,),
+        shares=(),
+        masks={},
+        asks={},
+    )
 
     with pytest.raises(UnsupportedAttention, match="keyword arguments"):
         attend(Layer(), query, one, one, None)

@@ -1,0 +1,43 @@
+"""Keys and values as attention by torch's own operations wants them: every head by itself."""
+
+from torch import Tensor, zeros
+
+from local_engine.ops.attention import Ask, Plan, attend_rows
+
+
+class KeyValueCache:
+    """[K, S, D] keys and values a layer, made when the layer first asks for them."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        found = self._layers.get(layer)
+        if found is None:
+            found = self._layers[layer] = (self._empty(key), self._empty(value))
+        return found
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+    ) -> Tensor:
+        return attend_rows(query, key, value, layer, plan, ask)
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        for pair in self._layers.values():
+            for tensor in pair:
+                tensor[:, target : target + count] = tensor[:, source : source + count]
+
+    @property
+    def layers(self) -> int:
+        return len(self._layers)
+
+    @property
+    def slot_bytes(self) -> int:
+        tensors = [tensor for pair in self._layers.values() for tensor in pair]
+        return sum(t.element_size() * t.shape[0] * t.shape[2] for t in tensors)
+
+    def _empty(self, like: Tensor) -> Tensor:
+        """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum."""
+        shape = (like.shape[1], self._slots, like.shape[2])
+        return zeros(shape, dtype=like.dtype, device=like.device)
