@@ -8,9 +8,12 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import ScalarRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import FromPath
 from litestar.types import ASGIApp, ControllerRouterHandler
 
+from gateway.admin.access import SCHEME
+from gateway.admin.routes import admin_routes
 from gateway.auth import Caller
 from gateway.documentation import documented
 from gateway.endpoint import Endpoint
@@ -43,7 +46,8 @@ def build_app(gateway: Gateway) -> ASGIApp:
 
     hot = {path: Endpoint(current, surface) for path, surface, _, _ in _HOT}
     posts = [documented(path, hot[path], body, summary) for path, _, body, summary in _HOT]
-    return Front(hot, _litestar(gateway, [*posts, *_operations(gateway), *_models(gateway)]))
+    handlers = [*posts, *_operations(gateway), *_models(gateway), admin_routes(current)]
+    return Front(hot, _litestar(gateway, handlers))
 
 
 def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> Litestar:
@@ -55,6 +59,15 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
             version="1",
             path="/docs",
             render_plugins=[ScalarRenderPlugin(path="/")],
+            components=Components(
+                security_schemes={
+                    SCHEME: SecurityScheme(
+                        type="http",
+                        scheme="bearer",
+                        description="auth.admin_key; while it is empty, /admin answers 404",
+                    )
+                }
+            ),
         ),
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
         exception_handlers={HTTPException: _framework_error, GatewayError: _gateway_error},
@@ -77,8 +90,11 @@ def _operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         return Response({"status": "ready", "engines": engines})
 
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
-    async def metrics() -> bytes:
-        return gateway.metrics_text()
+    async def metrics(request: _Request) -> bytes:
+        headers = request.scope["headers"]
+        if not gateway.runtime.admin_key.opens(headers):
+            gateway.runtime.keyring.caller(headers)
+        return await gateway.metrics_text()
 
     @get("/openapi.json", media_type="application/json", include_in_schema=False)
     async def openapi(request: _Request) -> dict[str, object]:

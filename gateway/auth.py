@@ -60,6 +60,27 @@ class Keyring:
         return caller
 
 
+class AdminKey:
+    """The operator's own key, held as a digest and compared in constant time. Empty: none."""
+
+    def __init__(self, auth: Auth) -> None:
+        key = auth.admin_key.reveal()
+        self._digest = sha256(key.encode()).digest() if key else None
+
+    @property
+    def set(self) -> bool:
+        """Whether there is one."""
+        return self._digest is not None
+
+    def opens(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether it was sent, as `Authorization: Bearer <key>`."""
+        for name, value in headers:
+            if name == b"authorization" and value[:7].lower() == b"bearer ":
+                sent = sha256(value[7:].strip()).digest()
+                return self._digest is not None and hmac.compare_digest(self._digest, sent)
+        return False
+
+
 def check_model(caller: Caller, asked: str, route: str) -> None:
     """Raises Forbidden unless the key may use the model by either of its names."""
     if not caller.may_use(asked, route):

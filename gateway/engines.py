@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import msgspec
 
@@ -24,14 +25,24 @@ STEADY_S = 60.0
 UNSERVABLE = 2
 """The exit status of an engine whose configuration cannot be served: a restart would not help."""
 
+READY = "ready"
+"""What a process says when it accepts connections; the end of its status lines."""
+
+FIRST_LOAD_S = 10.0
+"""A guess, for as long as this engine has not loaded once."""
+
 SOCKET_PATH_BYTES = 100
 """Unix allows 107."""
+
+State = Literal["stopped", "loading", "ready", "restarting", "failed"]
+"""failed: it has given up, because its configuration cannot be served."""
 
 
 def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
     """What the provider's engine process is told. `provider.engine` must be set.
 
-    engines: how many share this machine; `threads: auto` is an even share of its cores.
+    engines: how many share this machine; `threads: auto` is an even share of its cores, and
+             `kv_cache: auto` of what it would be for one.
     Raises InvalidConfig for what the engine cannot do, rather than leave it out.
     """
     engine = provider.engine
@@ -59,6 +70,10 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
         max_sequences=engine.max_sequences,
         kv_cache=engine.kv_cache,
         prefix_cache=engine.prefix_cache,
+        max_first_token_wait_s=engine.max_first_token_wait_s,
+        max_logits_bytes=engine.max_logits_bytes,
+        step_timeout_s=engine.step_timeout_s,
+        engines=engines,
     )
 
 
@@ -72,8 +87,9 @@ def cores() -> int:
 class EngineProcess:
     """One engine, kept alive from `start` to `stop`; `async with` does both.
 
-    ready:  it accepts connections on `socket_path`. pid: of the process now, `None` between two.
-    status: the last thing it said, a word for people.
+    state:    in one word. status: the last thing it said, a line for people.
+    pid:      of the process now, `None` between two.
+    restarts: how often it was started again after a crash.
     """
 
     def __init__(
@@ -88,8 +104,9 @@ class EngineProcess:
         """run_dir: where the socket is made. on_change: gets each new status."""
         self.name = name
         self.socket_path = _socket_path(run_dir, name)
-        self.ready = False
+        self.state: State = "stopped"
         self.status = "not started"
+        self.restarts = 0
         self._settings = settings
         self._backoff_s = backoff_s
         self._on_change = on_change
@@ -97,14 +114,39 @@ class EngineProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._began = 0.0
+        self._load_s: float | None = None
+
+    @property
+    def ready(self) -> bool:
+        """It accepts connections on `socket_path`."""
+        return self.state == "ready"
 
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    @property
+    def uptime_s(self) -> float:
+        """Of the process now, seconds; 0 between two."""
+        if self._process is None:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._began
+
+    def ready_in(self) -> float | None:
+        """Seconds until it should be ready, at least 1, going by how long it took to load before.
+
+        `None`: it is not going to be.
+        """
+        if self.state in ("failed", "stopped"):
+            return None
+        expected = FIRST_LOAD_S if self._load_s is None else self._load_s
+        return max(1.0, expected - self.uptime_s)
+
     async def start(self) -> None:
         """Returns at once; loading goes on. Starting twice is a bug."""
         assert self._watch is None
+        self.state = "loading"
         self._watch = asyncio.create_task(self._keep_running(), name=f"engine {self.name}")
 
     async def wait_ready(self) -> bool:
@@ -131,6 +173,7 @@ class EngineProcess:
             if process.returncode is None:
                 process.kill()
         await asyncio.wait((self._watch,))
+        self.state = "stopped"
         self._tell("stopped")
 
     async def __aenter__(self) -> "EngineProcess":
@@ -151,19 +194,22 @@ class EngineProcess:
         while True:
             began = clock()
             status = await self._run_once()
-            said, self.ready = self.status, False
             if self._stopping:
                 return
             if status == UNSERVABLE:
-                self._tell(f"failed: {said}")
+                self.state = "failed"
+                self._tell(f"failed: {self.status}")
                 return
             crashes = 1 if clock() - began > STEADY_S else crashes + 1
             pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            self.state = "restarting"
+            self.restarts += 1
             self._tell(f"{_ending(status)}; starting again in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> int:
         """Start it, follow what it says, and return how it ended."""
+        clock = asyncio.get_running_loop().time
         self._tell("starting")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -172,14 +218,15 @@ class EngineProcess:
             stdout=asyncio.subprocess.PIPE,
             env=_environment(),
         )
-        self._process = process
+        self._process, self._began = process, clock()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
             async for line in process.stdout:
                 word = line.decode(errors="replace").strip()
-                self.ready = self.ready or word == "ready"
+                if word == READY:
+                    self.state, self._load_s = "ready", clock() - self._began
                 self._tell(word)
             return await process.wait()
         finally:

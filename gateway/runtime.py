@@ -7,9 +7,9 @@ from pathlib import Path
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.base import Supports
 from adapters.registry import Registry
-from gateway.auth import Keyring
+from gateway.auth import AdminKey, Keyring
 from gateway.config.model import Config, Model, Provider
-from gateway.engines import EngineProcess, engine_settings
+from gateway.engines import READY, EngineProcess, engine_settings
 from gateway.routing.breaker import Breaker
 from gateway.routing.plan import NOTHING, Backend, Route, RouteTable
 from gateway.routing.policies import POLICIES
@@ -28,7 +28,9 @@ class Runtime:
     def __init__(self, config: Config, *, run_dir: Path) -> None:
         self.config = config
         self.keyring = Keyring(config.auth)
+        self.admin_key = AdminKey(config.auth)
         self.engines: dict[str, EngineProcess] = {}
+        self.links: dict[str, LocalUpstream] = {}
         self.upstreams: dict[str, Upstream] = {}
         supports: dict[str, Supports] = {}
         registry = Registry()
@@ -36,11 +38,20 @@ class Runtime:
         for provider in config.providers:
             if provider.engine is not None:
                 settings = engine_settings(provider, engines=local)
-                engine = EngineProcess(provider.name, settings, run_dir)
-                self.engines[provider.name] = engine
-                self.upstreams[provider.name] = LocalUpstream(
-                    provider.name, engine.socket_path, partial(getattr, engine, "status")
+                engine = EngineProcess(
+                    provider.name,
+                    settings,
+                    run_dir,
+                    on_change=partial(self._engine_changed, provider.name),
                 )
+                self.engines[provider.name] = engine
+                link = LocalUpstream(
+                    provider.name,
+                    engine.socket_path,
+                    partial(getattr, engine, "status"),
+                    engine.ready_in,
+                )
+                self.links[provider.name] = self.upstreams[provider.name] = link
                 supports[provider.name] = LOCAL_SUPPORTS
                 continue
             upstream = _remote(provider, registry)
@@ -70,6 +81,14 @@ class Runtime:
             await upstream.aclose()
         for engine in self.engines.values():
             await engine.stop()
+
+    def _engine_changed(self, provider: str, status: str) -> None:
+        """A process that has just become ready is not to blame for what the one before it did."""
+        if status == READY:
+            upstream = self.upstreams[provider]
+            for backend in self.backends.values():
+                if backend.upstream is upstream:
+                    backend.breaker.renew()
 
     def _route(
         self, model: Model, supports: Mapping[str, Supports], budgets: Mapping[str, RetryBudget]

@@ -11,6 +11,7 @@ from gateway.clock import now
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
+from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.metrics import Metrics
 from schemas.errors import Unavailable
 from schemas.events import Usage
@@ -35,6 +36,7 @@ class Gateway:
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
+        self._reports = EngineReports()
         self._notes: list[tuple[Trip, int, float]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.started_at = int(time.time())
@@ -83,8 +85,13 @@ class Gateway:
         named += list(table.aliases.items())
         return [asked for asked, route in named if caller.may_use(asked, route)]
 
-    def metrics_text(self) -> bytes:
+    async def engine_reports(self) -> tuple[EngineReport, ...]:
+        """What the engine processes are doing; waits for none of them for long."""
+        return await self._reports.gather(self.runtime.engines, self.runtime.links)
+
+    async def metrics_text(self) -> bytes:
         """All metrics as of now, in Prometheus' text format."""
+        self.metrics.engines.reports = await self.engine_reports()
         self.write_books()
         at = now()
         self.metrics.in_flight.set(self.in_flight)

@@ -31,6 +31,11 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_waiting:     answers waiting for their turn, each model; more are refused as busy.
     kv_cache:        bytes for keys and values, shared evenly by the generating models.
     prefix_cache:    reuse the keys and values of equal prompt beginnings of one tenant.
+    max_first_token_wait_s: seconds in the queue that make up for one priority; who has waited so
+                     long, and has not begun, may take the place of an answer that ranks lower.
+    max_logits_bytes: of context and generation logits in one answer.
+    step_timeout_s:  a step that takes longer ends the process, which then starts again.
+    engines:         processes that share this machine, which divides an `auto` kv_cache.
     """
 
     models: tuple[ModelConfig, ...]
@@ -44,3 +49,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_waiting: int = 4096
     kv_cache: int | Literal["auto"] = "auto"
     prefix_cache: bool = True
+    max_first_token_wait_s: float = 2.5
+    max_logits_bytes: int = 256 << 20
+    step_timeout_s: float = 120.0
+    engines: int = 1

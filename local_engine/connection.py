@@ -70,7 +70,8 @@ class Connection(asyncio.Protocol):
                 if id in self._tasks:
                     self._tasks[id].cancel()
             case Ask():
-                self._write(Measured(stats=self._service.stats()))
+                service = self._service
+                self._write(Measured(machine=service.machine(), stats=service.stats()))
 
     async def _answer(self, submit: Submit) -> None:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from local_engine.stats import Stats
+from local_engine.stats import Machine, Stats
 from schemas.errors import (
     CallerError,
     DeadlineExceeded,
@@ -21,6 +21,7 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
+    UpstreamLost,
 )
 from schemas.events import Event
 from schemas.requests import GenerateRequest
@@ -82,8 +83,9 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 class Measured(Struct, frozen=True, kw_only=True, tag="measured"):
-    """Counts by model."""
+    """What the process runs on, and counts by model."""
 
+    machine: Machine
     stats: dict[str, Stats]
 
 
@@ -102,6 +104,7 @@ KINDS: dict[str, type[GatewayError]] = {
         UpstreamBusy,
         UpstreamFailed,
         UpstreamBroken,
+        UpstreamLost,
     )
 }
 

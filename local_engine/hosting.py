@@ -116,7 +116,8 @@ def _cache_bytes(config: EngineConfig, device: str) -> int:
     if config.kv_cache != "auto":
         return config.kv_cache
     free = free_bytes(device)
-    return min(CPU_CACHE_BYTES, free // 4) if device == "cpu" else int(0.9 * free)
+    whole = min(CPU_CACHE_BYTES, free // 4) if device == "cpu" else int(0.9 * free)
+    return whole // config.engines
 
 
 def _defaults(generation: GenerationConfig) -> Sampling:

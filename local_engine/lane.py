@@ -94,7 +94,7 @@ class Lane:
             preemptions=self._scheduler.preemptions,
             computed_tokens=self._computed,
             cached_tokens=self._cached,
-            generated_tokens=self._generated,
+            num_output_tokens=self._generated,
         )
 
     def check(self) -> None:

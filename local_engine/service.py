@@ -19,10 +19,11 @@ from local_engine.engine import Engine
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
 from local_engine.jobs import Delta, Job
+from local_engine.machine import as_of_now, machine
 from local_engine.noise import derive_seed
 from local_engine.orders import Order
 from local_engine.sequence import new_sequence
-from local_engine.stats import Stats
+from local_engine.stats import Machine, Stats
 from schemas.errors import DeadlineExceeded, ModelNotFound, UpstreamBusy, UpstreamFailed
 from schemas.events import Event, Started, Usage
 from schemas.messages import text_of
@@ -72,6 +73,7 @@ class Service:
         self, config: EngineConfig, *, report: Callable[[str], None] = lambda _: None
     ) -> None:
         """Raises InvalidConfig for a model that cannot be served."""
+        self._machine = machine(config)
         self._models = host(config, report)
         lanes = {name: hosted.lane for name, hosted in self._models.items()}
         self._engine = Engine(lanes, self._deliver, self._ended)
@@ -92,6 +94,10 @@ class Service:
 
     def stats(self) -> dict[str, Stats]:
         return {name: hosted.lane.stats() for name, hosted in self._models.items()}
+
+    def machine(self) -> Machine:
+        """What the process runs on."""
+        return as_of_now(self._machine)
 
     def start(self) -> None:
         """Starts the thread; call it on the loop that will call `generate`."""

@@ -17,11 +17,13 @@ GatewayError                      500  a bug of ours
 ├─ DeadlineExceeded               504  the request's own time is over
 └─ UpstreamError                       a backend; another may do better
    ├─ UpstreamUnreachable         502  nothing was sent
+   │  └─ UpstreamStarting         503  an engine of ours that loads, or starts again
    ├─ UpstreamTimeout             504  something may have been sent
    ├─ UpstreamBusy                429  carries retry_after, seconds
    ├─ UpstreamRefused             502  our key, quota or deployment name
    ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
    └─ UpstreamBroken              502  an answer that we cannot read, or one cut short
+      └─ UpstreamLost             502  an engine of ours died with the request
 """
 
 from typing import ClassVar, Literal
@@ -165,10 +167,14 @@ class DeadlineExceeded(GatewayError):
 
 
 class UpstreamError(GatewayError):
-    """A backend failed. `upstream` is the provider's configured name."""
+    """A backend failed. `upstream` is the provider's configured name.
+
+    elsewhere: only another backend may do better; asking the same one again is of no use.
+    """
 
     status = 502
     code = "upstream_error"
+    elsewhere: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -185,6 +191,14 @@ class UpstreamError(GatewayError):
 class UpstreamUnreachable(UpstreamError):
     code = "upstream_unreachable"
     kind = "connect"
+
+
+class UpstreamStarting(UpstreamUnreachable):
+    """Carries `retry_after`, seconds, where it is known when the engine will be ready."""
+
+    status = 503
+    code = "upstream_starting"
+    elsewhere = True
 
 
 class UpstreamTimeout(UpstreamError):
@@ -204,6 +218,7 @@ class UpstreamRefused(UpstreamError):
 
     code = "upstream_refused"
     kind = "server_error"
+    elsewhere = True
 
 
 class UpstreamFailed(UpstreamError):
@@ -214,3 +229,8 @@ class UpstreamFailed(UpstreamError):
 class UpstreamBroken(UpstreamError):
     code = "upstream_broken"
     kind = "broken_stream"
+
+
+class UpstreamLost(UpstreamBroken):
+    code = "upstream_lost"
+    elsewhere = True

@@ -71,9 +71,22 @@ def _keys(config: Config, problems: Problems) -> None:
                 (*path, "key"),
                 f"auth.keys[{first}] is the same; give each client a key of its own",
             )
+    _admin_key(config, secrets, problems)
     for index, key in enumerate(config.auth.keys):
         for place, pattern in enumerate(key.models):
             _key_model(pattern, ("auth", "keys", index, "models", place), config.models, problems)
+
+
+def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> None:
+    """secrets: the clients' keys, and whose they are."""
+    path: Path = ("auth", "admin_key")
+    secret = config.auth.admin_key
+    if problems.at(path) or not secret.reveal():
+        return
+    check_credential(secret, path, problems)
+    first = secrets.get(secret.reveal())
+    if first is not None:
+        problems.add(path, f"auth.keys[{first}] is the same; no client may have the operator's key")
 
 
 def _key_model(pattern: str, path: Path, models: tuple[Model, ...], problems: Problems) -> None:

@@ -174,6 +174,8 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kv_cache:         bytes; auto: 0.9 of the free memory on npu and cuda, on cpu 2 GiB or a
                       quarter of what is available, whichever is less.
     max_logits_bytes: context and generation logits of one answer.
+    max_first_token_wait_s: in the queue; makes up for one priority, and for an answer's head start.
+    step_timeout_s:   a step that takes longer means that the engine hangs; it is started again.
     """
 
     models: tuple[EngineModel, ...]
@@ -189,6 +191,8 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     loras: tuple[Lora, ...] = ()
     accept_lora: bool = False
     max_logits_bytes: Size = 256 * MIB
+    max_first_token_wait_s: Seconds = 2.5
+    step_timeout_s: Seconds = 120.0
     reload: Literal["refuse", "replace"] = "refuse"
 
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from gateway.config.model import DEFAULT_STORE, Config
 from gateway.config.problems import Path, Problems
-from gateway.config.quantities import MIB
 from schemas.secret import Secret
 
 
@@ -28,15 +27,9 @@ NOT_YET: tuple[NotYet, ...] = (
     NotYet("store.url", (Secret(DEFAULT_STORE),), "another store"),
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
-    NotYet("auth.admin_key", (Secret(""),), "the admin interface"),
     NotYet("providers[].tokenizer", (None,), "translating between text and tokens for a provider"),
     NotYet("providers[].engine.loras", ((),), "LoRA in the local engine"),
     NotYet("providers[].engine.accept_lora", (False,), "LoRA weights in requests"),
-    NotYet(
-        "providers[].engine.max_logits_bytes",
-        (256 * MIB,),
-        "returning logits from the local engine",
-    ),
     NotYet("providers[].engine.reload", ("refuse",), "replacing an engine on reload"),
     NotYet("providers[].engine.models[].task", ("generate",), "embedding in the local engine"),
     NotYet(

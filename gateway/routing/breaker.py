@@ -104,6 +104,11 @@ class Breaker:
         if probe:
             self._probing = False
 
+    def renew(self) -> None:
+        """The backend was started anew: what it did before says nothing about it."""
+        self._close()
+        self._rest_until = float("-inf")
+
     def _close(self) -> None:
         self._probing = False
         self._open_until = None

@@ -9,7 +9,7 @@ Content was shown to the client: never again, by anyone. The request itself is w
 
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.window import SlidingCount
-from schemas.errors import GatewayError, UpstreamError, UpstreamRefused
+from schemas.errors import GatewayError, UpstreamError
 
 
 def may_move_on(error: GatewayError, rule: RetryRule) -> bool:
@@ -18,8 +18,8 @@ def may_move_on(error: GatewayError, rule: RetryRule) -> bool:
 
 
 def may_repeat(error: GatewayError, rule: RetryRule) -> bool:
-    """Whether the same backend may be asked again: not when it refused our key or model."""
-    return may_move_on(error, rule) and not isinstance(error, UpstreamRefused)
+    """Whether the same backend may be asked again: not when only another could do better."""
+    return isinstance(error, UpstreamError) and not error.elsewhere and may_move_on(error, rule)
 
 
 def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> float:

@@ -7,6 +7,7 @@ sent, so that nobody can grow them. https://prometheus.io/docs/practices/naming/
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.engine_metrics import EngineCollector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -16,6 +17,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.engines = EngineCollector()
+        self.registry.register(self.engines)
         self._requests = Counter(
             "strowger_requests",
             "Requests by what became of them.",

@@ -34,8 +34,9 @@ from schemas.errors import (
     GatewayError,
     InvalidRequest,
     UpstreamBroken,
+    UpstreamLost,
+    UpstreamStarting,
     UpstreamTimeout,
-    UpstreamUnreachable,
 )
 from schemas.events import Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
@@ -60,12 +61,20 @@ class LocalUpstream:
     """Connects when first asked, and again after the connection was lost."""
 
     def __init__(
-        self, name: str, socket_path: Path, status: Callable[[], str] = lambda: "not running"
+        self,
+        name: str,
+        socket_path: Path,
+        status: Callable[[], str] = lambda: "not running",
+        ready_in: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """status: what the engine is doing now, for the error while it does not answer."""
+        """status: what the engine is doing now, for the error while it does not answer.
+
+        ready_in: seconds until it should answer again, for the client that waits.
+        """
         self.name = name
         self._path = socket_path
         self._status = status
+        self._ready_in = ready_in
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._failures = 0
@@ -76,7 +85,7 @@ class LocalUpstream:
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate. Closing it early frees the engine's sequences within a step.
 
-        Raises UpstreamUnreachable where no engine listens, UpstreamBroken where it goes away,
+        Raises UpstreamStarting where no engine listens, UpstreamLost where it goes away,
         UpstreamTimeout at the call's deadline, and whatever the engine answers.
         """
         link = await self._connected()
@@ -97,8 +106,12 @@ class LocalUpstream:
 
     async def stats(self) -> dict[str, Stats]:
         """The engine's counts by model. Raises as `generate` does."""
+        return (await self.measured()).stats
+
+    async def measured(self) -> Measured:
+        """What the engine tells of itself. Raises as `generate` does."""
         link = await self._connected()
-        return await link.stats()
+        return await link.measured()
 
     async def aclose(self) -> None:
         if self._link is not None:
@@ -115,9 +128,8 @@ class LocalUpstream:
 
     async def _connect(self) -> "_Link":
         loop = asyncio.get_running_loop()
-        wait = self._retry_at - loop.time()
-        if wait > 0:
-            raise self._unreachable(wait)
+        if loop.time() < self._retry_at:
+            raise self._starting()
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, link = await loop.create_unix_connection(
@@ -128,15 +140,15 @@ class LocalUpstream:
             self._failures += 1
             pause = min(BACKOFF_S * 2.0 ** (self._failures - 1), MAX_BACKOFF_S)
             self._retry_at = loop.time() + pause
-            raise self._unreachable(pause) from exc
+            raise self._starting() from exc
         self._failures = 0
         return link
 
-    def _unreachable(self, retry_after: float) -> UpstreamUnreachable:
-        return UpstreamUnreachable(
+    def _starting(self) -> UpstreamStarting:
+        return UpstreamStarting(
             f"the engine does not answer now: {self._status()}",
             upstream=self.name,
-            retry_after=retry_after,
+            retry_after=self._ready_in(),
         )
 
 
@@ -198,7 +210,7 @@ class _Link(asyncio.Protocol):
         self._reader = FrameReader()
         self._ids = count(1)
         self._pending: dict[int, _Pending] = {}
-        self._asking: list[asyncio.Future[dict[str, Stats]]] = []
+        self._asking: list[asyncio.Future[Measured]] = []
         self._transport: asyncio.Transport | None = None
 
     def submit(self, request: GenerateRequest, call: Call) -> _Pending:
@@ -221,8 +233,8 @@ class _Link(asyncio.Protocol):
         if not pending.over:
             self._send(Cancel(id=pending.id))
 
-    async def stats(self) -> dict[str, Stats]:
-        asked: asyncio.Future[dict[str, Stats]] = self._loop.create_future()
+    async def measured(self) -> Measured:
+        asked: asyncio.Future[Measured] = self._loop.create_future()
         self._asking.append(asked)
         self._send(Ask())
         return await asked
@@ -254,9 +266,9 @@ class _Link(asyncio.Protocol):
             case Failed(id=id):
                 if (pending := self._pending.get(id)) is not None:
                     pending.fail(raised(message, self._upstream))
-            case Measured(stats=stats):
+            case Measured():
                 if self._asking and not (asked := self._asking.pop(0)).done():
-                    asked.set_result(stats)
+                    asked.set_result(message)
             case Ready():
                 self.alive = True
                 if not self.ready.done():
@@ -265,7 +277,7 @@ class _Link(asyncio.Protocol):
     def _lose(self, why: str) -> None:
         self.alive = False
         self._transport = None
-        lost = UpstreamBroken(why, upstream=self._upstream)
+        lost = UpstreamLost(why, upstream=self._upstream)
         for pending in self._pending.values():
             if not pending.over:
                 pending.fail(lost)

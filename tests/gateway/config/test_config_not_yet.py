@@ -24,7 +24,6 @@ TOP_LEVEL = [
     ("store: {url: 'postgresql://x'}", "store.url: another store"),
     ("store: {redis_url: 'redis://x'}", "store.redis_url: sharing state through Redis"),
     ("store: {usage: required}", "store.usage: refusing rather than losing a usage record"),
-    ("auth: {admin_key: secret-a}", "auth.admin_key: the admin interface"),
     (SPLIT, "experiments: A/B testing"),
     ("limits: [{model: chat, concurrent: 1}]", "limits: limiting rates"),
     ("prices: [{match: openai/gpt, input: 1, output: 2}]", "prices: counting costs"),
@@ -42,7 +41,6 @@ OF_A_MODEL = [
 OF_AN_ENGINE = [
     ("loras: [{name: l, path: /dev/null}]", "loras: LoRA in the local engine"),
     ("accept_lora: true", "accept_lora: LoRA weights in requests"),
-    ("max_logits_bytes: 1MiB", "max_logits_bytes: returning logits from the local engine"),
     ("reload: replace", "reload: replacing an engine on reload"),
 ]
 

@@ -1,0 +1,129 @@
+"""`GET /admin/engines`: every engine process, and what its models are doing."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from gateway.admin.access import SCHEME
+from gateway.engines import State
+from gateway.state import Gateway
+from gateway.telemetry.engine_reports import EngineReport
+from local_engine.stats import Histogram, Stats
+
+
+class Times(Struct, frozen=True, kw_only=True):
+    """A histogram in five numbers: how many there were, and seconds. None of none is null."""
+
+    count: int
+    mean_s: float | None
+    p50_s: float | None
+    p90_s: float | None
+    p99_s: float | None
+
+
+class ModelView(Struct, frozen=True, kw_only=True):
+    """One model: Stats, its shares worked out. Counts began when it was loaded."""
+
+    running: int
+    waiting: int
+    blocks_total: int
+    blocks_free: int
+    cache_used_share: float
+    cache_bytes: int
+    weights_bytes: int
+    loaded_since: float
+    steps: int
+    preemptions: int
+    computed_tokens: int
+    num_input_tokens: int
+    num_output_tokens: int
+    cached_tokens: int
+    prefix_hit_rate: float
+    total_draft_tokens: int
+    total_accepted_draft_tokens: int
+    acceptance_rate: float
+    kv_cache_alloc_new_blocks: int
+    kv_cache_reused_blocks: int
+    kv_cache_alloc_total_blocks: int
+    finished: dict[str, int]
+    queue_time: Times
+    time_to_first_token: Times
+    time_between_tokens: Times
+    step_time: Times
+
+
+class EngineView(Struct, frozen=True, kw_only=True):
+    """One engine process. Where `up` is false it did not answer, and its models are unknown."""
+
+    name: str
+    up: bool
+    state: State
+    status: str
+    pid: int | None
+    uptime_s: float
+    restarts: int
+    device: str
+    dtype: str
+    threads: int
+    resident_bytes: int
+    models: dict[str, ModelView]
+
+
+class EngineList(Struct, frozen=True, kw_only=True):
+    engines: list[EngineView]
+
+
+def engines_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
+    @get(
+        "/engines",
+        summary="Every engine process, and what its models are doing",
+        security=[{SCHEME: []}],
+    )
+    async def engines() -> EngineList:
+        return listed(await current().engine_reports())
+
+    return engines
+
+
+def listed(reports: Sequence[EngineReport]) -> EngineList:
+    return EngineList(engines=[_engine(report) for report in reports])
+
+
+def _engine(report: EngineReport) -> EngineView:
+    return EngineView(
+        name=report.name,
+        up=report.up,
+        state=report.state,
+        status=report.status,
+        pid=report.pid,
+        uptime_s=report.uptime_s,
+        restarts=report.restarts,
+        device=report.machine.device,
+        dtype=report.machine.dtype,
+        threads=report.machine.threads,
+        resident_bytes=report.machine.resident_bytes,
+        models={name: _model(stats) for name, stats in report.models.items()},
+    )
+
+
+def _model(stats: Stats) -> ModelView:
+    """Field by field under the same name, histograms summed up."""
+    values: dict[str, object] = {}
+    for field in msgspec.structs.fields(ModelView):
+        value: object = getattr(stats, field.name)
+        values[field.name] = _times(value) if isinstance(value, Histogram) else value
+    return msgspec.convert(values, ModelView)
+
+
+def _times(histogram: Histogram) -> Times:
+    count = histogram.count
+    return Times(
+        count=count,
+        mean_s=histogram.sum / count if count else None,
+        p50_s=histogram.quantile(0.5),
+        p90_s=histogram.quantile(0.9),
+        p99_s=histogram.quantile(0.99),
+    )

@@ -1,0 +1,79 @@
+"""What the engine processes are doing: asked over their sockets, and never waited for long."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gateway.engines import EngineProcess, State
+from gateway.upstream.local import LocalUpstream
+from local_engine.frames import Measured
+from local_engine.stats import Machine, Stats
+from schemas.errors import GatewayError
+
+PATIENCE_S = 0.5
+"""For an engine's answer; one that is later than this counts as down."""
+
+FRESH_S = 1.0
+"""An answer is good for so long, however many ask."""
+
+
+class EngineReport(Struct, frozen=True, kw_only=True):
+    """One engine process as of now.
+
+    up:       it answered. What it would have told is empty where it did not.
+    uptime_s: of the process now; 0 while there is none.
+    """
+
+    name: str
+    up: bool
+    state: State
+    status: str
+    pid: int | None
+    uptime_s: float
+    restarts: int
+    machine: Machine = Machine()
+    models: Mapping[str, Stats] = {}
+
+
+class EngineReports:
+    """Asks every engine at once, at most once in FRESH_S; who comes meanwhile shares the answer."""
+
+    def __init__(self, *, patience_s: float = PATIENCE_S, fresh_s: float = FRESH_S) -> None:
+        self._patience_s = patience_s
+        self._fresh_s = fresh_s
+        self._taken_at = float("-inf")
+        self._reports: tuple[EngineReport, ...] = ()
+        self._asking = asyncio.Lock()
+
+    async def gather(
+        self, engines: Mapping[str, EngineProcess], links: Mapping[str, LocalUpstream]
+    ) -> tuple[EngineReport, ...]:
+        """A report an engine, after at most `patience_s`. links: to the engines, by their names."""
+        async with self._asking:
+            if time.monotonic() - self._taken_at >= self._fresh_s:
+                asked = [self._ask(process, links[name]) for name, process in engines.items()]
+                self._reports = tuple(await asyncio.gather(*asked))
+                self._taken_at = time.monotonic()
+            return self._reports
+
+    async def _ask(self, process: EngineProcess, link: LocalUpstream) -> EngineReport:
+        measured: Measured | None = None
+        if process.ready:
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    measured = await link.measured()
+            except (TimeoutError, GatewayError):
+                measured = None
+        return EngineReport(
+            name=process.name,
+            up=measured is not None,
+            state=process.state,
+            status=process.status,
+            pid=process.pid,
+            uptime_s=round(process.uptime_s, 3),
+            restarts=process.restarts,
+            machine=measured.machine if measured else Machine(),
+            models=measured.stats if measured else {},
+        )
