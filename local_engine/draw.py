@@ -50,8 +50,8 @@ class Drawer:
     """Keeps the batch's parameters on the device for as long as its composition stays."""
 
     def __init__(self, vocabulary: int, device: str) -> None:
-        self._vocabulary = vocabulary
-        self._device = torch.device(device)
+        self.vocabulary = vocabulary
+        self.device = torch.device(device)
         self._rows: SamplingRows | None = None
         self._expected: list[tuple[int, int]] = []
 
@@ -65,28 +65,17 @@ class Drawer:
         Waits for the device: this is the step's one copy to the host.
         """
         rows = self._settled(batch, ahead or [0] * len(batch))
-        sampled = sample(logits, rows, self._allowed(batch))
+        grammars = [one.grammar for one in batch]
+        allowed = allowed_by(grammars, self.vocabulary, self.device)
+        sampled = sample(logits, rows, allowed)
         tokens = cast(list[int], sampled.ids.tolist())
         rows.advance(tokens)
-        for one, token in zip(batch, tokens, strict=True):
-            if one.grammar is not None:
-                one.grammar.advance(token)
+        for grammar, token in zip(grammars, tokens, strict=True):
+            if grammar is not None:
+                grammar.advance(token)
         if sampled.logprobs is None:
             return [Drawn(token=token) for token in tokens]
         return _with_logprobs(tokens, sampled.logprobs, [one.params.logprobs for one in batch])
-
-    def _allowed(self, batch: Sequence[Drawing]) -> Allowed | None:
-        """The tokens that the batch's grammars permit now."""
-        places = [place for place, one in enumerate(batch) if one.grammar is not None]
-        if not places:
-            return None
-        mask = torch.zeros(len(places), self._vocabulary, dtype=torch.bool)
-        for row, place in enumerate(places):
-            grammar = batch[place].grammar
-            assert grammar is not None
-            grammar.allow(mask[row])
-        rows = None if len(places) == len(batch) else torch.tensor(places, device=self._device)
-        return Allowed(mask=mask.to(self._device), rows=rows)
 
     def _settled(self, batch: Sequence[Drawing], ahead: Sequence[int]) -> SamplingRows:
         places = [
@@ -99,11 +88,27 @@ class Drawer:
                 [one.params for one in batch],
                 [generated for _, generated in places],
                 [one.history for one in batch],
-                vocabulary=self._vocabulary,
-                device=self._device,
+                vocabulary=self.vocabulary,
+                device=self.device,
             )
         self._expected = [(id, generated + 1) for id, generated in places]
         return rows
+
+
+def allowed_by(
+    grammars: Sequence[Grammar | None], vocabulary: int, device: torch.device
+) -> Allowed | None:
+    """What the grammars of a batch permit now, one or none a row."""
+    places = [place for place, grammar in enumerate(grammars) if grammar is not None]
+    if not places:
+        return None
+    mask = torch.zeros(len(places), vocabulary, dtype=torch.bool)
+    for row, place in enumerate(places):
+        grammar = grammars[place]
+        assert grammar is not None
+        grammar.allow(mask[row])
+    rows = None if len(places) == len(grammars) else torch.tensor(places, device=device)
+    return Allowed(mask=mask.to(device), rows=rows)
 
 
 def _with_logprobs(tokens: list[int], asked: TokenLogprobs, counts: Sequence[int]) -> list[Drawn]:

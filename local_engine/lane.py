@@ -1,20 +1,23 @@
 """One model's share of the loop: schedule, compute, draw, settle."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence as Many
+from itertools import count
 
 from torch import Tensor
 
+from local_engine.beams import Beam, BeamSearch, Candidate, Hypothesis
 from local_engine.draw import Drawer, Drawn
 from local_engine.jobs import Delta, Job, ended
 from local_engine.prompts import PromptRows
 from local_engine.runner import Kept, Rows, Runner
 from local_engine.scheduler import Chunk, Scheduler
+from local_engine.sequence import Sequence, twin
 from local_engine.stats import Stats
 from local_engine.turns import Turn, take
 
 
 class Lane:
-    """Everything but `stats`, `refuse` and `longest` is the thread's own."""
+    """Everything but `stats`, `refuse…` and `longest` is the thread's own."""
 
     def __init__(self, runner: Runner, scheduler: Scheduler, drawer: Drawer) -> None:
         self._runner = runner
@@ -23,8 +26,11 @@ class Lane:
         self._jobs: dict[int, Job] = {}
         self._unborn: dict[int, list[Job]] = {}
         self._prompts: dict[int, PromptRows] = {}
+        self._searches: dict[int, BeamSearch] = {}
+        self._spare_ids = count(-1, -1)
         self._steps = self._computed = self._cached = self._generated = 0
         self.refuse = scheduler.refuse
+        self.refuse_beams = scheduler.refuse_beams
         self.longest = scheduler.longest
 
     @property
@@ -40,6 +46,9 @@ class Lane:
             self._unborn[id] = list(job.siblings)
         if job.context or job.prompt_logprobs:
             self._prompts[id] = PromptRows(job)
+        if job.beams is not None:
+            drawer = self._drawer
+            self._searches[id] = BeamSearch(job, vocabulary=drawer.vocabulary, device=drawer.device)
 
     def drop(self, id: int) -> None:
         """Frees a sequence at once; one that has ended already is none of our business.
@@ -54,6 +63,9 @@ class Lane:
         self._prompts.pop(id, None)
         self._scheduler.finish(job.sequence)
         heirs = self._unborn.pop(id, [])
+        if job.beams is not None:
+            self._end_search(job)
+            return
         if heirs:
             self.add(heirs[0])
             self._unborn[heirs[0].sequence.id] = heirs[1:]
@@ -75,12 +87,16 @@ class Lane:
             rows = self._runner.forward(step.chunks)
             turns = self._turns(rows)
             drawn = take(self._drawer, rows.logits, turns)
+            searches = self._offer(rows)
         except RuntimeError as exc:
             return deltas + self._failed(step.chunks, exc)
         for kept in rows.kept:
             if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
                 prompt.add(kept.chunk.start, rows.logits[kept.first : kept.first + kept.count])
-        return deltas + self._settle(step.chunks, rows.logits, turns, drawn)
+        deltas += self._settle(step.chunks, rows.logits, turns, drawn)
+        for search in searches:
+            deltas += self._search_on(search)
+        return deltas
 
     def stats(self) -> Stats:
         """May be called from any thread; the numbers need not be of the same step."""
@@ -105,9 +121,19 @@ class Lane:
         """Who draws from which rows; siblings that begin now draw from their prompt's last."""
         turns: list[Turn] = []
         for kept in rows.kept:
-            if kept.chunk.rows:
+            if kept.chunk.rows and kept.chunk.sequence.id not in self._searches:
                 turns += self._turns_of(kept)
         return turns
+
+    def _offer(self, rows: Rows) -> list[BeamSearch]:
+        """Beams wait for each other; returns the searches that have all of theirs."""
+        touched: dict[int, BeamSearch] = {}
+        for kept in rows.kept:
+            search = self._searches.get(kept.chunk.sequence.id)
+            if search is not None and kept.chunk.rows:
+                search.offer(kept.chunk.sequence.id, rows.logits[kept.draw])
+                touched[id(search)] = search
+        return [search for search in touched.values() if search.ready]
 
     def _turns_of(self, kept: Kept) -> list[Turn]:
         sequence = kept.chunk.sequence
@@ -120,7 +146,7 @@ class Lane:
         ]
 
     def _settle(
-        self, chunks: Sequence[Chunk], logits: Tensor, turns: list[Turn], drawn: list[list[Drawn]]
+        self, chunks: Many[Chunk], logits: Tensor, turns: list[Turn], drawn: list[list[Drawn]]
     ) -> list[Delta]:
         """Every answer gets its tokens, the chunks count as computed, and siblings begin."""
         deltas = [
@@ -143,9 +169,7 @@ class Lane:
         """A sibling goes on from its parent's prompt."""
         self._unborn.pop(parent.sequence.id, None)
         self._jobs[job.sequence.id] = job
-        copy = self._scheduler.fork(parent.sequence, job.sequence)
-        if copy is not None:
-            self._runner.copy(*copy)
+        self._fork(parent.sequence, job.sequence)
 
     def _give(self, turn: Turn, drawn: list[Drawn], logits: Tensor) -> Delta:
         """Appends the tokens, up to one that ends the answer."""
@@ -174,12 +198,75 @@ class Lane:
             prompt=prompt.drawn if prompt is not None else (),
         )
 
+    def _search_on(self, search: BeamSearch) -> list[Delta]:
+        """One token more for every beam of a search, or its answers."""
+        job = search.job
+        lead = job.sequence
+        if search.length == 0:
+            self._cached += max(lead.cached, 0)
+        candidates = search.choose()
+        if search.done:
+            ids = self._family(lead.id)
+            self.drop(lead.id)
+            found = zip(ids, search.hypotheses, strict=False)
+            return [self._hypothesis(id, one, max(lead.cached, 0)) for id, one in found]
+        self._generated += len(candidates)
+        kept: dict[int, Sequence] = {}
+        beams: list[Beam] = []
+        for candidate in candidates:
+            parent = candidate.parent.sequence
+            sequence = parent if parent.id not in kept else twin(parent, next(self._spare_ids))
+            kept[sequence.id] = sequence
+            beams.append(search.beam(candidate, sequence))
+        self._regroup(search, candidates, beams)
+        return []
+
+    def _regroup(self, search: BeamSearch, candidates: list[Candidate], beams: list[Beam]) -> None:
+        """Forks go first, as long as their parents are as they were; then all get their token."""
+        for candidate, beam in zip(candidates, beams, strict=True):
+            parent = candidate.parent.sequence
+            if beam.sequence is not parent:
+                beam.sequence.tokens.append(candidate.token)
+                self._fork(parent, beam.sequence)
+        going = {beam.sequence.id for beam in beams}
+        for beam in search.live:
+            if beam.sequence.id not in going:
+                del self._searches[beam.sequence.id]
+                self._scheduler.finish(beam.sequence)
+        for candidate, beam in zip(candidates, beams, strict=True):
+            if beam.sequence is candidate.parent.sequence:
+                beam.sequence.tokens.append(candidate.token)
+            self._searches[beam.sequence.id] = search
+        search.live = beams
+
+    def _hypothesis(self, id: int, found: Hypothesis, cached: int) -> Delta:
+        self._generated += 1
+        return Delta(
+            id=id, drawn=found.drawn, outcome=found.finish, match=found.match, cached=cached
+        )
+
+    def _end_search(self, job: Job) -> None:
+        ours = [id for id, search in self._searches.items() if search.job is job]
+        for id in ours:
+            search = self._searches.pop(id)
+            for beam in search.live:
+                self._scheduler.finish(beam.sequence)
+
+    def _fork(self, parent: Sequence, child: Sequence) -> None:
+        copy = self._scheduler.fork(parent, child)
+        if copy is not None:
+            self._runner.copy(*copy)
+
     def _family(self, id: int) -> list[int]:
         """An answer, and those that wait for its prompt."""
         return [id, *(one.sequence.id for one in self._unborn.get(id, ()))]
 
     def _leave(self, id: int) -> list[int]:
-        """An answer and those that wait for its prompt are over; their ids."""
+        """A sequence's answer, and those that wait for its prompt, are over; their ids."""
+        if id in self._searches:
+            id = self._searches[id].job.sequence.id
+        if id not in self._jobs:
+            return []
         ids = self._family(id)
         self._unborn.pop(id, None)
         self.drop(id)

@@ -6,6 +6,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from local_engine.jobs import Beams
 from local_engine.params import RowParams, settle
 from local_engine.support import SUPPORTED
 from local_engine.tokens import Tokenizer
@@ -16,6 +17,7 @@ from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Pr
 from schemas.sampling import Sampling
 
 _T = TypeVar("_T")
+MAX_BEAMS = 64
 COMPLETION_TOKENS = 16
 """OpenAI's default for completions."""
 
@@ -31,6 +33,7 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     logprobs: the client wants them; without, they may still be computed to find the best.
     truncate: an answer that is out of time ends, instead of failing.
     as_tokens: the client wants ids.
+    beams:    beam search instead of drawing; `choices` are its best hypotheses.
     """
 
     prompts: tuple[tuple[int, ...], ...]
@@ -49,6 +52,7 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     suffix: str = ""
     truncate: bool = False
     as_tokens: bool = False
+    beams: Beams | None = None
 
 
 class Reader:
@@ -79,11 +83,14 @@ class Reader:
         """Raises InvalidRequest naming the field."""
         refuse_unsupported(request)
         sampling = request.sampling
-        if not isinstance(request, TokenRequest):
+        beams = _beams(sampling)
+        if beams is None and not isinstance(request, TokenRequest):
             sampling = _with_defaults(sampling, self._defaults)
         max_new = self._max_new(request, sampling)
         prompts, echoes = self._prompts(request, max_new)
         choices, shown = _choices(sampling)
+        if beams is not None:
+            choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
         ends, stops, words = self._ends_of(sampling)
         params = settle(
             sampling,
@@ -115,6 +122,7 @@ class Reader:
             priority=_priority(request.priority),
             timeout_s=_or(request.timeout_s, None),
             as_tokens=isinstance(request, TokenRequest),
+            beams=beams,
         )
         if not isinstance(request, CompletionRequest):
             return order
@@ -247,6 +255,44 @@ def _choices(sampling: Sampling) -> tuple[int, int]:
     if choices < shown:
         raise InvalidRequest(f"best_of: {choices} must be at least n, {shown}", param="best_of")
     return choices, shown
+
+
+def _beams(sampling: Sampling) -> Beams | None:
+    width = _or(sampling.beam_width, 1)
+    if not 1 <= width <= MAX_BEAMS:
+        raise InvalidRequest(
+            f"beam_width: {width} must be within 1 and {MAX_BEAMS}", param="beam_width"
+        )
+    if width == 1:
+        return None
+    filters = ("top_p", 1.0), ("top_k", None), ("min_p", 0.0), ("typical_p", 1.0)
+    for name, off in filters:
+        value = getattr(sampling, name)
+        if value is not UNSET and value not in (off, 0, 1):
+            raise InvalidRequest(
+                f"{name}: beam search cuts no candidates; leave it out, or beam_width",
+                param=name,
+            )
+    return Beams(
+        width=width,
+        length_penalty=_or(sampling.length_penalty, 1.0),
+        early_stopping=_or(sampling.early_stopping, False),
+    )
+
+
+def _hypotheses(sampling: Sampling, beams: Beams, *, tokens: bool) -> int:
+    """How many are shown: n; where that is silent one, or for tokens all, as TensorRT-LLM does."""
+    if sampling.best_of is not UNSET and sampling.best_of != _or(sampling.n, 1):
+        raise InvalidRequest(
+            "best_of: beam search ranks its own hypotheses; leave it out, or beam_width",
+            param="best_of",
+        )
+    shown = _or(sampling.n, beams.width if tokens else 1)
+    if not 1 <= shown <= beams.width:
+        raise InvalidRequest(
+            f"n: {shown} must be within 1 and beam_width, {beams.width}", param="n"
+        )
+    return shown
 
 
 def _priority(priority: int | UnsetType) -> int:

@@ -84,6 +84,28 @@ class Scheduler:
                 code="context_length_exceeded",
             )
 
+    def refuse_beams(self, prompt: int, width: int, new: int) -> None:
+        """Raises InvalidRequest for a beam search whose beams could never all be in the cache.
+
+        prompt, new: tokens, `new` of each beam. May be called from any thread.
+        """
+        size = self.blocks.block_size
+        shared = prompt // size if self.blocks.prefix_cache else 0
+        total = min(prompt + new, self.longest())
+        own = self.blocks.blocks_for(total) - shared + 1
+        if shared + width * own > self.blocks.total:
+            raise InvalidRequest(
+                f"beam_width: {width} beams of {prompt + new} tokens do not fit the cache of "
+                f"{self.blocks.total * size} tokens; ask for fewer beams, or fewer max_tokens",
+                param="beam_width",
+            )
+        if width > self._limits.max_sequences:
+            raise InvalidRequest(
+                f"beam_width: {width} is more than this engine's {self._limits.max_sequences} "
+                "answers at once",
+                param="beam_width",
+            )
+
     def add(self, sequence: Sequence) -> None:
         """Queues it, and bounds it by the cache. Raises InvalidRequest as `refuse` does."""
         self.refuse(len(sequence.tokens))
@@ -91,7 +113,11 @@ class Scheduler:
         self._waiting.append(sequence)
 
     def schedule(self, now: float) -> Step:
-        """Chooses the next step and reserves its pages. An empty step: nothing can run."""
+        """Chooses the next step and reserves its pages. An empty step: nothing can run.
+
+        Where all that run are beams waiting for others of their search, which wait for pages, the
+        worst rank gives way until one of these gets in.
+        """
         expired = tuple(s for s in self._live() if s.deadline <= now)
         for sequence in expired:
             self.finish(sequence)
@@ -100,6 +126,9 @@ class Scheduler:
         budget = self._continue_running(chunks, self._limits.max_step_tokens)
         if self.preemptions == before and self._waiting:
             self._admit_waiting(chunks, budget, now)
+        while not chunks and self._waiting and self._running:
+            self._preempt(max(self._running, key=lambda s: s.rank), chunks)
+            self._admit_waiting(chunks, self._limits.max_step_tokens, now)
         return Step(chunks=tuple(chunks.values()), expired=expired)
 
     def advance(self, chunk: Chunk, refused: int = 0) -> None:

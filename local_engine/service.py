@@ -133,6 +133,8 @@ class Service:
             order = hosted.reader.read(request)
         for prompt in order.prompts:
             hosted.lane.refuse(len(prompt))
+            if order.beams is not None:
+                hosted.lane.refuse_beams(len(prompt), order.beams.width, order.max_new)
         if len(self._inboxes) + len(order.prompts) * order.choices > self._most:
             raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
         run = _Run(hosted, order, Inbox(self._loop), self._engine)
@@ -230,6 +232,7 @@ class _Run:
             ends=order.ends,
             stops=order.stops,
             words=order.words,
+            beams=order.beams,
         )
 
     def begin(self) -> list[Event]:

@@ -37,6 +37,9 @@ _SAMPLING = frozenset(
         "top_logprobs",
         "n",
         "best_of",
+        "beam_width",
+        "length_penalty",
+        "early_stopping",
     }
 )
 """pad_id is honoured in that nothing is ever padded."""

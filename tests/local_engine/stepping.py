@@ -9,7 +9,7 @@ from msgspec import UNSET
 from local_engine.draw import Drawn
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
-from local_engine.jobs import Job, Outcome
+from local_engine.jobs import Beams, Job, Outcome
 from local_engine.lane import Lane
 from local_engine.params import RowParams, settle
 from local_engine.sequence import new_sequence
@@ -43,6 +43,7 @@ class Runs:
         priority: int = 5,
         salt: bytes = b"",
         deadline: float = float("inf"),
+        beams: Beams | None = None,
     ) -> int:
         """Greedy sampling ignores the end token, so that answers have a known length."""
         id = len(self.drawn) + 1
@@ -60,7 +61,7 @@ class Runs:
             deadline=deadline,
         )
         history = new_history(params, prompt, len(prompt))
-        self.lane.add(Job(lane="", sequence=sequence, params=params, history=history))
+        self.lane.add(Job(lane="", sequence=sequence, params=params, history=history, beams=beams))
         self.drawn[id] = []
         return id
 
