@@ -20,6 +20,17 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     task: Literal["generate", "embed"] = "generate"
 
 
+class LoraConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A low-rank adapter, served as a model of its own name beside its base.
+
+    path: a folder as peft saves it. base: one of the generating models.
+    """
+
+    name: str
+    path: str
+    base: str
+
+
 class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One engine process. `"auto"` values are settled on the machine itself.
 
@@ -36,6 +47,8 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_logits_bytes: of context and generation logits in one answer.
     step_timeout_s:  a step that takes longer ends the process, which then starts again.
     engines:         processes that share this machine, which divides an `auto` kv_cache.
+    accept_lora:     requests may bring adapters of their own; max_loras, max_lora_bytes: how many
+                     of those, and of how many bytes, are kept for later requests.
     """
 
     models: tuple[ModelConfig, ...]
@@ -53,3 +66,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_logits_bytes: int = 256 << 20
     step_timeout_s: float = 120.0
     engines: int = 1
+    loras: tuple[LoraConfig, ...] = ()
+    accept_lora: bool = False
+    max_loras: int = 64
+    max_lora_bytes: int = 256 << 20

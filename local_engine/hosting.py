@@ -1,21 +1,25 @@
 """From an engine's configuration to models in memory, each with its lane through the loop."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import torch
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 from transformers import GenerationConfig
 
 from local_engine.answer import Names
 from local_engine.blocks import BlockPool
 from local_engine.bundled import bundled_path
+from local_engine.conditions import Conditioner
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
 from local_engine.draw import Drawer
 from local_engine.lane import Lane
 from local_engine.loading import Loaded, end_tokens, load
+from local_engine.lora import Adapter
+from local_engine.lora_bank import AdapterBank
+from local_engine.lora_folder import load_adapter
 from local_engine.orders import Reader
 from local_engine.runner import Runner
 from local_engine.scheduler import Limits, Scheduler
@@ -29,14 +33,20 @@ STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}
 
 
 class Hosted(Struct, frozen=True, kw_only=True, eq=False):
-    """A model that answers. `context` is prompt and answer together, tokens."""
+    """A model that answers. `context` is prompt and answer together, tokens.
+
+    base: the model whose lane computes it, itself or the one that it adapts.
+    """
 
     name: str
+    base: str
+    conditioner: Conditioner
     tokenizer: Tokenizer
     names: Names
     reader: Reader
     lane: Lane
     context: int
+    vocabulary: int
 
 
 def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
@@ -56,12 +66,22 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
             raise InvalidConfig((f"engine.models: {model.name}: this engine does not embed yet",))
         path = _folder(model.path)
         report(f"loading {model.name} from {model.path}")
-        loaded.append((model, load(path, device=device, dtype=dtype), Tokenizer(path)))
+        adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
+        weights = load(path, device=device, dtype=dtype, adapters=adapters)
+        loaded.append((model, weights, Tokenizer(path)))
+    bank = AdapterBank(most=config.max_loras, most_bytes=config.max_lora_bytes)
+    named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     share = _cache_bytes(config, device) // max(len(loaded), 1)
-    hosted = {
-        model.name: _seat(config, model.name, weights, tokenizer, device=device, kv_bytes=share)
-        for model, weights, tokenizer in loaded
-    }
+    hosted: dict[str, Hosted] = {}
+    for model, weights, tokenizer in loaded:
+        one = _seat(
+            config, model.name, weights, tokenizer, bank=bank, device=device, kv_bytes=share
+        )
+        hosted[model.name] = one
+        for lora in config.loras:
+            if lora.base == model.name:
+                conditioner = one.conditioner.adapted(named[lora.name])
+                hosted[lora.name] = structs.replace(one, name=lora.name, conditioner=conditioner)
     for one in hosted.values():
         stats = one.lane.stats()
         report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
@@ -74,6 +94,7 @@ def _seat(
     loaded: Loaded,
     tokenizer: Tokenizer,
     *,
+    bank: AdapterBank,
     device: str,
     kv_bytes: int,
 ) -> Hosted:
@@ -95,15 +116,38 @@ def _seat(
         longest=lane.longest(),
         max_new=config.max_new_tokens,
         defaults=_defaults(loaded.generation),
+        hidden=loaded.hidden,
+    )
+    conditioner = Conditioner(
+        loaded, model=name, bank=bank, device=device, accept_lora=config.accept_lora
     )
     return Hosted(
         name=name,
+        base=name,
+        conditioner=conditioner,
         tokenizer=tokenizer,
         names=Names(tokenizer),
         reader=reader,
         lane=lane,
         context=lane.longest(),
+        vocabulary=loaded.vocab,
     )
+
+
+def _adapters(
+    config: EngineConfig, models: Mapping[str, Loaded], report: Callable[[str], None]
+) -> dict[str, Adapter]:
+    """The configured ones, by name. Raises InvalidConfig."""
+    found: dict[str, Adapter] = {}
+    for lora in config.loras:
+        base = models.get(lora.base)
+        if base is None or base.sites is None:
+            raise InvalidConfig((f"engine.loras: {lora.name}: there is no model {lora.base}",))
+        if lora.name in found or lora.name in models:
+            raise InvalidConfig((f"engine.loras: {lora.name}: the name is taken",))
+        report(f"loading {lora.name} from {lora.path}")
+        found[lora.name] = load_adapter(lora.name, os.path.expanduser(lora.path), base.sites)
+    return found
 
 
 def _folder(path: str) -> str:
@@ -116,6 +160,8 @@ def _cache_bytes(config: EngineConfig, device: str) -> int:
     if config.kv_cache != "auto":
         return config.kv_cache
     free = free_bytes(device)
+    if config.accept_lora:
+        free = max(free - config.max_lora_bytes, 0)
     whole = min(CPU_CACHE_BYTES, free // 4) if device == "cpu" else int(0.9 * free)
     return whole // config.engines
 

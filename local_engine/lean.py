@@ -113,10 +113,20 @@ class LeanDecoder:
         self._kv_heads = attention.config.num_key_value_heads
         self._heads = attention.config.num_attention_heads
 
-    def __call__(self, ids: Tensor, positions: Tensor, keep: Tensor | None, plan: Plan) -> Tensor:
-        """ids, positions: [T] int64. keep: [R] rows, `None` for all. Returns [R, V]."""
+    def __call__(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        keep: Tensor | None,
+        plan: Plan,
+        embedded: Tensor | None = None,
+    ) -> Tensor:
+        """ids, positions: [T] int64. keep: [R] rows, `None` for all. Returns [R, V].
+
+        embedded: [T, hidden] to go in instead of the ids' embeddings; it is written to.
+        """
         kernels = self._kernels
-        x = nn.functional.embedding(ids, self._embedding)
+        x = nn.functional.embedding(ids, self._embedding) if embedded is None else embedded
         cos, sin = self._rotary(x.unsqueeze(0), position_ids=positions.unsqueeze(0))
         cos, sin = kernels.rotary.prepare(cos[0], sin[0])
         first = self._layers[0].before

@@ -10,11 +10,12 @@ from typing import Protocol, cast
 
 import torch
 from msgspec import Struct
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 
+from local_engine.lora import AdapterSites, measure
 from local_engine.ops.attention import NAME, Plan, attend
 from local_engine.ops.linear import optimise
 from schemas.errors import InvalidConfig
@@ -32,7 +33,8 @@ class CausalLM(Protocol):
     def __call__(
         self,
         *,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         position_ids: Tensor,
         use_cache: bool,
         logits_to_keep: int | Tensor,
@@ -51,6 +53,8 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     vocab:     columns of its logits.
     layers:    how many must attend through the engine.
     generation: the defaults that come with the checkpoint.
+    embed:     its token embeddings, as the first layer gets them. hidden: their width.
+    sites:     where adapters act, if it was loaded for them.
     """
 
     module: PreTrainedModel
@@ -59,10 +63,16 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     vocab: int
     layers: int
     generation: GenerationConfig
+    embed: nn.Module
+    hidden: int
+    sites: AdapterSites | None = None
 
 
-def load(path: str, *, device: str, dtype: torch.dtype) -> Loaded:
-    """Reads the weights. Raises InvalidConfig naming the model and why it cannot be served."""
+def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) -> Loaded:
+    """Reads the weights. adapters: its layers are to take low-rank adapters.
+
+    Raises InvalidConfig naming the model and why it cannot be served.
+    """
     try:
         config = cast(PreTrainedConfig, AutoConfig.from_pretrained(path, trust_remote_code=False))
         kind = _model_class(path, config)
@@ -73,7 +83,10 @@ def load(path: str, *, device: str, dtype: torch.dtype) -> Loaded:
         raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
     module.eval().requires_grad_(requires_grad=False)
     module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
+    sites = measure(module) if adapters else None
     optimise(module)
+    if sites is not None:
+        sites.wrap(module)
     text = config.get_text_config(decoder=True)
     return Loaded(
         module=module,
@@ -82,6 +95,9 @@ def load(path: str, *, device: str, dtype: torch.dtype) -> Loaded:
         vocab=int(text.vocab_size),
         layers=int(text.num_hidden_layers),
         generation=module.generation_config or GenerationConfig(),
+        embed=module.get_input_embeddings(),
+        hidden=int(text.hidden_size),
+        sites=sites,
     )
 
 

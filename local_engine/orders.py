@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from local_engine.jobs import Beams
 from local_engine.params import RowParams, settle
+from local_engine.prompt_table import table_rows
 from local_engine.support import SUPPORTED
 from local_engine.tokens import Tokenizer
 from schemas.errors import InvalidRequest
@@ -67,10 +68,12 @@ class Reader:
         longest: int,
         max_new: int | None,
         defaults: Sampling,
+        hidden: int = 0,
     ) -> None:
         """longest: tokens of prompt and answer. max_new: the operator's ceiling.
 
         defaults: what the checkpoint recommends where the client of a text request is silent.
+        hidden: the width of its embeddings, which the rows of a prompt table must have.
         """
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
@@ -78,6 +81,7 @@ class Reader:
         self._longest = longest
         self._ceiling = longest if max_new is None else min(longest, max_new)
         self._defaults = defaults
+        self._hidden = hidden
 
     def read(self, request: GenerateRequest) -> Order:
         """Raises InvalidRequest naming the field."""
@@ -144,7 +148,9 @@ class Reader:
             case ChatRequest():
                 return (self._chat(request.messages),), ("",)
             case TokenRequest():
-                return (self._checked(request.tokens, "tokens"),), ("",)
+                table = request.prompt_table
+                rows = 0 if table is UNSET else table_rows(table, self._hidden)
+                return (self._checked(request.tokens, "tokens", rows),), ("",)
             case CompletionRequest():
                 prompts = tuple(
                     self._prompt(prompt, place, template=request.template)
@@ -171,11 +177,13 @@ class Reader:
             return ""
         return prompt if isinstance(prompt, str) else self._tokenizer.decode(list(prompt))
 
-    def _checked(self, tokens: tuple[int, ...], where: str) -> tuple[int, ...]:
+    def _checked(self, tokens: tuple[int, ...], where: str, rows: int = 0) -> tuple[int, ...]:
+        """rows: of a prompt table, which the ids past the vocabulary select."""
+        end = self._vocabulary + rows
         for place, token in enumerate(tokens):
-            if not 0 <= token < self._vocabulary:
+            if not 0 <= token < end:
                 raise InvalidRequest(
-                    f"{where}[{place}]: token {token} must be within 0 and {self._vocabulary - 1}",
+                    f"{where}[{place}]: token {token} must be within 0 and {end - 1}",
                     param=where.partition("[")[0],
                 )
         return tokens

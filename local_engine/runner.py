@@ -1,6 +1,7 @@
 """The forward pass: packs a step, runs the model once, returns the rows to draw from."""
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from msgspec import Struct
@@ -8,8 +9,10 @@ from torch import Tensor
 
 from local_engine.lean import LeanDecoder, lean_decoder
 from local_engine.loading import Loaded
+from local_engine.lora import lay
 from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Share, Span
 from local_engine.ops.kernels import TORCH, Kernels
+from local_engine.prompt_table import Overlay, overlay
 from local_engine.scheduler import Chunk
 from local_engine.sequence import Sequence as TokenSequence
 from schemas.errors import InvalidConfig
@@ -105,10 +108,17 @@ class Runner:
                 wanted += range(len(ids) - count, len(ids))
         groups, spans = _layout(laid, self.blocks * size)
         shares = tuple(_share(chunk, size) for chunk, _ in laid)
+        replaced = overlay(
+            [(chunk.sequence, chunk.count) for chunk, _ in laid],
+            ids,
+            self._loaded.vocab,
+            self._device,
+        )
+        self._adapt(laid)
         packed = torch.tensor([ids, positions, slots], device=self._device)
         plan = self._plan(packed[2], groups, spans, shares)
         keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
-        logits = self._run(packed[0], packed[1], keep, plan)
+        logits = self._run(packed[0], packed[1], keep, plan, replaced)
         return Rows(kept=tuple(kept), logits=logits if wanted else logits[:0])
 
     @torch.inference_mode()
@@ -122,12 +132,31 @@ class Runner:
         """Whether the model runs without transformers' modules."""
         return self._lean is not None
 
-    def _run(self, ids: Tensor, positions: Tensor, keep: Tensor | None, plan: Plan) -> Tensor:
+    def _adapt(self, laid: "Laid") -> None:
+        """Tells the model's layers which of the step's rows want which adapter."""
+        if self._loaded.sites is not None:
+            step = self._loaded.sites.step
+            step.active = lay(((c.sequence.adapter, c.count) for c, _ in laid), self._device)
+            step.rows = sum(chunk.count for chunk, _ in laid)
+
+    def _run(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        keep: Tensor | None,
+        plan: Plan,
+        replaced: Overlay | None = None,
+    ) -> Tensor:
         """[R, V] float32 for the rows `keep` of T packed tokens, `None` being all of them."""
+        embedded: Tensor | None = None
+        if replaced is not None:
+            embedded = cast(Tensor, self._loaded.embed(ids))
+            embedded.index_copy_(0, replaced.rows, replaced.values)
         if self._lean is not None:
-            return self._lean(ids, positions, keep, plan).float()
+            return self._lean(ids, positions, keep, plan, embedded).float()
         output = self._loaded.forward(
-            input_ids=ids.unsqueeze(0),
+            input_ids=ids.unsqueeze(0) if embedded is None else None,
+            inputs_embeds=None if embedded is None else embedded.unsqueeze(0),
             position_ids=positions.unsqueeze(0),
             use_cache=False,
             logits_to_keep=0 if keep is None else keep,

@@ -5,6 +5,9 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from torch import Tensor
+
+from local_engine.lora import Adapter
 
 Finish = Literal["eos_token", "stop_sequence", "length"]
 
@@ -33,6 +36,8 @@ class Sequence(Struct, kw_only=True, eq=False):
     preempted: how often its blocks were taken away again.
     drafts:    guesses of what follows `tokens`, to be computed, and checked, in the same step.
     fresh:     nothing is taken from the prefix cache: the logits of every prompt token are wanted.
+    adapter:   the low-rank adapter that computes it, `None` for the model as it is; in `salt` too.
+    table:     [P, hidden] embeddings of the ids from the vocabulary's end on; in `salt` too.
     """
 
     id: int
@@ -52,6 +57,8 @@ class Sequence(Struct, kw_only=True, eq=False):
     preempted: int = 0
     drafts: list[int]
     fresh: bool = False
+    adapter: Adapter | None = None
+    table: Tensor | None = None
 
     @property
     def generated(self) -> int:
@@ -84,6 +91,8 @@ def new_sequence(
     salt: bytes = b"",
     drafts: list[int] | None = None,
     fresh: bool = False,
+    adapter: Adapter | None = None,
+    table: Tensor | None = None,
 ) -> Sequence:
     """A sequence that has not been scheduled yet. `prompt` is copied; it must not be empty."""
     return Sequence(
@@ -100,6 +109,8 @@ def new_sequence(
         hashes=[],
         drafts=drafts or [],
         fresh=fresh,
+        adapter=adapter,
+        table=table,
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from local_engine.answer import Answer
+from local_engine.conditions import Conditions
 from local_engine.config import EngineConfig
 from local_engine.engine import Engine
 from local_engine.history import new_history
@@ -75,7 +76,7 @@ class Service:
         """Raises InvalidConfig for a model that cannot be served."""
         self._machine = machine(config)
         self._models = host(config, report)
-        lanes = {name: hosted.lane for name, hosted in self._models.items()}
+        lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
         self._engine = Engine(lanes, self._deliver, self._ended)
         self._most = config.max_sequences + config.max_waiting
         self._ids = count(1)
@@ -93,7 +94,8 @@ class Service:
         return self._engine.alive
 
     def stats(self) -> dict[str, Stats]:
-        return {name: hosted.lane.stats() for name, hosted in self._models.items()}
+        """By model; what runs with an adapter counts as its base's."""
+        return {hosted.base: hosted.lane.stats() for hosted in self._models.values()}
 
     def machine(self) -> Machine:
         """What the process runs on."""
@@ -137,7 +139,8 @@ class Service:
                 hosted.lane.refuse_beams(len(prompt), order.beams.width, order.max_new)
         if len(self._inboxes) + len(order.prompts) * order.choices > self._most:
             raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
-        run = _Run(hosted, order, Inbox(self._loop), self._engine)
+        conditions = await hosted.conditioner.settle(request, tenant)
+        run = _Run(hosted, order, Inbox(self._loop), self._engine, conditions)
         jobs = run.prepare(self._ids, tenant.encode())
         ids = list(run.live)
         for id in ids:
@@ -155,6 +158,7 @@ class Service:
                 del self._inboxes[id]
             for id in run.live:
                 self._engine.cancel(id)
+            hosted.conditioner.release(conditions)
 
     def _deliver(self, deltas: list[Delta]) -> None:
         """Called by the engine's thread."""
@@ -176,8 +180,11 @@ class Service:
 class _Run:
     """One request's sequences and answers."""
 
-    def __init__(self, hosted: Hosted, order: Order, inbox: Inbox, engine: Engine) -> None:
+    def __init__(
+        self, hosted: Hosted, order: Order, inbox: Inbox, engine: Engine, conditions: Conditions
+    ) -> None:
         self._hosted = hosted
+        self._conditions = conditions
         self._order = order
         self._engine = engine
         self.inbox = inbox
@@ -217,7 +224,7 @@ class _Run:
         choice = self.live[id] = Choice(prompt=place, answer=answer, held=[])
         self._choices.append(choice)
         return Job(
-            lane=self._hosted.name,
+            lane=self._hosted.base,
             sequence=new_sequence(
                 id=id,
                 prompt=list(prompt),
@@ -225,10 +232,12 @@ class _Run:
                 priority=order.priority,
                 arrival=now,
                 deadline=now + order.timeout_s if order.timeout_s is not None else float("inf"),
-                salt=salt,
+                salt=self._conditions.salt(salt),
+                adapter=self._conditions.adapter,
+                table=self._conditions.table,
             ),
             params=params,
-            history=new_history(params, prompt, len(prompt)),
+            history=new_history(params, prompt, len(prompt), vocabulary=self._hosted.vocabulary),
             ends=order.ends,
             stops=order.stops,
             words=order.words,

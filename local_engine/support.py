@@ -48,7 +48,7 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
     "chat": _SAMPLING | {"user", "metadata", "priority"},
     "completion": _SAMPLING
     | {"user", "priority", "echo", "append_suffix", "template", "error_behavior", "prompt.tokens"},
-    "tokens": _SAMPLING | {"priority"},
+    "tokens": _SAMPLING | {"priority", "lora", "prompt_table"},
     "embeddings": None,
 }
 """`None`: the engine does not do this."""

@@ -106,7 +106,8 @@ def _backend(
             place, "no provider is named ", Found(ref.provider), nearest(ref.provider, providers)
         )
     elif provider.adapter == LOCAL and provider.engine is not None and ref.model != "*":
-        names = [loaded.name for loaded in provider.engine.models]
+        engine = provider.engine
+        names = [served.name for served in (*engine.models, *engine.loras)]
         if (
             ref.model not in names
             and "" not in names

@@ -105,8 +105,39 @@ def _engine(engine: Engine, path: Path, problems: Problems) -> None:
         folder = FilePath(model.path)
         if folder.is_absolute() or model.path.startswith("."):
             _file(model.path, (*place, "path"), problems)
+    _loras(engine, path, problems, names)
+
+
+def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, int]) -> None:
+    """Their names are beside the models' own; each adapts a model that generates."""
+    bases = [model.name for model in engine.models if model.task == "generate"]
+    names: dict[str, int] = {}
     for index, lora in enumerate(engine.loras):
-        _file(lora.path, (*path, "loras", index, "path"), problems)
+        place = (*path, "loras", index)
+        first = names.setdefault(lora.name, index)
+        if not problems.at((*place, "name")):
+            if first != index:
+                problems.add(
+                    (*place, "name"), Found(lora.name), f" is already the name of [{first}]"
+                )
+            elif lora.name in models:
+                problems.add((*place, "name"), Found(lora.name), " is already the name of a model")
+        _file(lora.path, (*place, "path"), problems)
+        if problems.under((*path, "models")) or problems.at((*place, "base")):
+            continue
+        if lora.base is None:
+            if len(bases) != 1:
+                problems.add(
+                    (*place, "base"),
+                    f"is missing; the engine has {len(bases)} models that generate, name one",
+                )
+        elif lora.base not in bases:
+            problems.add(
+                (*place, "base"),
+                "no model that generates is named ",
+                Found(lora.base),
+                nearest(lora.base, bases),
+            )
 
 
 def _remote(

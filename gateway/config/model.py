@@ -160,10 +160,14 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A low-rank adapter that the local engine loads beside its models."""
+    """A low-rank adapter, which the local engine serves as a model of its own name.
+
+    base: the model that it adapts; `None` is the only one that generates.
+    """
 
     name: Name
     path: Path
+    base: Name | None = None
 
 
 class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

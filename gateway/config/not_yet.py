@@ -28,8 +28,6 @@ NOT_YET: tuple[NotYet, ...] = (
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
     NotYet("providers[].tokenizer", (None,), "translating between text and tokens for a provider"),
-    NotYet("providers[].engine.loras", ((),), "LoRA in the local engine"),
-    NotYet("providers[].engine.accept_lora", (False,), "LoRA weights in requests"),
     NotYet("providers[].engine.reload", ("refuse",), "replacing an engine on reload"),
     NotYet("providers[].engine.models[].task", ("generate",), "embedding in the local engine"),
     NotYet(

@@ -7,7 +7,7 @@ gives other numbers.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -79,7 +79,12 @@ class PlainLinear(nn.Module):
         return nn.functional.linear(x, self._weight, self._bias)
 
 
-Linear = HalfLinear | PackedLinear | PlainLinear
+class Linear(Protocol):
+    """A linear layer, whatever its weights look like."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x: [..., in] -> [..., out], contiguous and nobody else's."""
+        ...
 
 
 class _Shared:
@@ -95,7 +100,7 @@ class _Shared:
         """The output of sibling `place`; the first one asked computes them all."""
         found = self._outputs[place] if x is self._input else None
         if found is None:
-            self._outputs = [*self.linear(x).split(self._sizes, dim=-1)]
+            self._outputs = [*torch.split(self.linear(x), self._sizes, dim=-1)]
             self._input, found = x, self._outputs[place]
             assert found is not None
         self._outputs[place] = None
@@ -105,16 +110,16 @@ class _Shared:
 
 
 class Sibling(nn.Module):
-    """Stands where one of some sibling projections stood."""
+    """Stands where one of some sibling projections stood, the `place`-th of them."""
 
     def __init__(self, shared: _Shared, place: int) -> None:
         super().__init__()
         self.shared = shared
-        self._place = place
+        self.place = place
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [..., in] -> [..., this sibling's out], a view."""
-        return self.shared.take(self._place, x)
+        return self.shared.take(self.place, x)
 
 
 def shared_linear(module: nn.Module) -> Linear:

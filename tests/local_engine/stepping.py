@@ -1,11 +1,13 @@
 """One model's lane, moved step by step by the test itself: no thread, no event loop."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from msgspec import UNSET
 
+from local_engine.conditions import Conditions
 from local_engine.draw import Drawn
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
@@ -13,13 +15,20 @@ from local_engine.jobs import Beams, Job, Outcome
 from local_engine.lane import Lane
 from local_engine.params import RowParams, settle
 from local_engine.sequence import new_sequence
+from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, config
 from tests.local_engine.tiny import VOCABULARY
 
+PLAIN = Conditions()
+
 
 def hosted(folder: Path, **changes: object) -> Hosted:
     return host(config(folder, **changes), lambda _: None)[MODEL]
+
+
+def settle_conditions(model: Hosted, request: TokenRequest, tenant: str = "") -> Conditions:
+    return asyncio.run(model.conditioner.settle(request, tenant))
 
 
 def settled(sampling: Sampling, *, seed: int = 0) -> RowParams:
@@ -44,6 +53,7 @@ class Runs:
         salt: bytes = b"",
         deadline: float = float("inf"),
         beams: Beams | None = None,
+        conditions: Conditions = PLAIN,
     ) -> int:
         """Greedy sampling ignores the end token, so that answers have a known length."""
         id = len(self.drawn) + 1
@@ -57,10 +67,12 @@ class Runs:
             max_total=len(prompt) + count,
             priority=priority,
             arrival=float(id),
-            salt=salt,
+            salt=conditions.salt(salt),
             deadline=deadline,
+            adapter=conditions.adapter,
+            table=conditions.table,
         )
-        history = new_history(params, prompt, len(prompt))
+        history = new_history(params, prompt, len(prompt), vocabulary=VOCABULARY)
         self.lane.add(Job(lane="", sequence=sequence, params=params, history=history, beams=beams))
         self.drawn[id] = []
         return id
