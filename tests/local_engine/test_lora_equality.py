@@ -13,6 +13,7 @@ from tests.local_engine.asking import MODEL, Oracle, config
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import PLAIN, Runs, settle_conditions
 from tests.local_engine.test_equality import COUNT, GREEDY, prompts
+from tests.local_engine.tiny import save_model
 
 NAMES = ("", "a", "b")
 ONE_BLOCK = 16 * 2 * 2 * 2 * 8 * 4
@@ -49,10 +50,9 @@ def mixed(served: dict[str, Hosted]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text"])
-def test_adapters_in_one_batch_answer_as_merged_weights_do(
-    family: str, folder: Folder, tmp_path: Path
-) -> None:
-    base = folder(family)
+def test_adapters_in_one_batch_answer_as_merged_weights_do(family: str, tmp_path: Path) -> None:
+    """Untied, because a tied tiny gemma only ever repeats its last token."""
+    base = save_model(tmp_path / "base", family, tie_word_embeddings=False)
     adapters(base, tmp_path)
     oracles = [Oracle(base), Oracle(tmp_path / "a-merged"), Oracle(tmp_path / "b-merged")]
     expected = [oracle.greedy(prompt, COUNT) for prompt in prompts() for oracle in oracles]
