@@ -11,9 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from gateway.config.model import Provider
-from local_engine.config import EngineConfig, ModelConfig
-from schemas.errors import InvalidConfig
+from gateway.config.model import Engine, Lora, Provider
+from local_engine.config import EngineConfig, LoraConfig, ModelConfig
 
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL."""
@@ -43,15 +42,9 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
 
     engines: how many share this machine; `threads: auto` is an even share of its cores, and
              `kv_cache: auto` of what it would be for one.
-    Raises InvalidConfig for what the engine cannot do, rather than leave it out.
     """
     engine = provider.engine
     assert engine is not None
-    for name, asked in (("loras", bool(engine.loras)), ("accept_lora", engine.accept_lora)):
-        if asked:
-            raise InvalidConfig(
-                (f"providers: {provider.name}: engine.{name}: the engine has no LoRA yet",)
-            )
 
     def number(value: int | str | None) -> int | None:
         return value if isinstance(value, int) else None
@@ -74,7 +67,17 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
         max_logits_bytes=engine.max_logits_bytes,
         step_timeout_s=engine.step_timeout_s,
         engines=engines,
+        loras=tuple(_lora(lora, engine) for lora in engine.loras),
+        accept_lora=engine.accept_lora,
+        max_loras=engine.max_loras,
+        max_lora_bytes=engine.max_lora_bytes,
     )
+
+
+def _lora(lora: Lora, engine: Engine) -> LoraConfig:
+    """The only model that generates is the base of those that name none."""
+    bases = (model.name for model in engine.models if model.task == "generate")
+    return LoraConfig(name=lora.name, path=lora.path, base=lora.base or next(bases, ""))
 
 
 def cores() -> int:

@@ -177,6 +177,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_step_tokens:  token budget a step; auto: cpu 512, cuda and npu 8192.
     kv_cache:         bytes; auto: 0.9 of the free memory on npu and cuda, on cpu 2 GiB or a
                       quarter of what is available, whichever is less.
+    accept_lora:      requests may bring adapters; max_loras and max_lora_bytes of those are kept.
     max_logits_bytes: context and generation logits of one answer.
     max_first_token_wait_s: in the queue; makes up for one priority, and for an answer's head start.
     step_timeout_s:   a step that takes longer means that the engine hangs; it is started again.
@@ -194,6 +195,8 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prefix_cache: bool = True
     loras: tuple[Lora, ...] = ()
     accept_lora: bool = False
+    max_loras: Count = 64
+    max_lora_bytes: Size = 256 * MIB
     max_logits_bytes: Size = 256 * MIB
     max_first_token_wait_s: Seconds = 2.5
     step_timeout_s: Seconds = 120.0

@@ -30,6 +30,21 @@ ALLOWED = "letters, digits and . - _ / : @ +, not starting or ending in one of .
          'engine.models[1].name: "t" is already the name of [0]'),
         ("adapter: local, engine: {models: [{name: t, path: /no/such}]}",
          'engine.models[0].path: there is no file or folder "/no/such"'),
+        ("adapter: local, engine: {models: [{name: t, path: a}], "
+         "loras: [{name: l, path: /dev/null}, {name: l, path: /dev/null}]}",
+         'engine.loras[1].name: "l" is already the name of [0]'),
+        ("adapter: local, engine: {models: [{name: t, path: a}], "
+         "loras: [{name: t, path: /dev/null}]}",
+         'engine.loras[0].name: "t" is already the name of a model'),
+        ("adapter: local, engine: {models: [{name: t, path: a}], "
+         "loras: [{name: l, path: /no/such}]}",
+         'engine.loras[0].path: there is no file or folder "/no/such"'),
+        ("adapter: local, engine: {models: [{name: first, path: a}], "
+         "loras: [{name: l, path: /dev/null, base: frist}]}",
+         'engine.loras[0].base: no model that generates is named "frist"; did you mean "first"?'),
+        ("adapter: local, engine: {models: [{name: t, path: a}, {name: u, path: b}], "
+         "loras: [{name: l, path: /dev/null}]}",
+         "engine.loras[0].base: is missing; the engine has 2 models that generate, name one"),
         ("adapter: openai, engine: {models: [{name: t, path: a}]}",
          'engine: only adapter local has an engine, and this is "openai"'),
         ("adapter: openai, tls: {ca_file: /no/ca.pem}",

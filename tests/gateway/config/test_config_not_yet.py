@@ -39,8 +39,6 @@ OF_A_MODEL = [
      "when: rules by header or prompt length"),
 ]  # fmt: skip
 OF_AN_ENGINE = [
-    ("loras: [{name: l, path: /dev/null}]", "loras: LoRA in the local engine"),
-    ("accept_lora: true", "accept_lora: LoRA weights in requests"),
     ("reload: replace", "reload: replacing an engine on reload"),
 ]
 

@@ -77,6 +77,8 @@ def test_an_engine_has_every_documented_default() -> None:
         prefix_cache=True,
         loras=(),
         accept_lora=False,
+        max_loras=64,
+        max_lora_bytes=256 * MIB,
         max_logits_bytes=256 * MIB,
         reload="refuse",
     )

@@ -12,15 +12,14 @@ import msgspec
 import pytest
 
 from gateway.config.model import Engine as EngineConfig
-from gateway.config.model import EngineModel, Provider
+from gateway.config.model import EngineModel, Lora, Provider
 from gateway.engines import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local import LocalUpstream
-from local_engine.config import ModelConfig
+from local_engine.config import LoraConfig, ModelConfig
 from schemas.answers import Answer, Fold
 from schemas.errors import (
     GatewayError,
-    InvalidConfig,
     InvalidRequest,
     ModelNotFound,
     UpstreamBroken,
@@ -226,22 +225,32 @@ async def test_what_cannot_be_served_is_told_and_not_tried_again(tmp_path: Path)
     await process.stop()
 
 
-def test_settings_are_the_providers_and_loras_are_refused() -> None:
+def test_settings_are_the_providers() -> None:
     model = EngineModel(name="m", path="bundled:tiny-chat")
-    engine = EngineConfig(models=(model,), threads=3, max_step_tokens=64, kv_cache=1 << 20)
+    embedder = EngineModel(name="e", path="./e", task="embed")
+    engine = EngineConfig(
+        models=(embedder, model),
+        threads=3,
+        max_step_tokens=64,
+        kv_cache=1 << 20,
+        loras=(Lora(name="sql", path="./sql"), Lora(name="de", path="./de", base="m")),
+        accept_lora=True,
+        max_loras=3,
+        max_lora_bytes=1 << 16,
+    )
     provider = Provider(name="here", adapter="local", engine=engine)
 
     settings = engine_settings(provider)
 
-    assert settings.models == (ModelConfig(name="m", path="bundled:tiny-chat"),)
+    assert settings.models[1] == ModelConfig(name="m", path="bundled:tiny-chat")
     assert (settings.threads, settings.max_step_tokens, settings.max_new_tokens) == (3, 64, None)
     assert settings.kv_cache == 1 << 20
-    with pytest.raises(InvalidConfig, match=r"here: engine\.accept_lora"):
-        engine_settings(
-            msgspec.structs.replace(
-                provider, engine=msgspec.structs.replace(engine, accept_lora=True)
-            )
-        )
+    assert settings.loras == (
+        LoraConfig(name="sql", path="./sql", base="m"),
+        LoraConfig(name="de", path="./de", base="m"),
+    )
+    assert (settings.accept_lora, settings.max_loras) == (True, 3)
+    assert settings.max_lora_bytes == 1 << 16
 
 
 async def test_an_engine_ends_when_its_parent_is_gone(llama: Path, tmp_path: Path) -> None:
