@@ -9,6 +9,10 @@ BENCHMARKS = {
     "benchmarks.surface": "parsing requests, rendering answers",
     "benchmarks.engine.sampler": "the sampler beside transformers' warpers",
     "benchmarks.engine.decode": "the engine beside transformers' generate",
+    "benchmarks.engine.batching": "the engine beside transformers' continuous batching",
+    "benchmarks.engine.requests": "sampled requests, and eight at once, beside generate",
+    "benchmarks.engine.native_peers": "the engine beside llama.cpp or OpenVINO GenAI",
+    "benchmarks.engine.gpu": "the engine on one large GPU",
 }
 
 

@@ -1,0 +1,72 @@
+"""The engine's side of a comparison: one model's lane, stepped by the benchmark itself."""
+
+from collections.abc import Sequence
+
+import torch
+
+from benchmarks.engine.shapes import CONTEXT, Shape, folder
+from benchmarks.engine.timing import Run, Stopwatch
+from local_engine.blocks import BlockPool
+from local_engine.draw import Drawer
+from local_engine.history import new_history
+from local_engine.jobs import Job
+from local_engine.lane import Lane
+from local_engine.loading import load
+from local_engine.ops.half import HalfLinear
+from local_engine.params import RowParams
+from local_engine.runner import Runner
+from local_engine.scheduler import Limits, Scheduler
+from local_engine.sequence import new_sequence
+
+GREEDY = RowParams(temperature=0.0)
+STEP_TOKENS = 4096
+KV_BYTES = {"cpu": 2 << 30, "cuda": 64 << 30}
+
+
+class Ours:
+    """A model with room for `batch` answers of the whole context, without prefix cache."""
+
+    def __init__(
+        self, shape: Shape, dtype: torch.dtype, batch: int, *, device: str = "cpu"
+    ) -> None:
+        loaded = load(str(folder(shape)), device=device, dtype=dtype)
+        halves = any(isinstance(module, HalfLinear) for module in loaded.module.modules())
+        self.weight_bytes = 2 if halves else dtype.itemsize
+        self._shape, self._dtype = shape, dtype
+        runner = Runner(
+            loaded, device=device, kv_bytes=KV_BYTES[device], max_tokens=2 * batch * CONTEXT
+        )
+        limits = Limits(max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT)
+        pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
+        self.lane = Lane(runner, Scheduler(limits, pool), Drawer(shape.vocab_size, device))
+
+    def step_bytes(self, batch: int, context: int) -> int:
+        """The least that a decoding step of ours must read from memory."""
+        weights = self._shape.linear_parameters() * self.weight_bytes
+        return weights + batch * context * self._shape.cached_numbers() * self._dtype.itemsize
+
+    def generate(
+        self, prompts: Sequence[list[int]], tokens: int, params: Sequence[RowParams] = ()
+    ) -> Run:
+        """All prompts at once, `tokens` new ones each; greedy without `params`."""
+        return self.generate_each(prompts, [tokens] * len(prompts), params)
+
+    def generate_each(
+        self, prompts: Sequence[list[int]], counts: Sequence[int], params: Sequence[RowParams] = ()
+    ) -> Run:
+        """The same with a number of new tokens for each prompt."""
+        answers: dict[int, list[int]] = {}
+        whole = decode = Stopwatch()
+        for id, prompt in enumerate(prompts):
+            answers[id] = []
+            chosen = params[id] if params else GREEDY
+            sequence = new_sequence(id=id, prompt=prompt, max_total=len(prompt) + counts[id])
+            history = new_history(chosen, prompt, len(prompt))
+            self.lane.add(Job(lane="", sequence=sequence, params=chosen, history=history))
+        with torch.inference_mode():
+            while self.lane.busy:
+                for delta in self.lane.step(0.0):
+                    answers[delta.id] += (one.token for one in delta.drawn)
+                if decode is whole and all(answers.values()):
+                    decode = Stopwatch()
+        return Run(tokens=list(answers.values()), whole=whole.read(), decode=decode.read())

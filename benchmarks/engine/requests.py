@@ -1,0 +1,85 @@
+"""Whole requests, the engine beside `generate()`: sampled together, and eight at once against
+eight in a row.
+
+    python -m benchmarks.engine.requests [--shape 0.5b] [--threads 2]
+
+sampled: 151,936 words, temperature 0.8, top_k 50, top_p 0.9, batch 8; the tokens after the first.
+eight in a row: what a server without batching does with eight requests that are there at once;
+the whole time, prompts included.
+"""
+
+import argparse
+import sys
+from functools import partial
+
+import torch
+
+from benchmarks.engine import table, timing
+from benchmarks.engine.ours import Ours
+from benchmarks.engine.shapes import SHAPES, peer, prompts
+from benchmarks.engine.theirs import generate, one_after_the_other
+from benchmarks.engine.timing import Side, conditions, take_turns
+from local_engine.device import choose_dtype, probe
+from local_engine.params import RowParams
+
+BATCH = 8
+SAMPLED = {"temperature": 0.8, "top_k": 50, "top_p": 0.9}
+
+
+def main() -> int:
+    options = _options()
+    torch.set_num_threads(options.threads)
+    dtype = choose_dtype("auto", "cpu", probe())
+    print(f"{conditions()}; {dtype}, prompts of {options.context}, {options.tokens} new tokens\n")
+    table.head("shape", "case", "wanted", *table.COMPARED)
+    shape, tokens = SHAPES[options.shape], options.tokens
+    engine = Ours(shape, dtype, BATCH)
+    model = peer(shape, dtype)
+    asked = prompts(shape, BATCH, options.context)
+    seeded = [RowParams(temperature=0.8, top_k=50, top_p=0.9, seed=seed) for seed in range(BATCH)]
+    cases = (
+        (
+            f"sampled, V = {shape.vocab_size:,}, batch {BATCH}",
+            "1.5x",
+            BATCH * (tokens - 1),
+            Side(partial(generate, model, asked, tokens, **SAMPLED), timing.decode),
+            Side(partial(engine.generate, asked, tokens, seeded), timing.decode),
+        ),
+        (
+            f"{BATCH} at once, theirs in a row",
+            "6x",
+            BATCH * tokens,
+            Side(partial(one_after_the_other, model, asked, tokens), timing.whole),
+            Side(partial(engine.generate, asked, tokens), timing.whole),
+        ),
+    )
+    for name, wanted, count, theirs, ours in cases:
+        slow, fast = take_turns(
+            [theirs, ours], rounds=options.rounds, seconds=options.seconds / len(cases)
+        )
+        table.row(shape.name, name, wanted, *table.compared(count, slow, fast))
+    return 0
+
+
+class Options(argparse.Namespace):
+    shape: str
+    context: int
+    tokens: int
+    rounds: int
+    seconds: float
+    threads: int
+
+
+def _options() -> Options:
+    parser = argparse.ArgumentParser(description="whole requests beside generate()")
+    parser.add_argument("--shape", choices=list(SHAPES), default="0.5b")
+    parser.add_argument("--context", type=int, default=32)
+    parser.add_argument("--tokens", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=150)
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args(namespace=Options())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

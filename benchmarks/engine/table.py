@@ -1,0 +1,33 @@
+"""A comparison's result as a row of a Markdown table, to be pasted into docs/benchmarks.md."""
+
+import os
+from collections.abc import Sequence
+
+from benchmarks.engine.timing import Took, cpu_ratio, median_wall, wall_ratio
+
+
+def head(*columns: str) -> None:
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+
+
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+COMPARED = ("theirs tok/s", "ours tok/s", "ratio (quartiles)", "by CPU time", "load")
+
+
+def compared(count: int, theirs: Sequence[Took], ours: Sequence[Took]) -> tuple[str, ...]:
+    """Cells under COMPARED, for `count` tokens in each turn."""
+    return (
+        f"{count / median_wall(theirs):.1f}",
+        f"{count / median_wall(ours):.1f}",
+        f"{wall_ratio(theirs, ours):.2f}",
+        f"{cpu_ratio(theirs, ours).middle:.2f}",
+        f"{os.getloadavg()[0]:.1f}",
+    )
+
+
+def limit(step_bytes: int, bandwidth: float, took: Sequence[Took], steps: int) -> str:
+    """How much of the memory's bandwidth the steps used, or how far it is away."""
+    return f"{step_bytes / bandwidth * steps / median_wall(took):.0%}"
