@@ -31,12 +31,16 @@ def extend_hashes(
 
 
 class BlockPool:
-    """Counts references to `total` pages; hands out neighbours where it can."""
+    """Counts references to `total` pages; hands out neighbours where it can.
+
+    taken: pages handed out so far.
+    """
 
     def __init__(self, total: int, block_size: int, *, prefix_cache: bool = True) -> None:
         self.total = total
         self.block_size = block_size
         self.prefix_cache = prefix_cache
+        self.taken = 0
         self._references = [0] * total
         self._clean = Extents()
         if total:
@@ -59,6 +63,7 @@ class BlockPool:
             return False
         if count > len(self._clean):
             self._evict(max(count - len(self._clean), EVICT_AT_ONCE))
+        self.taken += max(count, 0)
         while count > 0:
             first = blocks[-1] + 1 if blocks else -1
             taken = self._clean.take(first, count)

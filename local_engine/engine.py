@@ -13,6 +13,7 @@ import torch
 
 from local_engine.jobs import Delta, Job
 from local_engine.lane import Lane
+from local_engine.watchdog import Pulse
 
 
 class Engine:
@@ -20,6 +21,7 @@ class Engine:
 
     deliver: called by the thread once a step with what it brought; it must not wait.
     ended:   called by the thread when it ends, whatever the reason.
+    pulse:   tells a watchdog what the thread is at.
     """
 
     def __init__(
@@ -28,11 +30,13 @@ class Engine:
         deliver: Callable[[list[Delta]], None],
         ended: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        pulse: Pulse | None = None,
     ) -> None:
         self._lanes = dict(lanes)
         self._deliver = deliver
         self._ended = ended
         self._clock = clock
+        self._pulse = pulse or Pulse()
         self._inbox: SimpleQueue[Job | int | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._run, name="engine", daemon=True)
@@ -64,15 +68,22 @@ class Engine:
         try:
             with torch.inference_mode():
                 while self._take_orders():
-                    for lane in self._lanes.values():
-                        if lane.busy and (deltas := lane.step(self._clock())):
+                    for name, lane in self._lanes.items():
+                        if lane.busy and (deltas := self._step(name, lane)):
                             self._deliver(deltas)
         finally:
+            self._pulse.end()
             ids = [id for lane in self._lanes.values() for id in lane.drop_all()]
             self._closed = True
             self._deliver([_stopped(id) for id in ids])
             self._refuse_late_orders()
             self._ended()
+
+    def _step(self, name: str, lane: Lane) -> list[Delta]:
+        self._pulse.begin(name)
+        deltas = lane.step(self._clock())
+        self._pulse.end()
+        return deltas
 
     def _take_orders(self) -> bool:
         """Empties the inbox, waiting for it where there is nothing else to do. False: stop."""
@@ -103,4 +114,4 @@ class Engine:
 
 
 def _stopped(id: int) -> Delta:
-    return Delta(id=id, outcome="failed", reason="the engine has stopped")
+    return Delta(id=id, outcome="failed", reason="the engine has stopped", lost=True)

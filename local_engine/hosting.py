@@ -1,6 +1,7 @@
 """From an engine's configuration to models in memory, each with its lane through the loop."""
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -23,6 +24,7 @@ from local_engine.lora_folder import load_adapter
 from local_engine.orders import Reader
 from local_engine.runner import Runner
 from local_engine.scheduler import Limits, Scheduler
+from local_engine.stats import Footprint
 from local_engine.tokens import Tokenizer
 from schemas.errors import InvalidConfig
 from schemas.sampling import Sampling
@@ -106,9 +108,15 @@ def _seat(
         max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],
         max_sequences=config.max_sequences,
         max_seq_len=context,
+        max_first_token_wait_s=config.max_first_token_wait_s,
     )
     pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=config.prefix_cache)
-    lane = Lane(runner, Scheduler(limits, pool), Drawer(loaded.vocab, device))
+    footprint = Footprint(
+        weights_bytes=loaded.weights_bytes,
+        cache_bytes=runner.cache_bytes,
+        loaded_since=time.time(),
+    )
+    lane = Lane(runner, Scheduler(limits, pool), Drawer(loaded.vocab, device), footprint)
     reader = Reader(
         tokenizer,
         vocabulary=loaded.vocab,

@@ -59,7 +59,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     drawn:   the new tokens, in order; none where there is only an outcome.
     outcome: `None` as long as more is to come. Nothing follows an outcome.
     match:   the token or word that ended it.
-    reason:  of the outcome "failed".
+    reason:  of the outcome "failed". lost: the whole engine has come to its end.
     cached:  prompt tokens that the prefix cache gave.
     logits:  [len(drawn), V] float32 on the CPU, where the job wants them.
     context: [prompt, V] float32 on the CPU, with the first token, where the job wants it.
@@ -72,6 +72,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     match: tuple[int, ...] = ()
     cached: int = 0
     reason: str = ""
+    lost: bool = False
     logits: Tensor | None = None
     context: Tensor | None = None
     prompt: tuple[Drawn, ...] = ()

@@ -3,32 +3,52 @@
 from collections.abc import Sequence as Many
 from itertools import count
 
+from msgspec import Struct
 from torch import Tensor
 
 from local_engine.beams import Beam, BeamSearch, Candidate, Hypothesis
 from local_engine.draw import Drawer, Drawn
-from local_engine.jobs import Delta, Job, ended
+from local_engine.jobs import Delta, Job, Outcome, ended
+from local_engine.meter import Meter
 from local_engine.prompts import PromptRows
+from local_engine.relief import Computed, Relief
 from local_engine.runner import Kept, Rows, Runner
 from local_engine.scheduler import Chunk, Scheduler
 from local_engine.sequence import Sequence, twin
-from local_engine.stats import Stats
+from local_engine.stats import NOWHERE, Footprint, Stats
 from local_engine.turns import Turn, take
+
+
+class Rolled(Struct, frozen=True, kw_only=True, eq=False):
+    """What a forward pass and the drawing brought: tokens by turn, and searches to go on."""
+
+    rows: Rows
+    turns: list[Turn]
+    drawn: list[list[Drawn]]
+    searches: list[BeamSearch]
 
 
 class Lane:
     """Everything but `stats`, `refuse…` and `longest` is the thread's own."""
 
-    def __init__(self, runner: Runner, scheduler: Scheduler, drawer: Drawer) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: Scheduler,
+        drawer: Drawer,
+        footprint: Footprint = NOWHERE,
+    ) -> None:
         self._runner = runner
         self._scheduler = scheduler
         self._drawer = drawer
+        self._footprint = footprint
+        self._relief = Relief(scheduler.budget)
+        self.meter = Meter()
         self._jobs: dict[int, Job] = {}
         self._unborn: dict[int, list[Job]] = {}
         self._prompts: dict[int, PromptRows] = {}
         self._searches: dict[int, BeamSearch] = {}
         self._spare_ids = count(-1, -1)
-        self._steps = self._computed = self._cached = self._generated = 0
         self.refuse = scheduler.refuse
         self.refuse_beams = scheduler.refuse_beams
         self.longest = scheduler.longest
@@ -42,6 +62,8 @@ class Lane:
         id = job.sequence.id
         self._scheduler.add(job.sequence)
         self._jobs[id] = job
+        for one in (job, *job.siblings):
+            self.meter.arrived(one.sequence)
         if job.siblings:
             self._unborn[id] = list(job.siblings)
         if job.context or job.prompt_logprobs:
@@ -55,6 +77,7 @@ class Lane:
 
         Siblings that were waiting for its prompt go on without it.
         """
+        self.meter.ended(id, "cancelled")
         job = self._jobs.pop(id, None)
         if job is None:
             for waiting in self._unborn.values():
@@ -79,43 +102,38 @@ class Lane:
     def step(self, now: float) -> list[Delta]:
         """Schedule, compute, draw, settle."""
         step = self._scheduler.schedule(now)
-        deltas = [Delta(id=id, outcome="expired") for s in step.expired for id in self._leave(s.id)]
+        deltas = [
+            Delta(id=id, outcome="expired")
+            for sequence in step.expired
+            for id in self._leave(sequence.id, "expired")
+        ]
         if not step.chunks:
             return deltas
-        self._steps += 1
-        try:
-            rows = self._runner.forward(step.chunks)
-            turns = self._turns(rows)
-            drawn = take(self._drawer, rows.logits, turns)
-            searches = self._offer(rows)
-        except RuntimeError as exc:
-            return deltas + self._failed(step.chunks, exc)
-        for kept in rows.kept:
-            if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
-                prompt.add(kept.chunk.start, rows.logits[kept.first : kept.first + kept.count])
-        deltas += self._settle(step.chunks, rows.logits, turns, drawn)
-        for search in searches:
-            deltas += self._search_on(search)
+        began = self.meter.now()
+        self.meter.began(chunk.sequence for chunk in step.chunks)
+        for part in self._relief.parts(step.chunks, self._roll):
+            if isinstance(part, Computed):
+                deltas += self._settle(part.chunks, part.result)
+            else:
+                deltas += self._failed(part.chunk, part.reason)
+        self._scheduler.budget = self._relief.budget
+        self.meter.stepped(sum(chunk.count for chunk in step.chunks), began)
         return deltas
 
     def stats(self) -> Stats:
         """May be called from any thread; the numbers need not be of the same step."""
-        blocks = self._scheduler.blocks
-        return Stats(
-            waiting=self._scheduler.waiting,
-            running=self._scheduler.running,
-            blocks_total=blocks.total,
-            blocks_free=blocks.free,
-            steps=self._steps,
-            preemptions=self._scheduler.preemptions,
-            computed_tokens=self._computed,
-            cached_tokens=self._cached,
-            num_output_tokens=self._generated,
-        )
+        return self.meter.stats(self._scheduler, self._footprint)
 
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after a step."""
         self._scheduler.check()
+
+    def _roll(self, chunks: tuple[Chunk, ...]) -> Rolled:
+        """Compute and draw. Raises RuntimeError for what the device refuses."""
+        rows = self._runner.forward(chunks)
+        turns = self._turns(rows)
+        drawn = take(self._drawer, rows.logits, turns)
+        return Rolled(rows=rows, turns=turns, drawn=drawn, searches=self._offer(rows))
 
     def _turns(self, rows: Rows) -> list[Turn]:
         """Who draws from which rows; siblings that begin now draw from their prompt's last."""
@@ -145,24 +163,29 @@ class Lane:
             *(Turn(job=sibling, row=kept.draw, parent=job) for sibling in siblings),
         ]
 
-    def _settle(
-        self, chunks: Many[Chunk], logits: Tensor, turns: list[Turn], drawn: list[list[Drawn]]
-    ) -> list[Delta]:
+    def _settle(self, chunks: Many[Chunk], rolled: Rolled) -> list[Delta]:
         """Every answer gets its tokens, the chunks count as computed, and siblings begin."""
+        logits, now = rolled.rows.logits, self.meter.now()
+        for kept in rolled.rows.kept:
+            if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
+                prompt.add(kept.chunk.start, logits[kept.first : kept.first + kept.count])
         deltas = [
-            self._give(turn, tokens, logits) for turn, tokens in zip(turns, drawn, strict=True)
+            self._give(turn, tokens, logits, now)
+            for turn, tokens in zip(rolled.turns, rolled.drawn, strict=True)
         ]
         right = {delta.id: len(delta.drawn) for delta in deltas}
         for chunk in chunks:
-            self._computed += chunk.count
             self._scheduler.advance(chunk, max(0, chunk.rows - right.get(chunk.sequence.id, 1)))
             chunk.sequence.drafts.clear()
-        for turn in turns:
+        for turn in rolled.turns:
             if turn.parent is not None:
                 self._begin(turn.job, turn.parent)
         for delta in deltas:
             if delta.outcome is not None:
+                self.meter.ended(delta.id, delta.outcome)
                 self.drop(delta.id)
+        for search in rolled.searches:
+            deltas += self._search_on(search, now)
         return deltas
 
     def _begin(self, job: Job, parent: Job) -> None:
@@ -171,7 +194,7 @@ class Lane:
         self._jobs[job.sequence.id] = job
         self._fork(parent.sequence, job.sequence)
 
-    def _give(self, turn: Turn, drawn: list[Drawn], logits: Tensor) -> Delta:
+    def _give(self, turn: Turn, drawn: list[Drawn], logits: Tensor, now: float) -> Delta:
         """Appends the tokens, up to one that ends the answer."""
         job, sequence = turn.job, turn.job.sequence
         first = sequence.generated == 0
@@ -180,10 +203,10 @@ class Lane:
             sequence.tokens.append(drawn[count].token)
             outcome, match = ended(job, sequence.tokens)
             count += 1
-        self._generated += count
+        self.meter.drew(sequence, count, now)
+        self.meter.drafted(len(turn.drafts), count - 1 if turn.drafts else 0)
         cached = max((turn.parent or job).sequence.cached, 0)
         if first and turn.parent is None:
-            self._cached += cached
             sequence.fresh = False
         prompt = self._prompts.pop(sequence.id, None)
         rows = logits[turn.row : turn.row + count].cpu() if job.generation else None
@@ -198,19 +221,18 @@ class Lane:
             prompt=prompt.drawn if prompt is not None else (),
         )
 
-    def _search_on(self, search: BeamSearch) -> list[Delta]:
+    def _search_on(self, search: BeamSearch, now: float) -> list[Delta]:
         """One token more for every beam of a search, or its answers."""
         job = search.job
         lead = job.sequence
-        if search.length == 0:
-            self._cached += max(lead.cached, 0)
         candidates = search.choose()
+        self.meter.drew(lead, max(len(candidates), 1), now)
         if search.done:
-            ids = self._family(lead.id)
+            found = list(zip(self._family(lead.id), search.hypotheses, strict=False))
+            for id, one in found:
+                self.meter.ended(id, one.finish)
             self.drop(lead.id)
-            found = zip(ids, search.hypotheses, strict=False)
-            return [self._hypothesis(id, one, max(lead.cached, 0)) for id, one in found]
-        self._generated += len(candidates)
+            return [_hypothesis(id, one, max(lead.cached, 0)) for id, one in found]
         kept: dict[int, Sequence] = {}
         beams: list[Beam] = []
         for candidate in candidates:
@@ -239,13 +261,9 @@ class Lane:
             self._searches[beam.sequence.id] = search
         search.live = beams
 
-    def _hypothesis(self, id: int, found: Hypothesis, cached: int) -> Delta:
-        self._generated += 1
-        return Delta(
-            id=id, drawn=found.drawn, outcome=found.finish, match=found.match, cached=cached
-        )
-
     def _end_search(self, job: Job) -> None:
+        for one in job.siblings:
+            self.meter.ended(one.sequence.id, "cancelled")
         ours = [id for id, search in self._searches.items() if search.job is job]
         for id in ours:
             search = self._searches.pop(id)
@@ -261,7 +279,7 @@ class Lane:
         """An answer, and those that wait for its prompt."""
         return [id, *(one.sequence.id for one in self._unborn.get(id, ()))]
 
-    def _leave(self, id: int) -> list[int]:
+    def _leave(self, id: int, outcome: Outcome) -> list[int]:
         """A sequence's answer, and those that wait for its prompt, are over; their ids."""
         if id in self._searches:
             id = self._searches[id].job.sequence.id
@@ -269,13 +287,19 @@ class Lane:
             return []
         ids = self._family(id)
         self._unborn.pop(id, None)
+        for one in ids:
+            self.meter.ended(one, outcome)
         self.drop(id)
         return ids
 
-    def _failed(self, chunks: tuple[Chunk, ...], exc: RuntimeError) -> list[Delta]:
-        """The device refused the step (memory, a kernel): its requests end, others go on."""
+    def _failed(self, chunk: Chunk, reason: str) -> list[Delta]:
+        """The device refused it (memory, a kernel): its answer ends, others go on."""
+        text = f"the device cannot compute this answer, not even alone: {reason}"
         return [
-            Delta(id=id, outcome="failed", reason=str(exc))
-            for chunk in chunks
-            for id in self._leave(chunk.sequence.id)
+            Delta(id=id, outcome="failed", reason=text)
+            for id in self._leave(chunk.sequence.id, "failed")
         ]
+
+
+def _hypothesis(id: int, found: Hypothesis, cached: int) -> Delta:
+    return Delta(id=id, drawn=found.drawn, outcome=found.finish, match=found.match, cached=cached)

@@ -55,6 +55,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     generation: the defaults that come with the checkpoint.
     embed:     its token embeddings, as the first layer gets them. hidden: their width.
     sites:     where adapters act, if it was loaded for them.
+    weights_bytes: of all weights, in the dtype that they are kept in.
     """
 
     module: PreTrainedModel
@@ -66,6 +67,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     embed: nn.Module
     hidden: int
     sites: AdapterSites | None = None
+    weights_bytes: int = 0
 
 
 def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) -> Loaded:
@@ -84,6 +86,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     module.eval().requires_grad_(requires_grad=False)
     module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
     sites = measure(module) if adapters else None
+    weights = sum(one.numel() * one.element_size() for one in module.parameters())
     optimise(module)
     if sites is not None:
         sites.wrap(module)
@@ -98,6 +101,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
         embed=module.get_input_embeddings(),
         hidden=int(text.hidden_size),
         sites=sites,
+        weights_bytes=weights,
     )
 
 

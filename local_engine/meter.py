@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from local_engine.scheduler import Scheduler
 from local_engine.sequence import Sequence
-from local_engine.stats import BOUNDS, Histogram
+from local_engine.stats import BOUNDS, Footprint, Histogram, Stats
 
 _S = 1e-9
 
@@ -73,11 +74,11 @@ class Meter:
         return self._timings.get(id)
 
     def began(self, sequences: Iterable[Sequence]) -> None:
-        """The step computes these; some of them for the first time."""
+        """The step computes these; some of them for the first time. Unknown ones are beams."""
         at = 0
         for sequence in sequences:
-            timing = self._timing(sequence)
-            if timing.first_scheduled_time_ns:
+            timing = self._timings.get(sequence.id)
+            if timing is None or timing.first_scheduled_time_ns:
                 continue
             at = at or _ns(self._clock())
             timing.first_scheduled_time_ns = at
@@ -87,7 +88,8 @@ class Meter:
 
     def drew(self, sequence: Sequence, count: int, now: float) -> None:
         """The step brought `count` tokens of this answer, at least one, by `now`."""
-        at, timing = _ns(now), self._timing(sequence)
+        at, timing = _ns(now), self._timings[sequence.id]
+        timing.first_scheduled_time_ns = timing.first_scheduled_time_ns or at
         self.num_output_tokens += count
         if timing.first_token_time_ns:
             gap = (at - timing.last_token_time_ns) * _S
@@ -114,14 +116,38 @@ class Meter:
             self.finished[outcome] += 1
 
     def arrived(self, sequence: Sequence) -> None:
-        """The answer is known from now on, be it queued or forked from another."""
-        self._timing(sequence)
+        """Nothing is counted of an answer before this; arriving twice is allowed."""
+        if sequence.id not in self._timings:
+            self._timings[sequence.id] = Timing(arrival_time_ns=_ns(sequence.arrival))
 
-    def _timing(self, sequence: Sequence) -> Timing:
-        timing = self._timings.get(sequence.id)
-        if timing is None:
-            timing = self._timings[sequence.id] = Timing(arrival_time_ns=_ns(sequence.arrival))
-        return timing
+    def stats(self, scheduler: Scheduler, footprint: Footprint) -> Stats:
+        """All of it, and what the scheduler knows. May be called from any thread."""
+        blocks = scheduler.blocks
+        return Stats(
+            waiting=scheduler.waiting,
+            running=scheduler.running,
+            blocks_total=blocks.total,
+            blocks_free=blocks.free,
+            cache_bytes=footprint.cache_bytes,
+            weights_bytes=footprint.weights_bytes,
+            loaded_since=footprint.loaded_since,
+            steps=self.steps,
+            preemptions=scheduler.preemptions,
+            computed_tokens=self.computed_tokens,
+            cached_tokens=self.cached_tokens,
+            num_input_tokens=self.num_input_tokens,
+            num_output_tokens=self.num_output_tokens,
+            total_draft_tokens=self.total_draft_tokens,
+            total_accepted_draft_tokens=self.total_accepted_draft_tokens,
+            kv_cache_alloc_new_blocks=blocks.taken,
+            kv_cache_reused_blocks=scheduler.reused,
+            kv_cache_alloc_total_blocks=blocks.taken + scheduler.reused,
+            finished=dict(self.finished),
+            queue_time=self.queue_time.histogram(),
+            time_to_first_token=self.time_to_first_token.histogram(),
+            time_between_tokens=self.time_between_tokens.histogram(),
+            step_time=self.step_time.histogram(),
+        )
 
 
 def _ns(seconds: float) -> int:

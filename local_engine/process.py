@@ -8,6 +8,7 @@ broke, 2 the configuration cannot be served.
 
 import argparse
 import asyncio
+import faulthandler
 import gc
 import os
 import signal
@@ -24,6 +25,7 @@ from transformers.utils import logging as transformers_logging
 from local_engine.config import EngineConfig
 from local_engine.connection import Connection
 from local_engine.service import Service
+from local_engine.watchdog import LONGEST_TICK_S, Watchdog
 from schemas.errors import InvalidConfig
 
 READY = "ready"
@@ -74,7 +76,31 @@ def main(arguments: list[str]) -> int:
         return UNSERVABLE
     gc.collect()
     gc.freeze()
-    return asyncio.run(_serve(service, options.socket, orders))
+    watchdog = guard(service, config.step_timeout_s)
+    watchdog.start()
+    try:
+        return asyncio.run(_serve(service, options.socket, orders))
+    finally:
+        watchdog.stop()
+        faulthandler.cancel_dump_traceback_later()
+
+
+def guard(service: Service, limit_s: float) -> Watchdog:
+    """Ends the process when a step hangs, and tells where it does.
+
+    Where not even the watchdog's own thread gets to run any more, because a kernel never gives
+    the interpreter back, faulthandler's does: it needs no interpreter.
+    """
+
+    def end(line: str) -> None:
+        _report(f"{line}; the process ends, so that another starts")
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(BROKEN)
+
+    def rearm() -> None:
+        faulthandler.dump_traceback_later(2 * limit_s + LONGEST_TICK_S, exit=True)
+
+    return Watchdog(service.pulse, limit_s=limit_s, hung=end, tick=rearm)
 
 
 async def _serve(service: Service, path: Path, orders: Orders) -> int:

@@ -128,6 +128,11 @@ class Runner:
         self._cache.copy(source * size, target * size, size)
 
     @property
+    def cache_bytes(self) -> int:
+        """Memory of all pages."""
+        return self._cache.slot_bytes * self.block_size * self.blocks
+
+    @property
     def lean(self) -> bool:
         """Whether the model runs without transformers' modules."""
         return self._lean is not None

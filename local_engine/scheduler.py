@@ -15,15 +15,19 @@ from local_engine.sequence import Sequence, State
 from schemas.errors import InvalidRequest
 
 AGEING_S = 2.5
-"""Seconds in the queue that make up for one priority."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """max_step_tokens, max_sequences: at least 1. max_seq_len: prompt and answer together."""
+    """max_step_tokens, max_sequences: at least 1. max_seq_len: prompt and answer together.
+
+    max_first_token_wait_s: in the queue; makes up for one priority. Who has waited so long, and
+        has not begun, may take the place of an answer that has begun and now ranks lower.
+    """
 
     max_step_tokens: int
     max_sequences: int
     max_seq_len: int
+    max_first_token_wait_s: float = AGEING_S
 
 
 class Chunk(Struct, frozen=True, kw_only=True, eq=False):
@@ -55,6 +59,10 @@ class Scheduler:
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
         self.preemptions = 0
+        self.reused = 0
+        """Pages that new sequences, and forks, did not have to compute."""
+        self.budget = limits.max_step_tokens
+        """Tokens of a step; whoever finds that it is too much may lower it."""
 
     @property
     def waiting(self) -> int:
@@ -123,7 +131,7 @@ class Scheduler:
             self.finish(sequence)
         chunks: dict[int, Chunk] = {}
         before = self.preemptions
-        budget = self._continue_running(chunks, self._limits.max_step_tokens)
+        budget = self._continue_running(chunks, self.budget)
         if self.preemptions == before and self._waiting:
             self._admit_waiting(chunks, budget, now)
         while not chunks and self._waiting and self._running:
@@ -163,6 +171,7 @@ class Scheduler:
             self._waiting.append(child)
             return None
         child.blocks.extend(blocks.hold(parent.blocks[:full]))
+        self.reused += full
         if partial:
             blocks.grow(child.blocks, 1)
         child.computed = computed
@@ -213,14 +222,14 @@ class Scheduler:
         return budget
 
     def _admit_waiting(self, chunks: dict[int, Chunk], budget: int, now: float) -> None:
-        """By rank, which AGEING_S seconds of waiting improve by one; size never matters."""
+        """By rank, which waiting improves; size never matters."""
         for sequence in self._waiting:
-            waited = int(max(now - sequence.arrival, 0.0) / AGEING_S)
+            waited = int(max(now - sequence.arrival, 0.0) / self._limits.max_first_token_wait_s)
             sequence.level = min(sequence.level, max(1, sequence.priority - waited))
         for sequence in sorted(self._waiting, key=lambda s: s.rank):
             if budget == 0 or not self._seat(sequence, chunks):
                 break
-            budget = self._limits.max_step_tokens - sum(c.count for c in chunks.values())
+            budget = self.budget - sum(c.count for c in chunks.values())
             if not self._reserve(sequence, min(sequence.pending, budget)):
                 sequence.drafts.clear()
             budget -= self._grant(sequence, min(sequence.pending, budget), chunks)
@@ -243,6 +252,7 @@ class Scheduler:
         if not blocks.grow(sequence.blocks, need):
             blocks.release(sequence.blocks)
             return False
+        self.reused += hits
         sequence.computed = hits * blocks.block_size
         if sequence.cached < 0:
             sequence.cached = sequence.computed
@@ -254,16 +264,21 @@ class Scheduler:
     def _weaker(self, sequence: Sequence, need: int) -> list[Sequence] | None:
         """Whom to preempt so that it fits: [] for nobody, `None` if that cannot be done.
 
-        Only those that are worse by priority and by level: waiting alone is no reason to preempt,
-        or equals would do it to each other for ever.
+        Only those of a worse level, and of these: whose priority was worse from the beginning, or
+        who have begun to answer, if this one has waited too long to begin. That right is used
+        once, so that equals do not preempt each other for ever.
         """
         if not self._running:
             return []
         victims: list[Sequence] = []
         freed = self.blocks.freed_by()
         free, seats = self.blocks.free, self._limits.max_sequences - len(self._running)
+        late = sequence.cached < 0 and sequence.level < sequence.priority
         weaker = [
-            s for s in self._running if s.priority > sequence.priority and s.level > sequence.level
+            s
+            for s in self._running
+            if s.level > sequence.level
+            and (s.priority > sequence.priority or (late and s.generated > 0))
         ]
         weaker.sort(key=lambda s: s.rank)
         while seats < 1 or free < need + len(self._running) - len(victims):

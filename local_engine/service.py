@@ -25,7 +25,14 @@ from local_engine.noise import derive_seed
 from local_engine.orders import Order
 from local_engine.sequence import new_sequence
 from local_engine.stats import Machine, Stats
-from schemas.errors import DeadlineExceeded, ModelNotFound, UpstreamBusy, UpstreamFailed
+from local_engine.watchdog import Pulse
+from schemas.errors import (
+    DeadlineExceeded,
+    ModelNotFound,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamLost,
+)
 from schemas.events import Event, Started, Usage
 from schemas.messages import text_of
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
@@ -74,10 +81,11 @@ class Service:
         self, config: EngineConfig, *, report: Callable[[str], None] = lambda _: None
     ) -> None:
         """Raises InvalidConfig for a model that cannot be served."""
+        self.pulse = Pulse()
         self._machine = machine(config)
         self._models = host(config, report)
         lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
-        self._engine = Engine(lanes, self._deliver, self._ended)
+        self._engine = Engine(lanes, self._deliver, self._ended, pulse=self.pulse)
         self._most = config.max_sequences + config.max_waiting
         self._ids = count(1)
         self._inboxes: dict[int, Inbox] = {}
@@ -275,7 +283,8 @@ class _Run:
     def _events(self, choice: Choice, delta: Delta, now: float) -> list[Event]:
         match delta.outcome:
             case "failed":
-                raise UpstreamFailed(delta.reason, upstream=NAME)
+                kind = UpstreamLost if delta.lost else UpstreamFailed
+                raise kind(delta.reason, upstream=NAME)
             case "expired":
                 if self._order.truncate:
                     return choice.answer.expire(now)

@@ -107,6 +107,17 @@ class Stats(Struct, frozen=True, kw_only=True):
         return self.total_accepted_draft_tokens / proposed if proposed else 0.0
 
 
+class Footprint(Struct, frozen=True, kw_only=True):
+    """What a model takes of the device; as in Stats."""
+
+    weights_bytes: int = 0
+    cache_bytes: int = 0
+    loaded_since: float = 0.0
+
+
+NOWHERE = Footprint()
+
+
 class Machine(Struct, frozen=True, kw_only=True):
     """What an engine process runs on. resident_bytes: of the process now, 0 where unknown."""
 

@@ -42,6 +42,7 @@ class Runs:
         self.lane = lane
         self.drawn: dict[int, list[Drawn]] = {}
         self.outcomes: dict[int, Outcome] = {}
+        self.reasons: dict[int, str] = {}
         self.cached: dict[int, int] = {}
 
     def add(
@@ -87,6 +88,7 @@ class Runs:
                 self.cached[delta.id] = delta.cached
             if delta.outcome is not None:
                 self.outcomes[delta.id] = delta.outcome
+                self.reasons[delta.id] = delta.reason
 
     def finish(self) -> list[list[int]]:
         """Steps until all have ended; their tokens, in the order of their ids."""

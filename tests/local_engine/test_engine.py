@@ -26,8 +26,8 @@ GREEDY = Sampling(temperature=0.0, max_tokens=200)
 SOON_S = 30.0
 
 
-def job(id: int, *, prompt: int = 5, new: int = 200) -> Job:
-    sequence = new_sequence(id=id, prompt=[7] * prompt, max_total=prompt + new)
+def job(id: int, *, prompt: int = 5, new: int = 200, first: int = 7) -> Job:
+    sequence = new_sequence(id=id, prompt=[first] + [7] * (prompt - 1), max_total=prompt + new)
     return Job(lane="a", sequence=sequence, params=settled(GREEDY))
 
 
@@ -109,16 +109,20 @@ def test_a_stopped_engine_fails_what_it_is_given(lane: Lane) -> None:
     ]
 
 
+POISON = 399
+
+
 class FailingRunner:
-    """A device that has no memory for long prompts."""
+    """A device that chokes on one token."""
 
     def __init__(self, runner: Runner, error: Exception) -> None:
         self._runner = runner
         self._error = error
 
     def forward(self, chunks: Sequence[Chunk]) -> Rows:
-        if any(chunk.count > 10 for chunk in chunks):
-            raise self._error
+        for chunk in chunks:
+            if POISON in chunk.sequence.tokens[chunk.start : chunk.start + chunk.count]:
+                raise self._error
         return self._runner.forward(chunks)
 
 
@@ -136,9 +140,9 @@ def failing(folder: Path, error: Exception) -> Lane:
 
 
 def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) -> None:
-    lane = failing(folder("llama"), RuntimeError("out of memory"))
+    lane = failing(folder("llama"), RuntimeError("a kernel failed"))
     runs = Runs(lane)
-    runs.add([7] * 50, GREEDY)
+    runs.add([7] * 40 + [POISON] + [7] * 9, GREEDY)
     runs.step()
 
     runs.add([7] * 5, Sampling(temperature=0.0, max_tokens=4, ignore_eos=True))
@@ -155,7 +159,7 @@ def test_a_bug_ends_the_thread_and_leaves_nobody_waiting(folder: Folder) -> None
     engine = Engine({"a": lane}, listener, listener.ended.set)
     engine.start()
 
-    engine.submit(job(1, prompt=50))
+    engine.submit(job(1, first=POISON))
 
     assert listener.ended.wait(SOON_S)
     engine.stop()

@@ -1,0 +1,70 @@
+"""Whether the engine's thread still moves: a step that never returns ends the process.
+
+A thread cannot be interrupted inside a kernel, but a process can be replaced: the gateway starts
+the next one, and the requests of this one fail at once instead of waiting for ever.
+"""
+
+import time
+from collections.abc import Callable
+from threading import Event, Thread
+
+LONGEST_TICK_S = 5.0
+
+
+class Pulse:
+    """What the engine's thread is at. Loading and warming up come before it, and take their time.
+
+    begun: the model whose step is under way, and since when (monotonic seconds); `None` between
+           two steps.
+    """
+
+    def __init__(self) -> None:
+        self.begun: tuple[str, float] | None = None
+
+    def begin(self, name: str) -> None:
+        self.begun = (name, time.monotonic())
+
+    def end(self) -> None:
+        self.begun = None
+
+
+class Watchdog:
+    """Looks at a pulse from a thread of its own, from `start` to `stop`.
+
+    limit_s: for one step. hung: called once, with what is wrong. tick: called at each look, at
+    least every LONGEST_TICK_S.
+    """
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        *,
+        limit_s: float,
+        hung: Callable[[str], None],
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._pulse = pulse
+        self._limit_s = limit_s
+        self._hung = hung
+        self._tick = tick
+        self._over = Event()
+        self._thread = Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._tick()
+        while not self._over.wait(min(self._limit_s / 4, LONGEST_TICK_S)):
+            self._tick()
+            begun = self._pulse.begun
+            if begun is not None and time.monotonic() - begun[1] > self._limit_s:
+                self._hung(
+                    f"a step of the model {begun[0]} has taken more than {self._limit_s:g} s "
+                    "(step_timeout_s) and does not come back"
+                )
+                return
