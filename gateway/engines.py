@@ -63,6 +63,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
         max_sequences=engine.max_sequences,
         kv_cache=engine.kv_cache,
         prefix_cache=engine.prefix_cache,
+        compile=engine.compile,
         max_first_token_wait_s=engine.max_first_token_wait_s,
         max_logits_bytes=engine.max_logits_bytes,
         step_timeout_s=engine.step_timeout_s,

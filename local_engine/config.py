@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 DeviceName = Literal["auto", "npu", "cuda", "cpu"]
+CompileMode = Literal["auto", "on", "off"]
 DTypeName = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -41,6 +42,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_sequences:   answers in progress at once, each model.
     max_waiting:     answers waiting for their turn, each model; more are refused as busy.
     kv_cache:        bytes for keys and values, shared evenly by the generating models.
+    compile:         kernels made for this CPU by its compiler; "auto" wherever there is one.
     prefix_cache:    reuse the keys and values of equal prompt beginnings of one tenant.
     max_first_token_wait_s: seconds in the queue that make up for one priority; who has waited so
                      long, and has not begun, may take the place of an answer that ranks lower.
@@ -62,6 +64,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_waiting: int = 4096
     kv_cache: int | Literal["auto"] = "auto"
     prefix_cache: bool = True
+    compile: CompileMode = "auto"
     max_first_token_wait_s: float = 2.5
     max_logits_bytes: int = 256 << 20
     step_timeout_s: float = 120.0

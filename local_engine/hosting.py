@@ -21,6 +21,8 @@ from local_engine.loading import Loaded, end_tokens, load
 from local_engine.lora import Adapter
 from local_engine.lora_bank import AdapterBank
 from local_engine.lora_folder import load_adapter
+from local_engine.ops.compiled import cpu_kernels
+from local_engine.ops.kernels import Kernels
 from local_engine.orders import Reader
 from local_engine.runner import Runner
 from local_engine.scheduler import Limits, Scheduler
@@ -74,10 +76,18 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     bank = AdapterBank(most=config.max_loras, most_bytes=config.max_lora_bytes)
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     share = _cache_bytes(config, device) // max(len(loaded), 1)
+    kernels = cpu_kernels(config.compile, device, dtype, report)
     hosted: dict[str, Hosted] = {}
     for model, weights, tokenizer in loaded:
         one = _seat(
-            config, model.name, weights, tokenizer, bank=bank, device=device, kv_bytes=share
+            config,
+            model.name,
+            weights,
+            tokenizer,
+            bank=bank,
+            device=device,
+            kv_bytes=share,
+            kernels=kernels,
         )
         hosted[model.name] = one
         for lora in config.loras:
@@ -99,10 +109,15 @@ def _seat(
     bank: AdapterBank,
     device: str,
     kv_bytes: int,
+    kernels: Kernels,
 ) -> Hosted:
     context = min(config.max_seq_len or loaded.context, loaded.context)
     runner = Runner(
-        loaded, device=device, kv_bytes=kv_bytes, max_tokens=config.max_sequences * context
+        loaded,
+        device=device,
+        kv_bytes=kv_bytes,
+        max_tokens=config.max_sequences * context,
+        kernels=kernels,
     )
     limits = Limits(
         max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],

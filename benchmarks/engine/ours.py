@@ -7,11 +7,13 @@ import torch
 from benchmarks.engine.shapes import CONTEXT, Shape, folder
 from benchmarks.engine.timing import Run, Stopwatch
 from local_engine.blocks import BlockPool
+from local_engine.config import CompileMode
 from local_engine.draw import Drawer
 from local_engine.history import new_history
 from local_engine.jobs import Job
 from local_engine.lane import Lane
 from local_engine.loading import load
+from local_engine.ops.compiled import cpu_kernels
 from local_engine.ops.half import HalfLinear
 from local_engine.params import RowParams
 from local_engine.runner import Runner
@@ -27,14 +29,24 @@ class Ours:
     """A model with room for `batch` answers of the whole context, without prefix cache."""
 
     def __init__(
-        self, shape: Shape, dtype: torch.dtype, batch: int, *, device: str = "cpu"
+        self,
+        shape: Shape,
+        dtype: torch.dtype,
+        batch: int,
+        *,
+        device: str = "cpu",
+        compile: CompileMode = "auto",
     ) -> None:
         loaded = load(str(folder(shape)), device=device, dtype=dtype)
         halves = any(isinstance(module, HalfLinear) for module in loaded.module.modules())
         self.weight_bytes = 2 if halves else dtype.itemsize
         self._shape, self._dtype = shape, dtype
         runner = Runner(
-            loaded, device=device, kv_bytes=KV_BYTES[device], max_tokens=2 * batch * CONTEXT
+            loaded,
+            device=device,
+            kv_bytes=KV_BYTES[device],
+            max_tokens=2 * batch * CONTEXT,
+            kernels=cpu_kernels(compile, device, dtype, lambda _: None),
         )
         limits = Limits(max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT)
         pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)

@@ -177,6 +177,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_step_tokens:  token budget a step; auto: cpu 512, cuda and npu 8192.
     kv_cache:         bytes; auto: 0.9 of the free memory on npu and cuda, on cpu 2 GiB or a
                       quarter of what is available, whichever is less.
+    compile:          kernels for this CPU by its C++ compiler; auto: where there is one.
     accept_lora:      requests may bring adapters; max_loras and max_lora_bytes of those are kept.
     max_logits_bytes: context and generation logits of one answer.
     max_first_token_wait_s: in the queue; makes up for one priority, and for an answer's head start.
@@ -193,6 +194,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_sequences: Count = 256
     kv_cache: Size | Literal["auto"] = "auto"
     prefix_cache: bool = True
+    compile: Literal["auto", "on", "off"] = "auto"
     loras: tuple[Lora, ...] = ()
     accept_lora: bool = False
     max_loras: Count = 64

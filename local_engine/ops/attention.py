@@ -179,7 +179,7 @@ def attend_rows(
     keys.index_copy_(1, plan.slots, key.transpose(0, 1))
     values.index_copy_(1, plan.slots, value.transpose(0, 1))
     parts = [_decode(query, keys, values, group, plan, ask) for group in plan.groups]
-    parts += [_extend(query, keys, values, span, plan, ask) for span in plan.spans]
+    parts += [extend(query, keys, values, span, plan, ask) for span in plan.spans]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -215,9 +215,7 @@ def _decode(
     return out.reshape(batch, heads, -1)
 
 
-def _extend(
-    query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: Ask
-) -> Tensor:
+def extend(query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: Ask) -> Tensor:
     """[count, H, D]: some tokens of one sequence, each seeing what lies before it."""
     count, total, kv_heads = span.count, span.keys, keys.shape[0]
     skipped = max(0, total - count - ask.window + 1) if ask.window else 0

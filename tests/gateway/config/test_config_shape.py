@@ -75,6 +75,7 @@ def test_an_engine_has_every_documented_default() -> None:
         max_sequences=256,
         kv_cache="auto",
         prefix_cache=True,
+        compile="auto",
         loras=(),
         accept_lora=False,
         max_loras=64,

@@ -1,0 +1,181 @@
+"""Kernels compiled on this machine give torch's numbers, and their absence stops nothing."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from local_engine.ops.attention import Ask, Plan, Share, Span
+from local_engine.ops.compiled import cpu_kernels
+from local_engine.ops.kernels import PAGE, TORCH, Kernels
+from local_engine.ops.native import NoCompiler, library, native_kernels
+from schemas.errors import InvalidConfig
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("c++") is None, reason="no C++ compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    return native_kernels(library(tmp_path_factory.mktemp("kernels")))
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [1, 3, 70])
+@pytest.mark.parametrize("width", [16, 50, 896])
+def test_small_operations_are_torchs(rows: int, width: int, kernels: Kernels) -> None:
+    x, branch, weight = noise(rows, width), noise(rows, width, seed=1), noise(width, seed=2)
+    expected = [
+        TORCH.norm(x, weight, 1e-6),
+        *TORCH.add_norm(x.clone(), branch, weight, 1e-6),
+        TORCH.swiglu(x * 20),
+    ]
+
+    out = [
+        kernels.norm(x, weight, 1e-6),
+        *kernels.add_norm(x.clone(), branch, weight, 1e-6),
+        kernels.swiglu(x * 20),
+    ]
+
+    for mine, theirs in zip(out, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+def test_the_gate_of_a_very_negative_number_is_shut(kernels: Kernels) -> None:
+    out = kernels.swiglu(torch.tensor([[-1e4, 1e4, 2.0, 3.0]]))
+
+    torch.testing.assert_close(out, torch.tensor([[0.0, 3e4]]))
+
+
+@needs_compiler
+@pytest.mark.parametrize("width", [16, 64, 100])
+def test_heads_turn_as_torch_turns_them(width: int, kernels: Kernels) -> None:
+    heads = noise(5, 9, width)[:, :7]
+    angles = noise(5, width, seed=1), noise(5, width, seed=2)
+    expected = TORCH.rotary.turn(heads, *TORCH.rotary.prepare(*angles))
+
+    out = kernels.rotary.turn(heads, *kernels.rotary.prepare(*angles))
+
+    torch.testing.assert_close(out, expected)
+
+
+def exact(query: Tensor, keys: Tensor, values: Tensor, window: int) -> Tensor:
+    """One token's attention in float64. query: [H, D]; keys, values: [L, K, D]."""
+    group = query.shape[0] // keys.shape[1]
+    first = max(0, len(keys) - window) if window else 0
+    k, v = (one[first:].double().repeat_interleave(group, dim=1) for one in (keys, values))
+    scores = torch.einsum("hd,lhd->hl", query.double(), k) * 0.3
+    return torch.einsum("hl,lhd->hd", scores.softmax(-1), v).float()
+
+
+@needs_compiler
+@pytest.mark.parametrize(("heads", "kv_heads", "width"), [(6, 2, 8), (7, 1, 64), (4, 4, 40)])
+@pytest.mark.parametrize("window", [0, 5])
+def test_every_token_attends_to_its_own_sequence_wherever_its_pages_are(
+    heads: int, kv_heads: int, width: int, window: int, kernels: Kernels
+) -> None:
+    """Three sequences of different lengths on shuffled pages: a prompt, a chunk, single tokens."""
+    pages = random.Random(0).sample(range(12), 12)
+    blocks = (tuple(pages[:4]), tuple(pages[4:7]), tuple(pages[7:9]))
+    cache = kernels.cache(12 * PAGE)
+    ask = Ask(scale=0.3, window=window, softcap=None, sinks=None)
+    told: list[list[Tensor]] = [[], [], []]
+    for step, counts in enumerate(((PAGE + 3, 40, 2), (5, 1, 1), (1, 1, 20), (1, 1, 1))):
+        made = noise(sum(counts), heads + 2 * kv_heads, width, seed=step)
+        first = 0
+        for seen, count in zip(told, counts, strict=True):
+            seen += [made[row] for row in range(first, first + count)]
+            first += count
+        lengths = [len(seen) for seen in told]
+        plan = _plan(cache, counts, lengths, blocks)
+        key, value = made[:, heads:-kv_heads], made[:, -kv_heads:]
+
+        out = cache.attend(made[:, :heads], key, value, 0, plan, ask)
+
+        expected = [
+            exact(token[:heads], past[:, heads:-kv_heads], past[:, -kv_heads:], window)
+            for seen, count in zip(told, counts, strict=True)
+            for at in range(len(seen) - count, len(seen))
+            for token, past in [(seen[at], torch.stack(seen[: at + 1]))]
+        ]
+        torch.testing.assert_close(out, torch.stack(expected), rtol=1e-4, atol=1e-5)
+
+
+def _plan(
+    cache: object, counts: tuple[int, ...], lengths: list[int], blocks: tuple[tuple[int, ...], ...]
+) -> Plan:
+    slots: list[int] = []
+    spans: list[Span] = []
+    for count, length, own in zip(counts, lengths, blocks, strict=True):
+        places = [block * PAGE + item for block in own for item in range(PAGE)][:length]
+        runs = tuple(
+            (block * PAGE, min(PAGE, length - at * PAGE))
+            for at, block in enumerate(own[: -(-length // PAGE)])
+        )
+        spans.append(Span(row=len(slots), count=count, runs=runs))
+        slots += places[-count:]
+    shares = tuple(
+        Share(count=count, keys=length, blocks=own)
+        for count, length, own in zip(counts, lengths, blocks, strict=True)
+    )
+    return Plan(
+        cache=cache,  # pyright: ignore[reportArgumentType]  # `attend` never asks it
+        slots=torch.tensor(slots),
+        groups=(),
+        spans=tuple(spans),
+        shares=shares,
+        masks={},
+        asks={},
+    )
+
+
+@needs_compiler
+def test_a_library_is_compiled_once(tmp_path: Path) -> None:
+    first = library(tmp_path)
+    made = first.path.stat().st_mtime_ns
+
+    again = library(tmp_path)
+
+    assert again.path == first.path
+    assert again.path.stat().st_mtime_ns == made
+    assert list(tmp_path.iterdir()) == [first.path]
+
+
+def test_without_a_compiler_torchs_kernels_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    said: list[str] = []
+
+    kernels = cpu_kernels("auto", "cpu", torch.float32, said.append)
+
+    assert kernels is TORCH
+    assert "no C++ compiler" in said[-1]
+    with pytest.raises(NoCompiler):
+        library()
+    with pytest.raises(InvalidConfig, match=r"engine\.compile: on, but no C\+\+ compiler"):
+        cpu_kernels("on", "cpu", torch.float32, said.append)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype"), [("cuda", torch.float32), ("cpu", torch.bfloat16), ("npu", torch.float16)]
+)
+def test_only_float32_on_a_cpu_is_compiled(device: str, dtype: torch.dtype) -> None:
+    assert cpu_kernels("auto", device, dtype, lambda _: None) is TORCH
+    with pytest.raises(InvalidConfig, match=r"engine\.compile: on, but"):
+        cpu_kernels("on", device, dtype, lambda _: None)
+
+
+def test_switched_off_nothing_is_compiled_and_nothing_said() -> None:
+    said: list[str] = []
+
+    assert cpu_kernels("off", "cpu", torch.float32, said.append) is TORCH
+    assert said == []
