@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from local_engine.detokenize import Detokenizer
@@ -10,9 +11,10 @@ from local_engine.draw import Drawn
 from local_engine.jobs import Delta, Outcome
 from local_engine.orders import Order
 from local_engine.sequence import Finish
+from local_engine.speech import Reading
 from local_engine.stops import StopStrings
 from local_engine.tokens import Tokenizer
-from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
+from schemas.events import Event, Finished, FinishReason, TextDelta, TokenLogprob, Tokens
 
 REASON: dict[Finish, Literal["stop", "length"]] = {
     "eos_token": "stop",
@@ -59,7 +61,8 @@ class _Held(Struct, frozen=True, kw_only=True):
 class Answer:
     """Feed it the deltas of one sequence; it gives the events of one choice.
 
-    count: tokens drawn, the end token included. ended: the choice's `Finished` is out.
+    count: tokens drawn, the end token included. reasoned: those inside the reasoning.
+    ended: the choice's `Finished` is out.
     Text and log probabilities wait while a stop string may have begun; an end token's text, and
     that of a client's stop token, is never shown. Ids are, except those inside a stop string.
     """
@@ -80,12 +83,18 @@ class Answer:
         self._seed = seed
         self._tokenizer = tokenizer
         self._names = names
-        self._text = Detokenizer(tokenizer, order.prompts[prompt])
+        form = order.form
+        self._reading = None if form is None else Reading(form, index)
+        self._unsaid: tuple[TokenLogprob, ...] = ()
+        self._text = Detokenizer(
+            tokenizer, order.prompts[prompt], {} if form is None else form.literals
+        )
         self._stops = StopStrings(order.strings)
         self._held: list[_Held] = []
         self._seen = self._shown = 0
         self._last = 0.0
         self.count = 0
+        self.reasoned = 0
         self.cum_logprob = 0.0
         self.ended = False
 
@@ -112,6 +121,7 @@ class Answer:
         self, drawn: Drawn, outcome: Outcome | None, match: tuple[int, ...], now: float
     ) -> list[Event]:
         self.count += 1
+        self.reasoned += self._reading is not None and self._reading.reasoning
         self.cum_logprob += drawn.logprob or 0.0
         silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
         piece = "" if silent else self._text.feed(drawn.token)
@@ -170,6 +180,8 @@ class Answer:
         logprobs = tuple(one for held in ready for one in held.logprobs)
         if not ready and not text:
             return []
+        if self._reading is not None:
+            return self._say(self._reading.feed(text), logprobs)
         if not self._order.as_tokens:
             if not text and not logprobs:
                 return []
@@ -185,14 +197,28 @@ class Answer:
             )
         ]
 
+    def _say(self, events: list[Event], logprobs: tuple[TokenLogprob, ...]) -> list[Event]:
+        """Log probabilities belong to text: they wait for it, and go with what is none."""
+        self._unsaid += logprobs
+        for place, event in enumerate(events):
+            if isinstance(event, TextDelta) and self._unsaid:
+                events[place] = msgspec.structs.replace(event, logprobs=self._unsaid)
+            self._unsaid = ()
+        return events
+
     def _end(self, finish: Finish, match: str | int | None) -> list[Event]:
         self.ended = True
         suffix = self._order.suffix
         added: list[Event] = [TextDelta(text=suffix, index=self._index)] if suffix else []
+        reason: FinishReason = REASON[finish]
+        if self._reading is not None:
+            added = self._say(self._reading.close(), ())
+            if self._reading.calls and reason == "stop":
+                reason = "tool_calls"
         return [
             *added,
             Finished(
-                reason=REASON[finish],
+                reason=reason,
                 index=self._index,
                 native=finish,
                 stop_match=match,

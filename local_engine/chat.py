@@ -3,6 +3,7 @@
 # transformers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
 
+import re
 from typing import cast
 
 import msgspec
@@ -14,15 +15,18 @@ from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, Message, TextPart, Tool, ToolCall
 
 JSON = dict[str, object]
+_CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+"""What Jinja executes of a template."""
 
 
 class ChatTemplate:
-    """The model's own template, or a clear refusal where it has none."""
+    """The model's own template, or a clear refusal where it has none. source: its text."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         template = cast(str | dict[str, str] | None, tokenizer.chat_template)
         source = template if isinstance(template, str) else "".join((template or {}).values())
+        self.source = source
         self._exists = bool(template)
         self._knows_developers = "developer" in source
 
@@ -38,6 +42,12 @@ class ChatTemplate:
                 param="messages",
             )
         conversation = [self._turn(message, place) for place, message in enumerate(messages)]
+        if tools and not self.knows("tools"):
+            raise InvalidRequest(
+                "tools: this model's chat template knows no tools; leave them out, or ask a model "
+                "that was trained to call functions",
+                param="tools",
+            )
         described = [_described(tool, place) for place, tool in enumerate(tools)]
         try:
             text = self._tokenizer.apply_chat_template(
@@ -52,6 +62,10 @@ class ChatTemplate:
                 param="messages",
             ) from exc
         return cast(str, text)
+
+    def knows(self, variable: str) -> bool:
+        """Whether the template reads a variable of this name."""
+        return re.search(rf"\b{variable}\b", "".join(_CODE.findall(self.source))) is not None
 
     def _turn(self, message: Message, place: int) -> JSON:
         role = str(message.role)

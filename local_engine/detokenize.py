@@ -1,6 +1,7 @@
 """Tokens to text one at a time, never half a character."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 CONTEXT = 6
@@ -21,9 +22,18 @@ class Detokenizer:
     window. A window that ends inside a character ends in U+FFFD and is kept back.
     """
 
-    def __init__(self, tokenizer: Decodes, prompt: Sequence[int]) -> None:
-        """prompt: what the answer continues; only its last tokens are read."""
+    def __init__(
+        self,
+        tokenizer: Decodes,
+        prompt: Sequence[int],
+        literals: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """prompt: what the answer continues; only its last tokens are read.
+
+        literals: special tokens whose text is shown, although the tokenizer leaves it out.
+        """
         self._tokenizer = tokenizer
+        self._literals = literals
         self._window: list[int] = []
         self._known = ""
         self._fresh = 0
@@ -36,6 +46,8 @@ class Detokenizer:
 
     def feed(self, token: int) -> str:
         """The text that is complete with this token, often "" inside a character."""
+        if token in self._literals:
+            return self.close() + self._literals[token]
         self._window.append(token)
         self._fresh += 1
         text = self._tokenizer.decode(self._window)

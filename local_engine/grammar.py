@@ -22,3 +22,13 @@ class Grammar(Protocol):
     def fork(self) -> "Grammar":
         """An independent copy, for an answer that goes on from here."""
         ...
+
+    @property
+    def over(self) -> bool:
+        """The answer is complete, and nothing can follow."""
+        ...
+
+    @property
+    def failure(self) -> str:
+        """Why the answer cannot go on, "" as long as it can."""
+        ...

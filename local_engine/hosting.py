@@ -16,6 +16,7 @@ from local_engine.conditions import Conditioner
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
 from local_engine.draw import Drawer
+from local_engine.guided import Guides
 from local_engine.lane import Lane
 from local_engine.loading import Loaded, end_tokens, load
 from local_engine.lora import Adapter
@@ -48,6 +49,7 @@ class Hosted(Struct, frozen=True, kw_only=True, eq=False):
     tokenizer: Tokenizer
     names: Names
     reader: Reader
+    guides: Guides
     lane: Lane
     context: int
     vocabulary: int
@@ -132,10 +134,13 @@ def _seat(
         loaded_since=time.time(),
     )
     lane = Lane(runner, Scheduler(limits, pool), Drawer(loaded.vocab, device), footprint)
+    ends = end_tokens(loaded, tokenizer.end)
+    guides = Guides(tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends)
     reader = Reader(
         tokenizer,
+        guides,
         vocabulary=loaded.vocab,
-        ends=end_tokens(loaded, tokenizer.end),
+        ends=ends,
         longest=lane.longest(),
         max_new=config.max_new_tokens,
         defaults=_defaults(loaded.generation),
@@ -151,6 +156,7 @@ def _seat(
         tokenizer=tokenizer,
         names=Names(tokenizer),
         reader=reader,
+        guides=guides,
         lane=lane,
         context=lane.longest(),
         vocabulary=loaded.vocab,

@@ -198,13 +198,20 @@ class Lane:
         """Appends the tokens, up to one that ends the answer."""
         job, sequence = turn.job, turn.job.sequence
         first = sequence.generated == 0
-        outcome, match, count = None, (), 0
+        outcome: Outcome | None = None
+        match: tuple[int, ...] = ()
+        count = 0
         while outcome is None and count < len(drawn):
             sequence.tokens.append(drawn[count].token)
             outcome, match = ended(job, sequence.tokens)
             count += 1
         self.meter.drew(sequence, count, now)
         self.meter.drafted(len(turn.drafts), count - 1 if turn.drafts else 0)
+        reason = "" if job.grammar is None else job.grammar.failure
+        if reason:
+            outcome = "failed"
+        elif outcome is None and job.grammar is not None and job.grammar.over:
+            outcome = "stop_sequence"
         cached = max((turn.parent or job).sequence.cached, 0)
         if first and turn.parent is None:
             sequence.fresh = False
@@ -215,6 +222,7 @@ class Lane:
             drawn=tuple(drawn[:count]),
             outcome=outcome,
             match=match,
+            reason=reason,
             cached=cached,
             logits=rows,
             context=prompt.logits if prompt is not None and job.context else None,

@@ -6,14 +6,16 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from local_engine.conversation import Conversations, Talk
+from local_engine.guided import Guide, Guides
 from local_engine.jobs import Beams
 from local_engine.params import RowParams, settle
 from local_engine.prompt_table import table_rows
+from local_engine.speech import Form
 from local_engine.support import SUPPORTED
 from local_engine.tokens import Tokenizer
 from schemas.errors import InvalidRequest
 from schemas.fields import extra_fields, is_neutral, sent_fields, task_of
-from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Prompt, TokenRequest
 from schemas.sampling import Sampling
 
@@ -35,6 +37,7 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     truncate: an answer that is out of time ends, instead of failing.
     as_tokens: the client wants ids.
     beams:    beam search instead of drawing; `choices` are its best hypotheses.
+    guide:    what an answer must match. form: how its text is read; `None`: as it is.
     """
 
     prompts: tuple[tuple[int, ...], ...]
@@ -54,6 +57,8 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     truncate: bool = False
     as_tokens: bool = False
     beams: Beams | None = None
+    guide: Guide | None = None
+    form: Form | None = None
 
 
 class Reader:
@@ -62,6 +67,7 @@ class Reader:
     def __init__(
         self,
         tokenizer: Tokenizer,
+        guides: Guides,
         *,
         vocabulary: int,
         ends: frozenset[int],
@@ -76,6 +82,7 @@ class Reader:
         hidden: the width of its embeddings, which the rows of a prompt table must have.
         """
         self._tokenizer = tokenizer
+        self._conversations = Conversations(tokenizer, guides)
         self._vocabulary = vocabulary
         self._ends = ends
         self._longest = longest
@@ -91,7 +98,12 @@ class Reader:
         if beams is None and not isinstance(request, TokenRequest):
             sampling = _with_defaults(sampling, self._defaults)
         max_new = self._max_new(request, sampling)
-        prompts, echoes = self._prompts(request, max_new)
+        talk: Talk | None = None
+        if isinstance(request, ChatRequest):
+            talk = self._conversations.read(request)
+            prompts, echoes = (talk.prompt,), ("",)
+        else:
+            prompts, echoes = self._prompts(request, max_new)
         choices, shown = _choices(sampling)
         if beams is not None:
             choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
@@ -127,6 +139,8 @@ class Reader:
             timeout_s=_or(request.timeout_s, None),
             as_tokens=isinstance(request, TokenRequest),
             beams=beams,
+            guide=None if talk is None else talk.guide,
+            form=None if talk is None else talk.form,
         )
         if not isinstance(request, CompletionRequest):
             return order
@@ -142,11 +156,9 @@ class Reader:
         )
 
     def _prompts(
-        self, request: GenerateRequest, max_new: int
+        self, request: CompletionRequest | TokenRequest, max_new: int
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
         match request:
-            case ChatRequest():
-                return (self._chat(request.messages),), ("",)
             case TokenRequest():
                 table = request.prompt_table
                 rows = 0 if table is UNSET else table_rows(table, self._hidden)
@@ -161,15 +173,11 @@ class Reader:
                     prompts = tuple(prompt[-room:] for prompt in prompts)
                 return prompts, tuple(self._echo(request, p) for p in request.prompts)
 
-    def _chat(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
-        text = self._tokenizer.chat.render(messages)
-        return tuple(self._tokenizer.encode(text, special=False))
-
     def _prompt(self, prompt: Prompt, place: int, *, template: bool) -> tuple[int, ...]:
         if not isinstance(prompt, str):
             return self._checked(prompt, f"prompt[{place}]")
         if template:
-            return self._chat((Message(role="user", content=prompt),))
+            return self._conversations.ask(prompt)
         return tuple(self._tokenizer.encode(prompt))
 
     def _echo(self, request: CompletionRequest, prompt: Prompt) -> str:

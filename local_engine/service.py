@@ -17,6 +17,7 @@ from local_engine.answer import Answer
 from local_engine.conditions import Conditions
 from local_engine.config import EngineConfig
 from local_engine.engine import Engine
+from local_engine.grammar import Grammar
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, host
 from local_engine.jobs import Delta, Job
@@ -141,6 +142,9 @@ class Service:
             order = await asyncio.to_thread(hosted.reader.read, request)
         else:
             order = hosted.reader.read(request)
+        grammar = None
+        if order.guide is not None:
+            grammar = await hosted.guides.compile(order.guide, order.ends | order.stops)
         for prompt in order.prompts:
             hosted.lane.refuse(len(prompt))
             if order.beams is not None:
@@ -148,7 +152,7 @@ class Service:
         if len(self._inboxes) + len(order.prompts) * order.choices > self._most:
             raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
         conditions = await hosted.conditioner.settle(request, tenant)
-        run = _Run(hosted, order, Inbox(self._loop), self._engine, conditions)
+        run = _Run(hosted, order, grammar, Inbox(self._loop), self._engine, conditions)
         jobs = run.prepare(self._ids, tenant.encode())
         ids = list(run.live)
         for id in ids:
@@ -189,11 +193,18 @@ class _Run:
     """One request's sequences and answers."""
 
     def __init__(
-        self, hosted: Hosted, order: Order, inbox: Inbox, engine: Engine, conditions: Conditions
+        self,
+        hosted: Hosted,
+        order: Order,
+        grammar: Grammar | None,
+        inbox: Inbox,
+        engine: Engine,
+        conditions: Conditions,
     ) -> None:
         self._hosted = hosted
         self._conditions = conditions
         self._order = order
+        self._grammar = grammar
         self._engine = engine
         self.inbox = inbox
         self.live: dict[int, Choice] = {}
@@ -250,6 +261,7 @@ class _Run:
             stops=order.stops,
             words=order.words,
             beams=order.beams,
+            grammar=None if self._grammar is None else self._grammar.fork(),
         )
 
     def begin(self) -> list[Event]:
@@ -310,11 +322,14 @@ class _Run:
         """Totals so far; every choice's tokens count, shown or not."""
         prompt = sum(len(prompt) for prompt in self._order.prompts)
         completion = sum(choice.answer.count for choice in self._choices)
+        form = self._order.form
+        reasons = form is not None and form.thinking is not None
         return Usage(
             prompt_tokens=prompt,
             completion_tokens=completion,
             total_tokens=prompt + completion,
             cached_tokens=sum(self._cached.values()),
+            reasoning_tokens=sum(c.answer.reasoned for c in self._choices) if reasons else None,
         )
 
 

@@ -38,7 +38,7 @@ class StopStrings:
             at, stop = min(found, key=lambda pair: pair[0])
             self._held = ""
             return Cut(text=text[:at], match=stop)
-        keep = max(_overlap(text, stop) for stop in self._stops)
+        keep = max(overlap(text, stop) for stop in self._stops)
         self._held = text[len(text) - keep :]
         return Cut(text=text[: len(text) - keep])
 
@@ -48,7 +48,7 @@ class StopStrings:
         return held
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     """The longest end of `text` that is a proper beginning of `stop`."""
     for length in range(min(len(stop) - 1, len(text)), 0, -1):
         if text.endswith(stop[:length]):

@@ -45,7 +45,16 @@ _SAMPLING = frozenset(
 """pad_id is honoured in that nothing is ever padded."""
 
 SUPPORTED: dict[Task, frozenset[str] | None] = {
-    "chat": _SAMPLING | {"user", "metadata", "priority"},
+    "chat": _SAMPLING
+    | {
+        "user",
+        "metadata",
+        "priority",
+        "response_format",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+    },
     "completion": _SAMPLING
     | {"user", "priority", "echo", "append_suffix", "template", "error_behavior", "prompt.tokens"},
     "tokens": _SAMPLING | {"priority", "lora", "prompt_table"},

@@ -7,6 +7,7 @@ is asked only to load it, whatever its files are.
 # transformers and tokenizers annotate these members in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from copy import copy
 from functools import lru_cache
 from typing import Protocol, cast
 
@@ -26,6 +27,14 @@ class Backend(Protocol):
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
 
     def id_to_token(self, id: int) -> str | None: ...
+
+    def token_to_id(self, token: str) -> int | None: ...
+
+    def get_vocab_size(self, with_added_tokens: bool) -> int: ...
+
+    def no_padding(self) -> None: ...
+
+    def no_truncation(self) -> None: ...
 
     def to_str(self) -> str: ...
 
@@ -64,6 +73,22 @@ class Tokenizer:
     def decode(self, ids: list[int]) -> str:
         """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""
         return self._backend.decode(ids, skip_special_tokens=True)
+
+    @property
+    def size(self) -> int:
+        """Tokens that there are; the model's logits may have more columns."""
+        return self._backend.get_vocab_size(with_added_tokens=True)
+
+    def token_of(self, text: str) -> int | None:
+        """The one token that is spelt so."""
+        return self._backend.token_to_id(text)
+
+    def describe(self) -> str:
+        """The content of tokenizer.json, without padding and truncation."""
+        plain = copy(self._backend)
+        plain.no_padding()
+        plain.no_truncation()
+        return plain.to_str()
 
     def token_bytes(self, id: int) -> bytes:
         """What one token adds to a text; a special token's own name. Unknown ids give nothing."""

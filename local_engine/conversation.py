@@ -1,0 +1,112 @@
+"""From a chat request to its prompt, to what the answer must match, and to how it is read."""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from local_engine.constraints import body_of, guide_of
+from local_engine.guided import Guide, Guides
+from local_engine.speech import Form, Thinking, thinking_of
+from local_engine.tokens import Tokenizer
+from local_engine.tool_formats import ToolFormat, format_of
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, Message, Tool, ToolChoice
+from schemas.requests import ChatRequest
+
+
+class Talk(Struct, frozen=True, kw_only=True, eq=False):
+    """guide: `None` for free text. form: `None` where the text is shown as it is."""
+
+    prompt: tuple[int, ...]
+    guide: Guide | None
+    form: Form | None
+
+
+class Conversations:
+    """Reads chat requests for one model. Safe to call from any thread."""
+
+    def __init__(self, tokenizer: Tokenizer, guides: Guides) -> None:
+        self._tokenizer = tokenizer
+        self._guides = guides
+        self._format = format_of(tokenizer.chat.source)
+        self._thinking = thinking_of(tokenizer.chat.source)
+
+    def ask(self, text: str) -> tuple[int, ...]:
+        """The prompt of a conversation that is one question."""
+        return self._encode(self._tokenizer.chat.render((Message(role="user", content=text),)))
+
+    def read(self, request: ChatRequest) -> Talk:
+        """Raises InvalidRequest naming the field."""
+        choice = request.tool_choice
+        tools = _offered(request)
+        body = body_of(request.response_format)
+        text = self._tokenizer.chat.render(request.messages, tools)
+        callable_ = _callable(tools, choice)
+        form = self._form(text, callable_, choice)
+        guide = guide_of(
+            form,
+            body=None if form.demanded else body,
+            tools=callable_,
+            parallel=request.parallel_tool_calls is not False,
+            spell=self._spell,
+        )
+        plain = form.thinking is None and form.tools is None
+        return Talk(prompt=self._encode(text), guide=guide, form=None if plain else form)
+
+    def _form(
+        self,
+        prompt: str,
+        tools: tuple[FunctionTool, ...],
+        choice: ToolChoice | UnsetType,
+    ) -> Form:
+        end = prompt.rstrip()
+        thinking = self._thinking
+        if thinking is not None and end.endswith(thinking.close):
+            thinking = None
+        demanded = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}
+        format = self._format if tools else None
+        return Form(
+            thinking=thinking,
+            opened=thinking is not None and end.endswith(thinking.open),
+            tools=format,
+            names=frozenset(tool.name for tool in tools),
+            sure=demanded or any(tool.strict for tool in tools),
+            demanded=demanded,
+            literals=self._literals(thinking, format),
+        )
+
+    def _literals(self, thinking: Thinking | None, format: ToolFormat | None) -> dict[int, str]:
+        """The markers that are special tokens, whose text a decoder leaves out."""
+        markers = [] if thinking is None else [thinking.open, thinking.close]
+        markers += [] if format is None else [format.open, format.close]
+        found = {self._tokenizer.token_of(marker): marker for marker in markers if marker}
+        return {
+            token: marker
+            for token, marker in found.items()
+            if token is not None and not self._tokenizer.decode([token])
+        }
+
+    def _spell(self, marker: str) -> str:
+        return self._guides.spell(marker, self._tokenizer.token_of(marker))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, special=False))
+
+
+def _offered(request: ChatRequest) -> tuple[Tool, ...]:
+    """The tools that the model is told of."""
+    choice = request.tool_choice
+    tools = () if request.tools is UNSET else request.tools
+    if choice is UNSET or not tools:
+        return tools
+    if choice.mode == "opaque":
+        raise InvalidRequest(
+            "tool_choice: this form is not known here; use none, auto, required or a function",
+            param="tool_choice",
+        )
+    return () if choice.mode == "none" else tools
+
+
+def _callable(tools: tuple[Tool, ...], choice: ToolChoice | UnsetType) -> tuple[FunctionTool, ...]:
+    functions = tuple(tool for tool in tools if isinstance(tool, FunctionTool))
+    if choice is UNSET or choice.mode != "named":
+        return functions
+    return tuple(tool for tool in functions if tool.name == choice.name)
