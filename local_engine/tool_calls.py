@@ -99,8 +99,11 @@ class ToolReader:
     def close(self) -> list[Event]:
         """The answer is over: what waited for its end is text."""
         rest, self._buffer = self._buffer, ""
-        if self._step == self._tail or (self._found and '{"' not in rest):
+        if self._step == self._tail:
             rest = ""
+        elif self._found:
+            begun = rest.find('{"')
+            rest = rest[begun:] if begun >= 0 else ""
         elif self._step in (self._whole, self._seek) and not self._found:
             rest = self._marker + rest
         return [TextDelta(text=rest, index=self._index)] if rest else []

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
+from tests.local_engine.talkers import TALKERS, save_talker
 from tests.local_engine.tiny import FAMILIES, save_model, save_tokenizer
 
 Folder = Callable[[str], Path]
@@ -24,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """The folder of a tiny model: of a family, or a llama with another tokenizer.
 
     strict: its template refuses everything. untemplated: it has none. greedy: its authors
-    recommend not to sample.
+    recommend not to sample. A name of TALKERS: one of those.
     """
     made: dict[str, Path] = {}
 
@@ -38,6 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
                 (path / "chat_template.jinja").unlink()
             case "greedy":
                 GenerationConfig(do_sample=False, eos_token_id=2).save_pretrained(path)  # pyright: ignore[reportUnknownMemberType]  # transformers
+            case _ if name in TALKERS:
+                save_talker(path, name)
             case _:
                 assert name in FAMILIES
         return path

@@ -55,9 +55,39 @@ def sampling(**changes: object) -> ChatRequest:
     return chatting(sampling=msgspec.structs.replace(HELLO.sampling, **changes))
 
 
+SCHEMA = "response_format.json_schema.schema"
+REGEX = "response_format.pattern"
+LARK = "response_format.definition"
+
+
+def schema(text: bytes, *, strict: bool = False) -> ResponseFormat:
+    return ResponseFormat(type="json_schema", schema=msgspec.Raw(text), strict=strict)
+
+
+def other(text: bytes) -> ResponseFormat:
+    return ResponseFormat(type="opaque", raw=msgspec.Raw(text))
+
+
+def grammar(definition: str, syntax: str = "lark") -> ResponseFormat:
+    wire = {"type": "grammar", "syntax": syntax, "definition": definition}
+    return other(msgspec.json.encode(wire))
+
+
 REFUSED: list[tuple[GenerateRequest, str]] = [
     (chatting(tools=(FunctionTool(name="f"),)), "tools"),
-    (chatting(response_format=ResponseFormat(type="json_object")), "response_format"),
+    (chatting(response_format=ResponseFormat(type="opaque")), "response_format.type"),
+    (chatting(response_format=ResponseFormat(type="json_schema")), SCHEMA),
+    (chatting(response_format=schema(b'{"type":"strin"}')), SCHEMA),
+    (chatting(response_format=schema(b'{"not":{}}', strict=True)), SCHEMA),
+    (chatting(response_format=schema(b'{"$ref":"https://example.com/s.json"}')), SCHEMA),
+    (chatting(response_format=schema(b'{"description":"' + b"x" * (1 << 17) + b'"}')), SCHEMA),
+    (chatting(response_format=other(b'{"type":"regex"}')), "response_format"),
+    (chatting(response_format=other(b'{"type":"regex","pattern":"(a"}')), REGEX),
+    (chatting(response_format=other(b'{"type":"regex","pattern":"a(?=b)"}')), REGEX),
+    (chatting(response_format=grammar("start: nothing")), LARK),
+    (chatting(response_format=grammar('start: "a" ' + "(" * 70_000)), LARK),
+    (chatting(response_format=grammar("%llguidance {}\nstart: /a/")), LARK),
+    (chatting(response_format=grammar("root ::= nothing", "ebnf")), LARK),
     (chatting(extra={"mystery": msgspec.Raw(b"1")}), "mystery"),
     (chatting(messages=(PICTURE,)), "messages.image"),
     (chatting(messages=(Message(role="function", content="x"),), priority=0), "priority"),

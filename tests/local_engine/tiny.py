@@ -5,10 +5,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, cast
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 from transformers.modeling_utils import PreTrainedModel
 
@@ -96,10 +97,17 @@ def tokenizer(kind: Kind = "byte_level") -> Tokenizer:
 
 
 def save_tokenizer(
-    folder: Path, kind: Kind = "byte_level", template: str | None = TEMPLATE
+    folder: Path,
+    kind: Kind = "byte_level",
+    template: str | None = TEMPLATE,
+    markers: Mapping[str, bool] = MappingProxyType({}),
 ) -> None:
+    """markers: more tokens; True are special, so that a decoder leaves them out."""
+    backend = tokenizer(kind)
+    backend.add_tokens([AddedToken(m, normalized=False) for m, s in markers.items() if not s])
+    backend.add_special_tokens([AddedToken(m) for m, special in markers.items() if special])
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer(kind),
+        tokenizer_object=backend,
         pad_token="<pad>",
         bos_token="<s>",
         eos_token="</s>",
