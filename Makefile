@@ -1,5 +1,6 @@
 # make run    set everything up and serve config.yaml with the bundled model
 # make test   what CI runs: style, types, the whole suite
+# make nightly  the tests that take too long for every run
 # make check  style and types alone        make fmt   rewrite the style
 # make bench  the benchmarks (needs nginx and wrk)
 PYTHON ?= python3.11
@@ -8,7 +9,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: run test check fmt bench setup setup-dev clean
+.PHONY: run test nightly check fmt bench setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -16,6 +17,9 @@ run: setup
 test: setup-dev
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+nightly: setup-dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m nightly
 
 check: setup-dev
 	$(BIN)/ruff check .

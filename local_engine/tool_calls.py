@@ -11,6 +11,7 @@ from schemas.events import Event, TextDelta, ToolDelta
 
 _HEAD = re.compile(r'\{"name": ("(?:[^"\\]|\\.)*"), "(?:arguments|parameters)": ')
 _BLANK = " \t\r\n"
+_OUTSIDE_STRINGS = frozenset(_BLANK + ",:.+-")
 
 
 class _Call(Struct, frozen=True, kw_only=True):
@@ -26,26 +27,30 @@ _object = msgspec.json.Decoder(dict[str, object])
 
 
 class Value:
-    """Finds the end of a JSON object or array that arrives in pieces."""
+    """Finds the end of a JSON object or array that arrives in pieces.
+
+    done: it has ended. wrong: what follows can be no JSON.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
         self._escaped = False
-        self.quoted = False
+        self._quoted = False
         self.done = False
+        self.wrong = False
 
     def feed(self, text: str) -> int:
         """How many characters of `text` belong to the value; it may begin with blanks."""
         for place, character in enumerate(text):
-            if self.quoted:
+            if self._quoted:
                 if self._escaped:
                     self._escaped = False
                 elif character == "\\":
                     self._escaped = True
                 elif character == '"':
-                    self.quoted = False
+                    self._quoted = False
             elif character == '"':
-                self.quoted = True
+                self._quoted = True
             elif character in "{[":
                 self._depth += 1
             elif character in "}]":
@@ -53,6 +58,9 @@ class Value:
                 if self._depth <= 0:
                     self.done = True
                     return place + 1
+            elif not character.isalnum() and character not in _OUTSIDE_STRINGS:
+                self.wrong = True
+                return place
         return len(text)
 
 
@@ -174,10 +182,10 @@ class ToolReader:
         if not begun.startswith(("{", "[") if self._format.listed else "{"):
             return self._refuse(events, 0)
         self._scanned += self._value.feed(text[self._scanned :])
+        if self._value.wrong:
+            return self._refuse(events, self._scanned)
         if not self._value.done:
-            close = self._format.close
-            at = text.find(close) if close and not self._value.quoted else -1
-            return at >= 0 and self._refuse(events, at + len(close))
+            return False
         calls = self._decoded(text[: self._scanned])
         if calls is None:
             return self._refuse(events, self._scanned)

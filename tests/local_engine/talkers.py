@@ -25,10 +25,10 @@ TALKERS = {
         markers={"<tool_call>": False, "</tool_call>": False},
     ),
     "hermes-text": Talker(template=_TOOLS + "{# <tool_call> #}" + _TURNS + _GO, markers={}),
-    "mistral": Talker(
+    "mistral-calls": Talker(
         template=_TOOLS + "{# [TOOL_CALLS] #}" + _TURNS + _GO, markers={"[TOOL_CALLS]": True}
     ),
-    "llama": Talker(
+    "llama-calls": Talker(
         template=_TOOLS + "{# <|python_tag|> #}" + _TURNS + _GO, markers={"<|python_tag|>": True}
     ),
     "generic": Talker(template=_TOOLS + _TURNS + _GO, markers={}),

@@ -1,0 +1,26 @@
+"""Grammars over the tiny tokenizer's vocabulary, compiled for a test."""
+
+from local_engine.guided import COMPILE_SECONDS, Guide, Guides, MaskedGrammar, Part
+from tests.local_engine.tiny import VOCABULARY, tokenizer
+
+END = 2
+BACKEND = tokenizer()
+KNOWN = BACKEND.get_vocab_size()
+
+
+def guides(seconds: float = COMPILE_SECONDS) -> Guides:
+    return Guides(
+        BACKEND.to_str(),
+        vocabulary=VOCABULARY,
+        known=KNOWN,
+        ends=frozenset({END}),
+        seconds=seconds,
+    )
+
+
+def guide(lark: str) -> Guide:
+    return Guide(lark=lark, parts=(Part(field="response_format", lark=lark),))
+
+
+async def compiled(lark: str, ends: frozenset[int] = frozenset({END})) -> MaskedGrammar:
+    return await guides().compile(guide(lark), ends)

@@ -1,0 +1,90 @@
+"""Reasoning, text and tool calls told apart in a text that arrives in pieces."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_engine.speech import Form, Reading, Thinking, thinking_of
+from local_engine.tool_formats import HERMES
+from schemas.answers import Fold
+from schemas.events import ReasoningDelta
+
+THINK = Thinking(open="<think>", close="</think>")
+CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+FORM = Form(thinking=THINK, tools=HERMES, names=frozenset({"now"}))
+OPENED = Form(thinking=THINK, opened=True, tools=HERMES, names=frozenset({"now"}))
+
+Spoken = tuple[str, str, int]
+"""Reasoning, text, calls."""
+
+CASES: list[tuple[Form, str, Spoken]] = [
+    (FORM, "<think>\nHm <b>.\n</think>\n\nYes. ", ("Hm <b>.", "Yes. ", 0)),
+    (FORM, "  <think>Hm</think>Yes", ("Hm", "Yes", 0)),
+    (FORM, "<think>\n\n</think>\n\nYes", ("", "Yes", 0)),
+    (FORM, "Yes <think>no</think>", ("", "Yes <think>no</think>", 0)),
+    (FORM, " <thin", ("", " <thin", 0)),
+    (FORM, "<think>Hm </thin", ("Hm </thin", "", 0)),
+    (FORM, f"<think>Hm {CALL}</think>\n{CALL}", (f"Hm {CALL}", "", 1)),
+    (FORM, f"<think>Hm</think>\nSo:\n{CALL}", ("Hm", "So:", 1)),
+    (OPENED, "\nHm\n</think>\n\nYes", ("Hm", "Yes", 0)),
+    (OPENED, "Hm", ("Hm", "", 0)),
+    (Form(thinking=THINK), f"<think>a</think>{CALL}", ("a", CALL, 0)),
+]
+
+
+def heard(form: Form, pieces: Sequence[str]) -> Spoken:
+    reading = Reading(form, 0)
+    fold = Fold()
+    for piece in pieces:
+        fold.add(reading.feed(piece))
+    fold.add(reading.close())
+    choices = fold.answer().choices
+    if not choices:
+        return "", "", 0
+    assert len(choices[0].tool_calls) == reading.calls
+    return choices[0].reasoning, choices[0].text or "", reading.calls
+
+
+@pytest.mark.parametrize(("form", "text", "spoken"), CASES)
+def test_reasoning_text_and_calls_are_told_apart(form: Form, text: str, spoken: Spoken) -> None:
+    assert heard(form, [text]) == spoken
+
+
+@pytest.mark.parametrize(("form", "text", "spoken"), CASES)
+def test_where_the_text_is_cut_never_shows(form: Form, text: str, spoken: Spoken) -> None:
+    for cut in range(1, len(text)):
+        assert heard(form, [text[:cut], text[cut:]]) == spoken
+
+    assert heard(form, list(text)) == spoken
+
+
+@given(
+    form=st.sampled_from([FORM, OPENED]),
+    text=st.lists(
+        st.sampled_from(["<think>", "</think>", CALL, "<", "/", "think>", " ", "\n", "a", "{"])
+    ).map("".join),
+)
+def test_a_text_read_by_the_character_is_the_text_read_at_once(form: Form, text: str) -> None:
+    assert heard(form, list(text)) == heard(form, [text])
+
+
+def test_reasoning_is_shown_as_it_comes() -> None:
+    reading = Reading(OPENED, 2)
+
+    assert reading.feed("Hm. ") == [ReasoningDelta(text="Hm.", index=2)]
+    assert reading.reasoning
+    assert reading.feed("So") == [ReasoningDelta(text=" So", index=2)]
+    reading.feed("</think>")
+    assert not reading.reasoning
+
+
+@pytest.mark.parametrize(
+    ("template", "thinking"),
+    [("{{ x.split('</think>')[-1] }}", THINK), ("{{ messages }}", None)],
+)
+def test_the_chat_template_tells_whether_a_model_reasons(
+    template: str, thinking: Thinking | None
+) -> None:
+    assert thinking_of(template) == thinking

@@ -1,0 +1,228 @@
+"""Tool calls in texts that arrive in pieces: the same calls however they are cut."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from local_engine.tool_calls import ToolReader
+from local_engine.tool_formats import GENERIC, HERMES, LLAMA, MISTRAL, ToolFormat, format_of
+from schemas.events import Event, TextDelta, ToolDelta
+
+NAMES = frozenset({"weather", "now"})
+CITY = '{"city": "a \\"}</tool_call>] ö"}'
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """calls: name and arguments."""
+
+    text: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    format: ToolFormat
+    text: str
+    said: Said
+    sure: bool = False
+    demanded: bool = False
+
+
+def calls(*found: tuple[str, str], text: str = "") -> Said:
+    return Said(text=text, calls=found)
+
+
+def hermes(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+TWICE = hermes("weather", CITY) + "\n" + hermes("now", "{}")
+BOTH = (("weather", CITY), ("now", "{}"))
+LISTED = f'[{{"name": "weather", "arguments": {CITY}}}, {{"name": "now", "arguments": {{}}}}]'
+BARE = f'{{"name": "weather", "parameters": {CITY}}}; {{"name": "now", "parameters": {{}}}}'
+CASES = {
+    "no call": Case(format=HERMES, text=" 1 < 2 \n", said=Said(text=" 1 < 2 \n")),
+    "hermes": Case(format=HERMES, text=TWICE, said=calls(*BOTH)),
+    "text first": Case(
+        format=HERMES, text=f"I see <.\n{TWICE}", said=calls(*BOTH, text="I see <.")
+    ),
+    "text after": Case(
+        format=HERMES, text=hermes("now", "{}") + " so", said=calls(("now", "{}"), text=" so")
+    ),
+    "sure": Case(format=HERMES, text=f"I.\n{TWICE} so", said=calls(*BOTH, text="I. so"), sure=True),
+    "demanded": Case(format=HERMES, text=TWICE, said=calls(*BOTH), sure=True, demanded=True),
+    "no arguments": Case(
+        format=HERMES,
+        text='<tool_call>{"name": "now"}</tool_call>',
+        said=calls(("now", "{}")),
+    ),
+    "arguments in quotes": Case(
+        format=HERMES,
+        text='<tool_call>{"arguments": "{\\"a\\": 1}", "name": "now"}</tool_call>',
+        said=calls(("now", '{"a": 1}')),
+    ),
+    "not closed": Case(
+        format=HERMES,
+        text='<tool_call>{"name": "now", "arguments": {}}',
+        said=calls(("now", "{}")),
+    ),
+    "cut short": Case(
+        format=HERMES,
+        text='<tool_call>\n{"name": "now", "argum',
+        said=Said(text='<tool_call>\n{"name": "now", "argum'),
+    ),
+    "no JSON": Case(
+        format=HERMES,
+        text="<tool_call>now()</tool_call>.",
+        said=Said(text="<tool_call>now()</tool_call>."),
+    ),
+    "wrong JSON": Case(
+        format=HERMES,
+        text='<tool_call>{"name": now</tool_call>.' + hermes("now", "{}"),
+        said=calls(("now", "{}"), text='<tool_call>{"name": now</tool_call>.'),
+    ),
+    "unknown function": Case(
+        format=HERMES,
+        text=hermes("delete", "{}"),
+        said=Said(text=hermes("delete", "{}")),
+    ),
+    "arguments are no object": Case(
+        format=HERMES, text=hermes("now", "[1]"), said=Said(text=hermes("now", "[1]"))
+    ),
+    "half a marker": Case(format=HERMES, text="a <tool_", said=Said(text="a <tool_")),
+    "mistral": Case(
+        format=MISTRAL, text=f"I see.[TOOL_CALLS]{LISTED}", said=calls(*BOTH, text="I see.")
+    ),
+    "mistral, sure": Case(
+        format=MISTRAL, text=f"[TOOL_CALLS]{LISTED}", said=calls(*BOTH), sure=True
+    ),
+    "mistral, demanded": Case(
+        format=MISTRAL,
+        text=f"[TOOL_CALLS]{LISTED}",
+        said=calls(*BOTH),
+        sure=True,
+        demanded=True,
+    ),
+    "mistral, wrong": Case(
+        format=MISTRAL, text="[TOOL_CALLS][1, 2] x", said=Said(text="[TOOL_CALLS][1, 2] x")
+    ),
+    "llama": Case(format=LLAMA, text=BARE, said=calls(*BOTH)),
+    "llama, marked": Case(format=LLAMA, text=f"<|python_tag|>{BARE}", said=calls(*BOTH)),
+    "llama, code": Case(
+        format=LLAMA, text="<|python_tag|>print(1)", said=Said(text="<|python_tag|>print(1)")
+    ),
+    "llama, text": Case(format=LLAMA, text=f" no {BARE}", said=Said(text=f" no {BARE}")),
+    "llama, other JSON": Case(format=LLAMA, text='{"a": 1} b', said=Said(text='{"a": 1} b')),
+    "llama, demanded": Case(format=LLAMA, text=BARE, said=calls(*BOTH), sure=True, demanded=True),
+    "llama, cut short": Case(
+        format=LLAMA,
+        text=f'{BARE}; {{"name": "now',
+        said=calls(*BOTH, text='{"name": "now'),
+        sure=True,
+        demanded=True,
+    ),
+    "generic": Case(format=GENERIC, text=BARE, said=calls(*BOTH)),
+}
+
+
+def read(case: Case, pieces: Sequence[str]) -> list[Event]:
+    reader = ToolReader(case.format, NAMES, sure=case.sure, demanded=case.demanded, index=3)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    events += reader.close()
+    assert reader.calls == len({event.tool for event in events if isinstance(event, ToolDelta)})
+    return events
+
+
+def folded(events: Sequence[Event]) -> Said:
+    """Checks on the way that every call begins once, in order, before its arguments."""
+    found: list[tuple[str, str]] = []
+    text = ""
+    for event in events:
+        assert isinstance(event, TextDelta | ToolDelta)
+        assert event.index == 3
+        if isinstance(event, TextDelta):
+            assert event.text
+            text += event.text
+        elif event.name:
+            assert event.id
+            assert event.tool == len(found)
+            found.append((event.name, event.arguments))
+        else:
+            assert event.tool == len(found) - 1
+            found[-1] = (found[-1][0], found[-1][1] + event.arguments)
+    return Said(text=text, calls=tuple(found))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_calls_and_text_are_found(name: str) -> None:
+    case = CASES[name]
+
+    events = read(case, [case.text])
+
+    assert folded(events) == case.said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_does_not_matter_how_the_text_is_cut(name: str) -> None:
+    case = CASES[name]
+    text = case.text
+
+    for cut in range(1, len(text)):
+        assert folded(read(case, [text[:cut], text[cut:]])) == case.said
+
+    assert folded(read(case, list(text))) == case.said
+
+
+@given(
+    case=st.sampled_from(list(CASES.values())),
+    cuts=st.sets(st.integers(0, 200), max_size=12),
+    more=st.text('<tol_ca>/[TOLCS]{}":, name\n', max_size=12),
+)
+def test_any_text_gives_the_same_however_it_is_cut(case: Case, cuts: set[int], more: str) -> None:
+    text = case.text if case.sure else more + case.text
+    places = sorted(cut for cut in cuts if cut <= len(text))
+    pieces = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
+
+    assert folded(read(case, pieces)) == folded(read(case, [text]))
+
+
+@given(text=st.text('<tol_ca>/{}": name\n', max_size=60))
+def test_text_that_holds_no_call_comes_out_as_it_went_in(text: str) -> None:
+    case = Case(format=HERMES, text=text, said=Said())
+
+    assert folded(read(case, list(text))) == Said(text=text)
+
+
+def test_arguments_that_a_grammar_writes_are_shown_as_they_come() -> None:
+    case = CASES["demanded"]
+
+    events = read(case, list(case.text))
+
+    pieces = [event.arguments for event in events if isinstance(event, ToolDelta)]
+    assert len(pieces) > len(CITY)
+
+
+@pytest.mark.parametrize(
+    ("template", "format"),
+    [
+        ("{{ '<tool_call>' }}", HERMES),
+        ("{{ '<tool_call>\n<function=' }}", GENERIC),
+        ("[TOOL_CALLS]", MISTRAL),
+        ("[TOOL_CALLS]{{ name }}[ARGS]", GENERIC),
+        ("<|python_tag|>", LLAMA),
+        ('{"name": function name, "parameters": dictionary of argument name', LLAMA),
+        ("{{ tools }}", GENERIC),
+    ],
+)
+def test_a_format_is_told_by_the_chat_template(template: str, format: ToolFormat) -> None:
+    assert format_of(template) is format
+
+
+def test_ids_are_of_the_length_that_the_models_template_wants() -> None:
+    ids = {MISTRAL.new_id() for _ in range(100)}
+
+    assert len(ids) == 100
+    assert all(len(id) == 9 and id.isalnum() for id in ids)
+    assert HERMES.new_id().startswith("call_")
