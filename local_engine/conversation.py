@@ -20,6 +20,10 @@ class Talk(Struct, frozen=True, kw_only=True, eq=False):
     form: Form | None
 
 
+NO_TALK = Talk(prompt=(), guide=None, form=None)
+"""Of a request that is no conversation."""
+
+
 class Conversations:
     """Reads chat requests for one model. Safe to call from any thread."""
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from local_engine.conversation import Conversations, Talk
+from local_engine.conversation import NO_TALK, Conversations, Talk
 from local_engine.guided import Guide, Guides
 from local_engine.jobs import Beams
 from local_engine.params import RowParams, settle
@@ -98,12 +98,8 @@ class Reader:
         if beams is None and not isinstance(request, TokenRequest):
             sampling = _with_defaults(sampling, self._defaults)
         max_new = self._max_new(request, sampling)
-        talk: Talk | None = None
-        if isinstance(request, ChatRequest):
-            talk = self._conversations.read(request)
-            prompts, echoes = (talk.prompt,), ("",)
-        else:
-            prompts, echoes = self._prompts(request, max_new)
+        talk = self._conversations.read(request) if isinstance(request, ChatRequest) else NO_TALK
+        prompts, echoes = self._prompts(request, max_new, talk)
         choices, shown = _choices(sampling)
         if beams is not None:
             choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
@@ -139,8 +135,8 @@ class Reader:
             timeout_s=_or(request.timeout_s, None),
             as_tokens=isinstance(request, TokenRequest),
             beams=beams,
-            guide=None if talk is None else talk.guide,
-            form=None if talk is None else talk.form,
+            guide=talk.guide,
+            form=talk.form,
         )
         if not isinstance(request, CompletionRequest):
             return order
@@ -156,9 +152,11 @@ class Reader:
         )
 
     def _prompts(
-        self, request: CompletionRequest | TokenRequest, max_new: int
+        self, request: GenerateRequest, max_new: int, talk: Talk
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
         match request:
+            case ChatRequest():
+                return (talk.prompt,), ("",)
             case TokenRequest():
                 table = request.prompt_table
                 rows = 0 if table is UNSET else table_rows(table, self._hidden)
