@@ -148,6 +148,10 @@ class AdapterSites:
         """Of one number of an adapter in memory."""
         return self._dtype.itemsize
 
+    def place(self, name: str) -> tuple[int, int]:
+        """The wrapped layer that a site became or joined, and its first output there."""
+        return self._place[name]
+
     def wrap(self, model: nn.Module) -> None:
         """Puts an AdaptedLinear where each site is, or where it and its siblings are joined."""
         first = next(model.parameters())

@@ -14,6 +14,8 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
 
+from local_engine.loading import load
+from local_engine.lora import Adapter, AdapterSites, Site
 from schemas.requests import LoraRequest
 from schemas.tensors import Tensor
 from tests.local_engine.tiny import save_tokenizer
@@ -21,6 +23,9 @@ from tests.local_engine.tiny import save_tokenizer
 EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 TRT_ID = {"q_proj": 1, "k_proj": 2, "v_proj": 3, "o_proj": 4, "gate_proj": 5, "down_proj": 6}
 TRT_ID["up_proj"] = 7
+
+MARGIN = 1000
+"""Columns for the other layers that are joined with a site."""
 
 Pairs = dict[str, tuple[torch.Tensor, torch.Tensor]]
 """A [r, in] and B [out, r], by the layer's own name."""
@@ -30,17 +35,23 @@ def plain_model(folder: Path) -> PreTrainedModel:
     return cast(PreTrainedModel, AutoModelForCausalLM.from_pretrained(folder)).eval()
 
 
+def linear_weights(folder: Path) -> dict[str, torch.Tensor]:
+    modules = cast(Iterable[tuple[str, nn.Module]], plain_model(folder).named_modules())
+    return {
+        name: module.weight.detach() for name, module in modules if isinstance(module, nn.Linear)
+    }
+
+
 def random_pairs(
     folder: Path, seed: int, *, rank: int = 4, leaves: tuple[str, ...] = EVERY
 ) -> Pairs:
     """Large enough that a greedy answer without them is another one."""
     source = torch.Generator().manual_seed(seed)
     pairs: Pairs = {}
-    modules = cast(Iterable[tuple[str, nn.Module]], plain_model(folder).named_modules())
-    for name, module in modules:
-        if isinstance(module, nn.Linear) and name.rpartition(".")[2] in leaves:
-            down = torch.randn(rank, module.in_features, generator=source) * 0.3
-            up = torch.randn(module.out_features, rank, generator=source) * 0.3
+    for name, weight in linear_weights(folder).items():
+        if name.rpartition(".")[2] in leaves:
+            down = torch.randn(rank, weight.shape[1], generator=source) * 0.3
+            up = torch.randn(weight.shape[0], rank, generator=source) * 0.3
             pairs[name] = (down, up)
     return pairs
 
@@ -95,3 +106,20 @@ def trt_tensors(pairs: Pairs, *, scale: float = 2.0) -> tuple[torch.Tensor, torc
 def trt_lora(task: int, pairs: Pairs, *, scale: float = 2.0) -> LoraRequest:
     weights, config = trt_tensors(pairs, scale=scale)
     return LoraRequest(task_id=task, weights=wire(weights), config=wire(config))
+
+
+def sites_of(folder: Path) -> AdapterSites:
+    sites = load(str(folder), device="cpu", dtype=torch.float32, adapters=True).sites
+    assert sites is not None
+    return sites
+
+
+def weights_of(sites: AdapterSites, adapter: Adapter, site: Site) -> torch.Tensor:
+    """What the adapter adds to the site's weight, [out, in]."""
+    place, first = sites.place(site.name)
+    product = adapter.products.get(place)
+    if product is None:
+        return torch.zeros(site.outputs, site.inputs)
+    out = torch.zeros(site.inputs, first + site.outputs + MARGIN)
+    product.delta(torch.eye(site.inputs), out)
+    return out[:, first : first + site.outputs].t()

@@ -1,6 +1,6 @@
 """Services to ask and what they answered, for tests."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -74,6 +74,11 @@ class Oracle:
             PreTrainedModel,
             AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),  # pyright: ignore[reportUnknownMemberType]  # transformers
         ).eval()
+
+    def embeddings(self, tokens: Sequence[int]) -> torch.Tensor:
+        """[len(tokens), hidden], as the first layer gets them."""
+        embed = self._model.get_input_embeddings()
+        return cast(torch.Tensor, embed(torch.tensor(tokens))).detach()
 
     def greedy(self, prompt: list[int], count: int) -> list[int]:
         """`count` tokens after the prompt, end tokens included."""

@@ -1,0 +1,118 @@
+"""What the bank of adapters keeps, and whom it lets go."""
+
+from collections import OrderedDict
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from local_engine.lora import Adapter
+from local_engine.lora_bank import AdapterBank, Task
+from schemas.errors import UpstreamBusy
+
+MOST, MOST_BYTES = 3, 10
+Event = tuple[Literal["take", "put", "release"], int, int]
+"""What to do, with which task, and of how many bytes; for `release`, which of those in use."""
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(("take", "put", "put", "release")), st.integers(0, 4), st.integers(1, 6)
+    ),
+    max_size=60,
+)
+
+
+def adapter(bytes: int, content: int = 0) -> Adapter:
+    digest = f"{bytes} {content}".encode()
+    return Adapter(digest=digest, products={}, bytes=bytes)
+
+
+def task(id: int, tenant: str = "", model: str = "m") -> Task:
+    return Task(model=model, tenant=tenant, id=id)
+
+
+class Model:
+    """The rule, spelt out: adapters in order of use, and who uses which."""
+
+    def __init__(self) -> None:
+        self.known: OrderedDict[int, Adapter] = OrderedDict()
+        self.used: list[Adapter] = []
+
+    def held(self) -> list[Adapter]:
+        """Everything that takes room, each once."""
+        unique = {id(one): one for one in (*self.known.values(), *self.used)}
+        return list(unique.values())
+
+    def fits(self, wanted: int) -> bool:
+        held = self.held()
+        return len(held) < MOST and sum(one.bytes for one in held) + wanted <= MOST_BYTES
+
+    def put(self, key: int, new: Adapter) -> Adapter | None:
+        """`None` where there is no room."""
+        known = self.known.get(key)
+        if known is not None and known.digest == new.digest:
+            self.known.move_to_end(key)
+            return known
+        idle = [k for k, one in self.known.items() if not any(one is user for user in self.used)]
+        idle.sort(key=lambda k: k != key)
+        before = OrderedDict(self.known)
+        while not self.fits(new.bytes):
+            if not idle:
+                self.known = before
+                return None
+            del self.known[idle.pop(0)]
+        self.known.pop(key, None)
+        self.known[key] = new
+        return new
+
+
+@settings(max_examples=200, deadline=None)
+@given(EVENTS)
+def test_the_longest_unused_go_first_and_those_in_use_never(events: list[Event]) -> None:
+    bank, model = AdapterBank(most=MOST, most_bytes=MOST_BYTES), Model()
+
+    for number, (what, key, size) in enumerate(events):
+        match what:
+            case "take":
+                found = bank.take(task(key))
+                assert found is model.known.get(key)
+                if found is not None:
+                    model.known.move_to_end(key)
+                    model.used.append(found)
+            case "put":
+                new = adapter(size, number % 2)
+                expected = model.put(key, new)
+                if expected is None:
+                    with pytest.raises(UpstreamBusy, match="in use"):
+                        bank.put(task(key), new)
+                else:
+                    assert bank.put(task(key), new) is expected
+                    model.used.append(expected)
+            case "release":
+                if model.used:
+                    bank.release(model.used.pop(key % len(model.used)))
+
+        assert bank.count == len(model.held()) <= MOST
+        assert bank.bytes == sum(one.bytes for one in model.held()) <= MOST_BYTES
+
+
+def test_a_task_is_its_tenants_and_its_models_own() -> None:
+    bank = AdapterBank(most=8, most_bytes=100)
+    mine = bank.put(task(1, "a", "m"), adapter(1))
+
+    assert bank.take(task(1, "a", "m")) is mine
+    assert bank.take(task(1, "b", "m")) is None
+    assert bank.take(task(1, "a", "n")) is None
+
+
+def test_new_weights_take_a_tasks_name_while_the_old_ones_are_still_in_use() -> None:
+    bank = AdapterBank(most=8, most_bytes=10)
+    old = bank.put(task(1), adapter(4))
+
+    new = bank.put(task(1), adapter(5))
+
+    assert bank.take(task(1)) is new
+    assert bank.bytes == 9
+    bank.release(old)
+    assert bank.bytes == 5
