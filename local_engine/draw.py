@@ -14,7 +14,7 @@ from local_engine.grammar import Grammar
 from local_engine.history import History
 from local_engine.params import RowParams
 from local_engine.processors import Allowed
-from local_engine.rows import SamplingRows
+from local_engine.rows import RowOperator, SamplingRows
 from local_engine.sampler import TokenLogprobs, sample
 from local_engine.sequence import Sequence as TokenSequence
 
@@ -49,9 +49,11 @@ class Drawing(Protocol):
 class Drawer:
     """Keeps the batch's parameters on the device for as long as its composition stays."""
 
-    def __init__(self, vocabulary: int, device: str) -> None:
+    def __init__(self, vocabulary: int, device: str, operator: RowOperator | None = None) -> None:
+        """operator: the device's own, for the rows that it takes."""
         self.vocabulary = vocabulary
         self.device = torch.device(device)
+        self._operator = operator
         self._rows: SamplingRows | None = None
         self._expected: list[tuple[int, int]] = []
 
@@ -90,6 +92,7 @@ class Drawer:
                 [one.history for one in batch],
                 vocabulary=self.vocabulary,
                 device=self.device,
+                operator=self._operator,
             )
         self._expected = [(id, generated + 1) for id, generated in places]
         return rows

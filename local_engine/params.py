@@ -33,7 +33,7 @@ class RowParams(Struct, frozen=True, kw_only=True):
 
     temperature: below 1e-5 is greedy. top_k: 0 is off. top_p: 1 is off, 0 is greedy.
     min_p: 0 is off. typical_p: 1 is off. decay: `None` leaves top_p alone.
-    seed:        int64, as `noise.fold_seed` gives it.
+    seed:        int64, as `noise.fold_seed` gives it. seeded: it is the client's own.
     repetition_penalty: over prompt and output; 1 is off.
     presence_penalty, frequency_penalty: over the output; 0 is off.
     no_repeat_ngram_size: over prompt and output; 0 is off.
@@ -50,6 +50,7 @@ class RowParams(Struct, frozen=True, kw_only=True):
     typical_p: float = 1.0
     decay: TopPDecay | None = None
     seed: int = 0
+    seeded: bool = False
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
@@ -91,6 +92,7 @@ def settle(
         typical_p=_positive("typical_p", _or(sampling.typical_p, 1.0), 1.0),
         decay=_decay(sampling),
         seed=_seed(seed if given is None else given),
+        seeded=given is not None,
         repetition_penalty=_positive(
             "repetition_penalty", _or(sampling.repetition_penalty, 1.0), _LARGEST
         ),

@@ -3,8 +3,9 @@
 Built when the batch's composition changes, and good for every step until it changes again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from typing import Protocol
 
 import torch
 from msgspec import Struct
@@ -19,6 +20,9 @@ from local_engine.processors import Processors
 NARROW = 64
 WIDE = 1024
 TIERS = (NARROW, WIDE, 16 * WIDE)
+OFF = 1 << 20
+"""The operator's "no top-k": beyond any k that it takes."""
+
 _AHEAD = 16
 _STEP = 8
 
@@ -74,6 +78,42 @@ class FreeRows(Struct, frozen=True, kw_only=True):
     temperature: Tensor
 
 
+class SortedRows(Struct, frozen=True, kw_only=True):
+    """Rows by the method that draws them. greedy: int64 places, `None` is the whole batch."""
+
+    has_greedy: bool
+    greedy: Tensor | None
+    cut: tuple[CutRows, ...]
+    free: FreeRows | None
+
+
+class RowOperator(Protocol):
+    """A device's own sampling kernel."""
+
+    def takes(self, row: RowParams, vocabulary: int) -> bool:
+        """Whether it draws such a row from the distribution that our sampler does."""
+        ...
+
+    def draw(self, values: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
+        """values: float32 [R, V] processed logits. temperature, top_p: float32 [R]; top_k: int32
+        [R], over 1024 where off. Returns int64 [R].
+        """
+        ...
+
+
+class FusedRows(Struct, frozen=True, kw_only=True):
+    """Rows that the device's operator draws; columns as `RowOperator.draw` wants them.
+
+    rows: int64 [R] places in the batch; `None` is the whole batch, in order.
+    """
+
+    operator: RowOperator
+    rows: Tensor | None
+    temperature: Tensor
+    top_k: Tensor
+    top_p: Tensor
+
+
 class LogprobRows(Struct, frozen=True, kw_only=True):
     """Rows that ask for log probabilities.
 
@@ -93,6 +133,7 @@ class SamplingRows:
         the tokens that the row's answer already has; (seed, position, token id) is all that the
         noise depends on. histories: `new_history(...)` of each row's answer, kept with the answer;
         may be left out where every one is `None`.
+    operator: draws the rows that it `takes`, with noise of its own.
     Call `advance(tokens)` after each step; build anew when a row joins, leaves or moves.
     Raises ValueError where the lengths differ, or a row's history is missing.
     """
@@ -105,6 +146,7 @@ class SamplingRows:
         *,
         vocabulary: int,
         device: torch.device,
+        operator: RowOperator | None = None,
     ) -> None:
         histories = [None] * len(params) if histories is None else histories
         _check(params, positions, histories)
@@ -120,6 +162,7 @@ class SamplingRows:
         self._keys: Tensor | None = None
         self._step = 0
         self._params = params
+        self._operator = operator
         self._histories = histories
         self._decays = any(row.decay is not None for row in params)
         self._sort_out()
@@ -130,17 +173,43 @@ class SamplingRows:
             row if history is None or row.decay is None else replace(row, top_p=history.top_p)
             for row, history in zip(self._params, self._histories, strict=True)
         ]
+        every = range(self.size)
+        self.whole = self.left = self._by_method(params, every)
+        self.fused = None
+        operator = self._operator
+        if operator is not None:
+            taken = [place for place in every if operator.takes(params[place], self.vocabulary)]
+            if taken:
+                self.fused = self._fused_rows(operator, params, taken)
+                self.left = self._by_method(params, sorted({*every}.difference(taken)))
+
+    def _by_method(self, params: Sequence[RowParams], places: Iterable[int]) -> SortedRows:
         groups: dict[Method, list[int]] = {method: [] for method in Method}
-        for place, row in enumerate(params):
-            groups[method_of(row, self.vocabulary)].append(place)
-        self.greedy = self._rows(groups[Method.GREEDY])
-        self.has_greedy = bool(groups[Method.GREEDY])
-        self.cut = tuple(
-            self._cut_rows(params, groups[method])
-            for method in (Method.NARROW, Method.WIDE, Method.WHOLE)
-            if groups[method]
+        for place in places:
+            groups[method_of(params[place], self.vocabulary)].append(place)
+        return SortedRows(
+            has_greedy=bool(groups[Method.GREEDY]),
+            greedy=self._rows(groups[Method.GREEDY]),
+            cut=tuple(
+                self._cut_rows(params, groups[method])
+                for method in (Method.NARROW, Method.WIDE, Method.WHOLE)
+                if groups[method]
+            ),
+            free=self._free_rows(params, groups[Method.FREE]),
         )
-        self.free = self._free_rows(params, groups[Method.FREE])
+
+    def _fused_rows(
+        self, operator: RowOperator, params: Sequence[RowParams], places: list[int]
+    ) -> FusedRows:
+        chosen = [params[place] for place in places]
+        ks = [bounded_k(row, self.vocabulary) for row in chosen]
+        return FusedRows(
+            operator=operator,
+            rows=self._rows(places),
+            temperature=self._column([row.temperature for row in chosen], torch.float32),
+            top_k=self._column([k if k < self.vocabulary else OFF for k in ks], torch.int32),
+            top_p=self._column([row.top_p for row in chosen], torch.float32),
+        )
 
     def keys(self) -> Tensor:
         """This step's noise keys, int64 [B, 1]; computed for several steps at once."""

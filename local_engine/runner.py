@@ -61,7 +61,7 @@ class Runner:
         self._loaded = loaded
         self._device = device
         self.block_size = kernels.page
-        self._cache = kernels.cache(self.block_size)
+        self._cache = TORCH.cache(self.block_size)
         self._lean: LeanDecoder | None = None
         try:
             expected, asks = self._trial()

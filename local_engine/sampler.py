@@ -92,19 +92,20 @@ def probabilities(values: Tensor, rows: SamplingRows) -> Tensor:
     values: float32 [B, V] processed logits (`processed`). For draft tokens, which are accepted by
     probability; costs a full [B, V] matrix, so not for plain steps.
     """
-    peaks = block_maxima(values)
+    peaks, sorted_rows = block_maxima(values), rows.whole
     spread = torch.zeros_like(values, memory_format=torch.contiguous_format)
-    if rows.has_greedy:
-        ids = block_argmax(values, peaks, rows.greedy).unsqueeze(1)
-        _spread(spread, rows.greedy, ids, torch.ones_like(ids, dtype=torch.float64))
-    for group in rows.cut:
+    if sorted_rows.has_greedy:
+        ids = block_argmax(values, peaks, sorted_rows.greedy).unsqueeze(1)
+        _spread(spread, sorted_rows.greedy, ids, torch.ones_like(ids, dtype=torch.float64))
+    for group in sorted_rows.cut:
         for part in survivors(values, peaks, group):
             _spread(spread, part.rows, part.ids, part.weights)
-    if rows.free is not None:
-        chosen = values if rows.free.rows is None else values.index_select(0, rows.free.rows)
+    free = sorted_rows.free
+    if free is not None:
+        chosen = values if free.rows is None else values.index_select(0, free.rows)
         every = torch.arange(values.size(1), device=values.device).expand_as(chosen)
-        exact = chosen.to(torch.float64).div_(rows.free.temperature).softmax(-1)
-        _spread(spread, rows.free.rows, every, exact)
+        exact = chosen.to(torch.float64).div_(free.temperature).softmax(-1)
+        _spread(spread, free.rows, every, exact)
     return spread
 
 
@@ -121,15 +122,20 @@ def _spread(target: Tensor, rows: Tensor | None, ids: Tensor, weights: Tensor) -
 def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
     """int64 [B]; each method fills the rows that are its own."""
     parts: list[tuple[Tensor | None, Tensor]] = []
-    if rows.has_greedy:
-        parts.append((rows.greedy, block_argmax(values, peaks, rows.greedy)))
-    if rows.cut or rows.free is not None:
+    left, fused = rows.left, rows.fused
+    if fused is not None:
+        chosen = values if fused.rows is None else values.index_select(0, fused.rows)
+        drawn = fused.operator.draw(chosen, fused.temperature, fused.top_k, fused.top_p)
+        parts.append((fused.rows, drawn))
+    if left.has_greedy:
+        parts.append((left.greedy, block_argmax(values, peaks, left.greedy)))
+    if left.cut or left.free is not None:
         keys = rows.keys()
-        for group in rows.cut:
+        for group in left.cut:
             found = survivors(values, peaks, group)
             parts.extend((part.rows, _race(part, keys)) for part in found)
-        if rows.free is not None:
-            parts.append((rows.free.rows, _draw_free(values, peaks, rows.free, keys)))
+        if left.free is not None:
+            parts.append((left.free.rows, _draw_free(values, peaks, left.free, keys)))
     if len(parts) == 1 and parts[0][0] is None:
         return parts[0][1]
     drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)

@@ -8,8 +8,11 @@ three may be off, so there are eight scenarios. Where the operator's versions di
 version 2: one softmax, ties cut by the lower id, the boundary token kept only below p.
 
 The engine's own sampler is `local_engine.sampler`; this is the operator that it stands in for,
-and the reference that a device's kernel is compared with.
+and the reference that a device's kernel is compared with. On a device whose own operator has been
+found to work (`use_operator`) that one is called, for the rows that it computes alike.
 """
+
+from typing import Protocol
 
 import torch
 from msgspec import Struct
@@ -37,6 +40,37 @@ class InvalidOperand(ValueError):
         self.argument = argument
         self.rule = rule
         self.status = status
+
+
+class Operator(Protocol):
+    """A device's own kernel; arguments as in `top_k_top_p_sample`, checked."""
+
+    def takes_rows(self, logits: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
+        """bool [B]: the rows whose result is what is specified here."""
+        ...
+
+    def __call__(
+        self,
+        logits: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        q: Tensor | None,
+        *,
+        eps: float,
+        is_need_logits: bool,
+        top_k_guess: int,
+    ) -> tuple[Tensor, Tensor | None]: ...
+
+
+_operators: dict[str, Operator] = {}
+
+
+def use_operator(device_type: str, operator: Operator | None) -> None:
+    """Tensors on devices of this type are sampled by `operator` from now on; `None`: by torch."""
+    if operator is None:
+        _operators.pop(device_type, None)
+    else:
+        _operators[device_type] = operator
 
 
 class _Cut(Struct, frozen=True, kw_only=True):
@@ -86,6 +120,64 @@ def top_k_top_p_sample(
     _check_noise(q, logits)
     _check_scalars(eps, top_k_guess)
 
+    operator = _operators.get(logits.device.type)
+    if operator is None:
+        return _by_torch(logits, top_k, top_p, q, eps, is_need_logits, top_k_guess)
+    return _by_operator(operator, logits, top_k, top_p, q, eps, is_need_logits, top_k_guess)
+
+
+def _by_operator(
+    operator: Operator,
+    logits: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    q: Tensor | None,
+    eps: float,
+    is_need_logits: bool,
+    top_k_guess: int,
+) -> tuple[Tensor, Tensor | None]:
+    """The device's operator for the rows that it takes, torch for the others."""
+    taken = operator.takes_rows(logits, top_k, top_p)
+    if bool(taken.all()):
+        return operator(
+            logits, top_k, top_p, q, eps=eps, is_need_logits=is_need_logits, top_k_guess=top_k_guess
+        )
+    picked = torch.empty(logits.size(0), dtype=torch.int64, device=logits.device)
+    kept = torch.empty_like(logits, dtype=torch.float32) if is_need_logits else None
+    for part, own in ((taken, True), (~taken, False)):
+        rows = part.nonzero().squeeze(1)
+        if rows.numel() == 0:
+            continue
+        chosen, ks, ps = (one.index_select(0, rows) for one in (logits, top_k, top_p))
+        noise = None if q is None else q.index_select(0, rows)
+        if own:
+            ids, left = operator(
+                chosen,
+                ks,
+                ps,
+                noise,
+                eps=eps,
+                is_need_logits=is_need_logits,
+                top_k_guess=top_k_guess,
+            )
+        else:
+            ids, left = _by_torch(chosen, ks, ps, noise, eps, is_need_logits, top_k_guess)
+        picked.index_copy_(0, rows, ids)
+        if kept is not None and left is not None:
+            kept.index_copy_(0, rows, left)
+    return picked, kept
+
+
+def _by_torch(
+    logits: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    q: Tensor | None,
+    eps: float,
+    is_need_logits: bool,
+    top_k_guess: int,
+) -> tuple[Tensor, Tensor | None]:
+    """`top_k_top_p_sample` in torch's operations; its arguments are checked."""
     values = logits.to(torch.float32).contiguous() + 0.0  # -0.0 ties with 0.0
     mass = top_p.to(torch.float32)
     use_k = (top_k >= 1) & (top_k <= min(values.size(1), K_MAX))

@@ -1,0 +1,254 @@
+"""An Ascend NPU's fused kernels in the places of torch's, by torch-npu 2.13.
+
+https://gitcode.com/Ascend/op-plugin documents each one. Cube units want sixteen bits: float32
+models keep torch's attention.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+
+from local_engine.ops import kernels as plain
+from local_engine.ops.kernels import TORCH
+from local_engine.ops.paged import PAGE, Attend, Tables, Write, paged, write_by_index
+from local_engine.ops.trials import Offer, Shape, attention_pairs, noise
+
+MASK = 2048
+"""Side of the triangular mask that sparse mode 3 wants, whatever the lengths are."""
+
+CAUSAL = 3
+"""sparse_mode: the last query sees the last key, and each one before it one key less."""
+
+
+class TorchNPU(Protocol):
+    """What is called of the module torch_npu; versions differ in which of these they have."""
+
+    def npu_rms_norm(
+        self, x: Tensor, gamma: Tensor, epsilon: float, /
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def npu_add_rms_norm(
+        self, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float, /
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
+
+    def npu_rotary_mul(self, x: Tensor, cos: Tensor, sin: Tensor, /) -> Tensor: ...
+
+    def npu_swiglu(self, x: Tensor, /, dim: int) -> Tensor: ...
+
+    def npu_scatter_pa_kv_cache(
+        self,
+        key: Tensor,
+        value: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        slot_mapping: Tensor,
+        /,
+        *,
+        cache_mode: str,
+    ) -> None: ...
+
+    def npu_fused_infer_attention_score(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        /,
+        *,
+        atten_mask: Tensor,
+        actual_seq_lengths: list[int],
+        actual_seq_lengths_kv: list[int],
+        block_table: Tensor,
+        num_heads: int,
+        scale: float,
+        input_layout: str,
+        num_key_value_heads: int,
+        sparse_mode: int,
+        block_size: int,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def npu_fused_infer_attention_score_v2(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        /,
+        *,
+        atten_mask: Tensor,
+        actual_seq_qlen: list[int],
+        actual_seq_kvlen: list[int],
+        block_table: Tensor,
+        num_query_heads: int,
+        num_key_value_heads: int,
+        softmax_scale: float,
+        input_layout: str,
+        sparse_mode: int,
+        block_size: int,
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class NPUOps:
+    """The kernels with the signatures of `Kernels`' fields."""
+
+    def __init__(self, vendor: TorchNPU, device: str) -> None:
+        """device: where the tensors are; "npu", unless something stands in for it."""
+        self._vendor = vendor
+        ones = torch.ones(MASK, MASK, dtype=torch.bool, device=device)
+        self._mask = ones.triu(1)
+
+    def norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        return self._vendor.npu_rms_norm(x.contiguous(), weight, eps)[0]
+
+    def add_norm(
+        self, x: Tensor, branch: Tensor, weight: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]:
+        normed, _, total = self._vendor.npu_add_rms_norm(x, branch, weight, eps)
+        return normed, total
+
+    def prepare(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        return cos[None, :, None], sin[None, :, None]
+
+    def turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Layout BSND with one batch: the packed tokens are its S."""
+        return self._vendor.npu_rotary_mul(heads.unsqueeze(0).contiguous(), cos, sin)[0]
+
+    def swiglu(self, gate_up: Tensor) -> Tensor:
+        return self._vendor.npu_swiglu(gate_up, dim=-1)
+
+    def write(
+        self, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor
+    ) -> None:
+        self._vendor.npu_scatter_pa_kv_cache(
+            key.contiguous(), value.contiguous(), keys, values, slots, cache_mode="Norm"
+        )
+
+    def attend(
+        self, query: Tensor, keys: Tensor, values: Tensor, tables: Tables, scale: float
+    ) -> Tensor:
+        return self._vendor.npu_fused_infer_attention_score(
+            query,
+            keys.view(*keys.shape[:2], -1),
+            values.view(*values.shape[:2], -1),
+            atten_mask=self._mask,
+            actual_seq_lengths=tables.ends,
+            actual_seq_lengths_kv=tables.keys,
+            block_table=tables.pages,
+            num_heads=query.shape[1],
+            scale=scale,
+            input_layout="TND",
+            num_key_value_heads=keys.shape[2],
+            sparse_mode=CAUSAL,
+            block_size=PAGE,
+        )[0]
+
+    def attend_v2(
+        self, query: Tensor, keys: Tensor, values: Tensor, tables: Tables, scale: float
+    ) -> Tensor:
+        return self._vendor.npu_fused_infer_attention_score_v2(
+            query,
+            keys.view(*keys.shape[:2], -1),
+            values.view(*values.shape[:2], -1),
+            atten_mask=self._mask,
+            actual_seq_qlen=tables.ends,
+            actual_seq_kvlen=tables.keys,
+            block_table=tables.pages,
+            num_query_heads=query.shape[1],
+            num_key_value_heads=keys.shape[2],
+            softmax_scale=scale,
+            input_layout="TND",
+            sparse_mode=CAUSAL,
+            block_size=PAGE,
+        )[0]
+
+
+def npu_offers(
+    vendor: TorchNPU, shape: Shape, dtype: torch.dtype, device: str = "npu"
+) -> tuple[Offer, ...]:
+    """What torch-npu may have for a model of this shape."""
+    ops = NPUOps(vendor, device)
+    case = _Case(ops, shape, dtype, device)
+
+    def attention(kernel: str, attend: Attend, write: Write) -> Offer:
+        cache = paged(write, attend)
+        return Offer(
+            kernel=kernel,
+            role="attention",
+            check=lambda: attention_pairs(cache, shape, PAGE, dtype, device),
+            install=lambda kernels: replace(kernels, cache=cache, page=PAGE),
+        )
+
+    fused, fused_v2 = "npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2"
+    scattered = " with npu_scatter_pa_kv_cache"
+    return (
+        attention(fused_v2 + scattered, ops.attend_v2, ops.write),
+        attention(fused + scattered, ops.attend, ops.write),
+        attention(fused_v2, ops.attend_v2, write_by_index),
+        attention(fused, ops.attend, write_by_index),
+        Offer(
+            kernel="npu_rms_norm",
+            role="norm",
+            check=case.norm,
+            install=lambda kernels: replace(kernels, norm=ops.norm),
+        ),
+        Offer(
+            kernel="npu_add_rms_norm",
+            role="add and norm",
+            check=case.add_norm,
+            install=lambda kernels: replace(kernels, add_norm=ops.add_norm),
+        ),
+        Offer(
+            kernel="npu_rotary_mul",
+            role="rotary embedding",
+            check=case.rotary,
+            install=lambda kernels: replace(kernels, rotary=ops),
+        ),
+        Offer(
+            kernel="npu_swiglu",
+            role="swiglu",
+            check=case.swiglu,
+            install=lambda kernels: replace(kernels, swiglu=ops.swiglu),
+        ),
+    )
+
+
+class _Case:
+    """Small inputs of a model's shape for each layer kernel, and what torch makes of them."""
+
+    def __init__(self, ops: NPUOps, shape: Shape, dtype: torch.dtype, device: str) -> None:
+        self._ops = ops
+        self._shape = shape
+        self._dtype = dtype
+        self._device = device
+
+    def norm(self) -> Iterable[tuple[Tensor, Tensor]]:
+        """Over the hidden width, and over a strided slice of heads."""
+        heads = self._heads()[:, : self._shape.heads]
+        for x in (self._noise(5, self._shape.hidden), heads):
+            weight = self._noise(x.shape[-1], seed=1)
+            yield self._ops.norm(x, weight, 1e-6), plain.norm(x, weight, 1e-6)
+
+    def add_norm(self) -> Iterable[tuple[Tensor, Tensor]]:
+        x, branch = (self._noise(5, self._shape.hidden, seed=seed) for seed in (0, 1))
+        weight = self._noise(self._shape.hidden, seed=2)
+        ours = self._ops.add_norm(x.clone(), branch, weight, 1e-6)
+        return zip(ours, plain.add_norm(x.clone(), branch, weight, 1e-6), strict=True)
+
+    def rotary(self) -> Iterable[tuple[Tensor, Tensor]]:
+        heads = self._heads()[:, : self._shape.heads + self._shape.kv_heads]
+        angles = torch.arange(5.0).outer(torch.linspace(1, 0.01, self._shape.width // 2))
+        angles = torch.cat((angles, angles), dim=-1).to(self._device)
+        cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
+        ours = self._ops.turn(heads, *self._ops.prepare(cos, sin))
+        yield ours, TORCH.rotary.turn(heads, *TORCH.rotary.prepare(cos, sin))
+
+    def swiglu(self) -> Iterable[tuple[Tensor, Tensor]]:
+        x = self._noise(5, 2 * self._shape.hidden)
+        yield self._ops.swiglu(x), plain.swiglu(x.clone())
+
+    def _heads(self) -> Tensor:
+        return self._noise(5, self._shape.heads + 2 * self._shape.kv_heads, self._shape.width)
+
+    def _noise(self, *shape: int, seed: int = 0) -> Tensor:
+        return noise(*shape, like=self._dtype, device=self._device, seed=seed)

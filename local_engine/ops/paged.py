@@ -1,0 +1,163 @@
+"""Keys and values by pages, read through page tables: what an NPU's fused attention wants.
+
+https://gitcode.com/Ascend/op-plugin: torch_npu.npu_fused_infer_attention_score and
+npu_scatter_pa_kv_cache. Letters as in attention.py; P pages of PAGE tokens, W the padded width.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+from torch.nn.functional import pad
+
+from local_engine.ops.attention import Ask, Plan, attend_rows
+
+PAGE = 128
+"""The one page size that the fused attention takes for any number of queries."""
+
+WIDTH = 128
+"""The head width that it takes for packed tokens; narrower heads are filled up with zeros, which
+changes no score as long as the scale stays."""
+
+MOST_SEQUENCES = 4096
+WIDEST_PAGE_ROW = 65_535
+"""K x W of a page laid out [PAGE, K x W]."""
+
+
+class Tables(Struct, frozen=True, kw_only=True, eq=False):
+    """One step's sequences, B of them.
+
+    pages: [B, longest] int32, filled up with 0. slots: [T] int32.
+    ends:  where each one's packed tokens end. keys: how many keys it has now.
+    """
+
+    pages: Tensor
+    slots: Tensor
+    ends: list[int]
+    keys: list[int]
+
+
+class Write(Protocol):
+    """Stores [T, K, W] keys and values in [P, PAGE, K, W] at the slots."""
+
+    def __call__(
+        self, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor
+    ) -> None: ...
+
+
+class Attend(Protocol):
+    """Causal attention of [T, H, W] queries over [P, PAGE, K, W]; returns [T, H, W]."""
+
+    def __call__(
+        self, query: Tensor, keys: Tensor, values: Tensor, tables: Tables, scale: float
+    ) -> Tensor: ...
+
+
+class PagedCache:
+    """[P, PAGE, K, W] keys and values a layer, made when the layer first asks for them."""
+
+    def __init__(self, slots: int, *, write: Write, attend: Attend) -> None:
+        """slots: a multiple of PAGE."""
+        self._pages = slots // PAGE
+        self._write = write
+        self._attend = attend
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._tables: tuple[Plan, Tables] | None = None
+
+    def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Views, without the padding."""
+        keys, values = self._of(layer, key, value)
+        return _by_head(keys, key.shape[2]), _by_head(values, value.shape[2])
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+    ) -> Tensor:
+        """torch's operations, over the same pages, do what the fused attention lacks."""
+        keys, values = self._of(layer, key, value)
+        if not fits(query.shape[2], key.shape[1], plan, ask):
+            return attend_rows(query, key, value, layer, plan, ask)
+        width = query.shape[2]
+        query, key, value = (_widened(one) for one in (query, key, value))
+        tables = self._tables_of(plan)
+        self._write(key, value, keys, values, tables.slots)
+        return self._attend(query, keys, values, tables, ask.scale)[..., :width]
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        for pair in self._layers.values():
+            for tensor in pair:
+                flat = tensor.view(-1, *tensor.shape[2:])
+                flat[target : target + count] = flat[source : source + count]
+
+    @property
+    def layers(self) -> int:
+        return len(self._layers)
+
+    @property
+    def slot_bytes(self) -> int:
+        tensors = [tensor for pair in self._layers.values() for tensor in pair]
+        return sum(t.element_size() * t.shape[2] * t.shape[3] for t in tensors)
+
+    def _of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        found = self._layers.get(layer)
+        if found is None:
+            found = self._layers[layer] = (self._empty(key), self._empty(value))
+        return found
+
+    def _empty(self, like: Tensor) -> Tensor:
+        width = max(WIDTH, like.shape[2])
+        shape = (self._pages, PAGE, like.shape[1], width)
+        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+
+    def _tables_of(self, plan: Plan) -> Tables:
+        """Made for the first layer of a step, and kept for the others."""
+        if self._tables is None or self._tables[0] is not plan:
+            self._tables = (plan, tables_of(plan))
+        return self._tables[1]
+
+
+def fits(width: int, kv_heads: int, plan: Plan, ask: Ask) -> bool:
+    """Whether the fused attention does all that this layer asks of this step."""
+    windowed = ask.window and any(share.keys > ask.window for share in plan.shares)
+    return (
+        ask.plain
+        and not windowed
+        and width <= WIDTH
+        and kv_heads * WIDTH <= WIDEST_PAGE_ROW
+        and 0 < len(plan.shares) <= MOST_SEQUENCES
+    )
+
+
+def tables_of(plan: Plan) -> Tables:
+    longest = max(len(share.blocks) for share in plan.shares)
+    pages = [[*share.blocks, *[0] * (longest - len(share.blocks))] for share in plan.shares]
+    ends: list[int] = []
+    for share in plan.shares:
+        ends.append(share.count + (ends[-1] if ends else 0))
+    return Tables(
+        pages=torch.tensor(pages, dtype=torch.int32, device=plan.slots.device),
+        slots=plan.slots.to(torch.int32),
+        ends=ends,
+        keys=[share.keys for share in plan.shares],
+    )
+
+
+def write_by_index(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor) -> None:
+    """`Write` in torch's operations."""
+    for new, kept in ((key, keys), (value, values)):
+        kept.view(-1, *kept.shape[2:]).index_copy_(0, slots.to(torch.int64), new)
+
+
+def paged(write: Write, attend: Attend) -> Callable[[int], PagedCache]:
+    """What `Kernels.cache` wants."""
+    return lambda slots: PagedCache(slots, write=write, attend=attend)
+
+
+def _widened(x: Tensor) -> Tensor:
+    return x.contiguous() if x.shape[2] == WIDTH else pad(x, (0, WIDTH - x.shape[2]))
+
+
+def _by_head(pages: Tensor, width: int) -> Tensor:
+    """[P, PAGE, K, W] as [K, S, D]."""
+    return pages.view(-1, *pages.shape[2:])[..., :width].transpose(0, 1)
