@@ -23,7 +23,7 @@ from local_engine.lora import Adapter
 from local_engine.lora_bank import AdapterBank
 from local_engine.lora_folder import load_adapter
 from local_engine.ops.compiled import cpu_kernels
-from local_engine.ops.kernels import Kernels
+from local_engine.ops.settle import Settled, settle
 from local_engine.orders import Reader
 from local_engine.runner import Runner
 from local_engine.scheduler import Limits, Scheduler
@@ -81,16 +81,14 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     kernels = cpu_kernels(config.compile, device, dtype, report)
     hosted: dict[str, Hosted] = {}
     for model, weights, tokenizer in loaded:
-        one = _seat(
-            config,
-            model.name,
-            weights,
-            tokenizer,
-            bank=bank,
-            device=device,
-            kv_bytes=share,
-            kernels=kernels,
-        )
+        settled = settle(device, dtype, weights.shape)
+        if device == "cpu":
+            settled = structs.replace(settled, kernels=kernels)
+        else:
+            for line in settled.lines:
+                report(f"{model.name}: {line}")
+        seat = _Seat(bank=bank, device=device, kv_bytes=share, settled=settled)
+        one = _seat(config, model.name, weights, tokenizer, seat)
         hosted[model.name] = one
         for lora in config.loras:
             if lora.base == model.name:
@@ -102,27 +100,28 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     return hosted
 
 
+class _Seat(Struct, frozen=True, kw_only=True, eq=False):
+    """What a model is given of the machine."""
+
+    bank: AdapterBank
+    device: str
+    kv_bytes: int
+    settled: Settled
+
+
 def _seat(
-    config: EngineConfig,
-    name: str,
-    loaded: Loaded,
-    tokenizer: Tokenizer,
-    *,
-    bank: AdapterBank,
-    device: str,
-    kv_bytes: int,
-    kernels: Kernels,
+    config: EngineConfig, name: str, loaded: Loaded, tokenizer: Tokenizer, seat: _Seat
 ) -> Hosted:
     context = min(config.max_seq_len or loaded.context, loaded.context)
     runner = Runner(
         loaded,
-        device=device,
-        kv_bytes=kv_bytes,
+        device=seat.device,
+        kv_bytes=seat.kv_bytes,
         max_tokens=config.max_sequences * context,
-        kernels=kernels,
+        kernels=seat.settled.kernels,
     )
     limits = Limits(
-        max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],
+        max_step_tokens=config.max_step_tokens or STEP_TOKENS[seat.device],
         max_sequences=config.max_sequences,
         max_seq_len=context,
         max_first_token_wait_s=config.max_first_token_wait_s,
@@ -133,7 +132,8 @@ def _seat(
         cache_bytes=runner.cache_bytes,
         loaded_since=time.time(),
     )
-    lane = Lane(runner, Scheduler(limits, pool), Drawer(loaded.vocab, device), footprint)
+    drawer = Drawer(loaded.vocab, seat.device, seat.settled.operator)
+    lane = Lane(runner, Scheduler(limits, pool), drawer, footprint)
     ends = end_tokens(loaded, tokenizer.end)
     guides = Guides(tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends)
     reader = Reader(
@@ -147,7 +147,7 @@ def _seat(
         hidden=loaded.hidden,
     )
     conditioner = Conditioner(
-        loaded, model=name, bank=bank, device=device, accept_lora=config.accept_lora
+        loaded, model=name, bank=seat.bank, device=seat.device, accept_lora=config.accept_lora
     )
     return Hosted(
         name=name,

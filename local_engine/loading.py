@@ -18,6 +18,7 @@ from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 from local_engine.lora import AdapterSites, measure
 from local_engine.ops.attention import NAME, Plan, attend
 from local_engine.ops.linear import optimise
+from local_engine.ops.trials import Shape
 from schemas.errors import InvalidConfig
 
 AttentionInterface.register(NAME, attend)
@@ -52,6 +53,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     context:   the most tokens that it was made for.
     vocab:     columns of its logits.
     layers:    how many must attend through the engine.
+    shape:     of a layer; of the first one where they differ.
     generation: the defaults that come with the checkpoint.
     embed:     its token embeddings, as the first layer gets them. hidden: their width.
     sites:     where adapters act, if it was loaded for them.
@@ -63,6 +65,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     context: int
     vocab: int
     layers: int
+    shape: Shape
     generation: GenerationConfig
     embed: nn.Module
     hidden: int
@@ -97,6 +100,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
         context=_context(text),
         vocab=int(text.vocab_size),
         layers=int(text.num_hidden_layers),
+        shape=_shape(text),
         generation=module.generation_config or GenerationConfig(),
         embed=module.get_input_embeddings(),
         hidden=int(text.hidden_size),
@@ -136,6 +140,17 @@ def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
             )
         )
     return kind
+
+
+def _shape(config: PreTrainedConfig) -> Shape:
+    heads = int(getattr(config, "num_attention_heads", 0) or 1)
+    hidden = int(getattr(config, "hidden_size", 0) or heads)
+    return Shape(
+        heads=heads,
+        kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
+        width=int(getattr(config, "head_dim", None) or hidden // heads),
+        hidden=hidden,
+    )
 
 
 def _context(config: PreTrainedConfig) -> int:
