@@ -64,6 +64,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
         kv_cache=engine.kv_cache,
         prefix_cache=engine.prefix_cache,
         compile=engine.compile,
+        draft_tokens=engine.draft_tokens,
         max_first_token_wait_s=engine.max_first_token_wait_s,
         max_logits_bytes=engine.max_logits_bytes,
         step_timeout_s=engine.step_timeout_s,

@@ -1,5 +1,6 @@
 """One answer on its way out: new tokens become text, log probabilities and, at last, an end."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -37,6 +38,10 @@ class Names:
             return text, None if "\ufffd" not in text else tuple(raw)
 
         self._name = name
+
+    def unscored(self, token: int) -> TokenLogprob:
+        text, raw = self._name(token)
+        return TokenLogprob(token=text, logprob=None, id=token, bytes=raw)
 
     def logprobs(self, drawn: Drawn) -> tuple[TokenLogprob, ...]:
         if drawn.logprob is None:
@@ -79,7 +84,7 @@ class Answer:
     ) -> None:
         """index: of the choice. prompt: which of the order's. seed: this choice's own."""
         self._order = order
-        self._index = index
+        self.index = index
         self._seed = seed
         self._tokenizer = tokenizer
         self._names = names
@@ -105,7 +110,16 @@ class Answer:
 
     def begin(self, now: float, echo: str) -> list[Event]:
         self._last = now
-        return [TextDelta(text=echo, index=self._index)] if echo else []
+        later = self._order.prompt_logprobs
+        return [TextDelta(text=echo, index=self.index)] if echo and not later else []
+
+    def echo(self, text: str, first: int, drawn: Sequence[Drawn]) -> list[Event]:
+        """The prompt with its log probabilities; nothing is known of its first token."""
+        scored = [
+            self._names.unscored(first),
+            *(one for token in drawn for one in self._names.logprobs(token)),
+        ]
+        return [TextDelta(text=text, index=self.index, logprobs=tuple(scored))]
 
     def feed(self, delta: Delta, now: float) -> list[Event]:
         """`delta.outcome` is none of `expired` and `failed`; see `expire`. now: loop time."""
@@ -185,13 +199,13 @@ class Answer:
         if not self._order.as_tokens:
             if not text and not logprobs:
                 return []
-            return [TextDelta(text=text, index=self._index, logprobs=logprobs)]
+            return [TextDelta(text=text, index=self.index, logprobs=logprobs)]
         elapsed, self._last = (now - self._last) * 1000.0, now
         return [
             Tokens(
                 ids=tuple(held.token for held in ready),
                 text=text,
-                index=self._index,
+                index=self.index,
                 logprobs=logprobs,
                 elapsed_ms=elapsed,
             )
@@ -209,7 +223,7 @@ class Answer:
     def _end(self, finish: Finish, match: str | int | None) -> list[Event]:
         self.ended = True
         suffix = self._order.suffix
-        added: list[Event] = [TextDelta(text=suffix, index=self._index)] if suffix else []
+        added: list[Event] = [TextDelta(text=suffix, index=self.index)] if suffix else []
         reason: FinishReason = REASON[finish]
         if self._reading is not None:
             added = self._say(self._reading.close(), ())
@@ -219,7 +233,7 @@ class Answer:
             *added,
             Finished(
                 reason=reason,
-                index=self._index,
+                index=self.index,
                 native=finish,
                 stop_match=match,
                 seed=self._seed & UINT64,

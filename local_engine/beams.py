@@ -26,29 +26,35 @@ from local_engine.sequence import Finish, Sequence
 
 
 class Beam(Struct, frozen=True, kw_only=True, eq=False):
-    """A continuation that lives. score: the sum of its tokens' log probabilities, float32."""
+    """A continuation that lives. score: the sum of its tokens' log probabilities, float32.
+
+    rows: the logits of each of its tokens, [V] on the CPU, where they are wanted.
+    """
 
     sequence: Sequence
     score: float
     drawn: tuple[Drawn, ...]
+    rows: tuple[Tensor, ...]
     history: History | None
     grammar: Grammar | None
 
 
 class Candidate(Struct, frozen=True, kw_only=True, eq=False):
-    """A beam and its next token. score: as a beam's."""
+    """A beam and its next token. score, rows: as a beam's."""
 
     parent: Beam
     token: int
     score: float
     drawn: tuple[Drawn, ...]
+    rows: tuple[Tensor, ...]
 
 
 class Hypothesis(Struct, frozen=True, kw_only=True, eq=False):
-    """A finished continuation. score: normalised by length."""
+    """A finished continuation. score: normalised by length. rows: as a beam's."""
 
     score: float
     drawn: tuple[Drawn, ...]
+    rows: tuple[Tensor, ...]
     finish: Finish
     match: tuple[int, ...]
 
@@ -70,6 +76,7 @@ class BeamSearch:
                 sequence=job.sequence,
                 score=0.0,
                 drawn=(),
+                rows=(),
                 history=job.history,
                 grammar=job.grammar,
             )
@@ -125,6 +132,7 @@ class BeamSearch:
             sequence=sequence,
             score=candidate.score,
             drawn=candidate.drawn,
+            rows=candidate.rows,
             history=history,
             grammar=grammar,
         )
@@ -133,7 +141,13 @@ class BeamSearch:
         self, candidate: Candidate, score: float, finish: Finish, match: tuple[int, ...]
     ) -> None:
         self.hypotheses.append(
-            Hypothesis(score=score, drawn=candidate.drawn, finish=finish, match=match)
+            Hypothesis(
+                score=score,
+                drawn=candidate.drawn,
+                rows=candidate.rows,
+                finish=finish,
+                match=match,
+            )
         )
         self.hypotheses.sort(key=lambda one: one.score, reverse=True)
         del self.hypotheses[self.beams.width :]
@@ -152,6 +166,7 @@ class BeamSearch:
     def _candidates(self) -> list[Candidate]:
         """The best continuations of all live beams: enough that `width` of them go on."""
         logits = torch.stack([self._rows[beam.sequence.id] for beam in self.live])
+        raw = [row.cpu() for row in logits] if self.job.generation else []
         params = self.job.params
         if params.temperature >= GREEDY_BELOW and params.temperature != 1:
             logits = logits / params.temperature
@@ -171,7 +186,13 @@ class BeamSearch:
             parent = self.live[row]
             drawn = Drawn(token=token, logprob=logprob, top=alternatives[row])
             candidates.append(
-                Candidate(parent=parent, token=token, score=value, drawn=(*parent.drawn, drawn))
+                Candidate(
+                    parent=parent,
+                    token=token,
+                    score=value,
+                    drawn=(*parent.drawn, drawn),
+                    rows=(*parent.rows, raw[row]) if raw else (),
+                )
             )
         return candidates
 

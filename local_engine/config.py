@@ -46,6 +46,8 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     prefix_cache:    reuse the keys and values of equal prompt beginnings of one tenant.
     max_first_token_wait_s: seconds in the queue that make up for one priority; who has waited so
                      long, and has not begun, may take the place of an answer that ranks lower.
+    draft_tokens:    guessed ahead by prompt lookup, at most, where few answers are in progress; a
+                     guess that is wrong costs time and changes nothing. 0: no guesses.
     max_logits_bytes: of context and generation logits in one answer.
     step_timeout_s:  a step that takes longer ends the process, which then starts again.
     engines:         processes that share this machine, which divides an `auto` kv_cache.
@@ -66,6 +68,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     prefix_cache: bool = True
     compile: CompileMode = "auto"
     max_first_token_wait_s: float = 2.5
+    draft_tokens: int = 0
     max_logits_bytes: int = 256 << 20
     step_timeout_s: float = 120.0
     engines: int = 1

@@ -112,6 +112,38 @@ class _Seat(Struct, frozen=True, kw_only=True, eq=False):
 def _seat(
     config: EngineConfig, name: str, loaded: Loaded, tokenizer: Tokenizer, seat: _Seat
 ) -> Hosted:
+    lane = _lane(config, loaded, seat)
+    ends = end_tokens(loaded, tokenizer.end)
+    guides = Guides(tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends)
+    reader = Reader(
+        tokenizer,
+        guides,
+        vocabulary=loaded.vocab,
+        ends=ends,
+        longest=lane.longest(),
+        max_new=config.max_new_tokens,
+        defaults=_defaults(loaded.generation),
+        hidden=loaded.hidden,
+        max_logits_bytes=config.max_logits_bytes,
+    )
+    conditioner = Conditioner(
+        loaded, model=name, bank=seat.bank, device=seat.device, accept_lora=config.accept_lora
+    )
+    return Hosted(
+        name=name,
+        base=name,
+        conditioner=conditioner,
+        tokenizer=tokenizer,
+        names=Names(tokenizer),
+        reader=reader,
+        guides=guides,
+        lane=lane,
+        context=lane.longest(),
+        vocabulary=loaded.vocab,
+    )
+
+
+def _lane(config: EngineConfig, loaded: Loaded, seat: _Seat) -> Lane:
     context = min(config.max_seq_len or loaded.context, loaded.context)
     runner = Runner(
         loaded,
@@ -132,34 +164,12 @@ def _seat(
         cache_bytes=runner.cache_bytes,
         loaded_since=time.time(),
     )
-    drawer = Drawer(loaded.vocab, seat.device, seat.settled.operator)
-    lane = Lane(runner, Scheduler(limits, pool), drawer, footprint)
-    ends = end_tokens(loaded, tokenizer.end)
-    guides = Guides(tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends)
-    reader = Reader(
-        tokenizer,
-        guides,
-        vocabulary=loaded.vocab,
-        ends=ends,
-        longest=lane.longest(),
-        max_new=config.max_new_tokens,
-        defaults=_defaults(loaded.generation),
-        hidden=loaded.hidden,
-    )
-    conditioner = Conditioner(
-        loaded, model=name, bank=seat.bank, device=seat.device, accept_lora=config.accept_lora
-    )
-    return Hosted(
-        name=name,
-        base=name,
-        conditioner=conditioner,
-        tokenizer=tokenizer,
-        names=Names(tokenizer),
-        reader=reader,
-        guides=guides,
-        lane=lane,
-        context=lane.longest(),
-        vocabulary=loaded.vocab,
+    return Lane(
+        runner,
+        Scheduler(limits, pool),
+        Drawer(loaded.vocab, seat.device, seat.settled.operator),
+        footprint,
+        drafts=config.draft_tokens,
     )
 
 

@@ -93,3 +93,11 @@ def ended(job: Job, tokens: list[int]) -> tuple[Finish | None, tuple[int, ...]]:
     if len(tokens) >= job.sequence.max_total:
         return "length", ()
     return None, ()
+
+
+def before_end(job: Job, drafts: list[int]) -> list[int]:
+    """The drafts up to one that would end the answer: it is drawn, never guessed past."""
+    for place, token in enumerate(drafts):
+        if token in job.ends or token in job.stops:
+            return drafts[:place]
+    return drafts

@@ -1,20 +1,21 @@
 """One model's share of the loop: schedule, compute, draw, settle."""
 
 from collections.abc import Sequence as Many
-from itertools import count
 
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.beams import Beam, BeamSearch, Candidate, Hypothesis
+from local_engine.beams import BeamSearch
 from local_engine.draw import Drawer, Drawn
+from local_engine.guesses import Guesses
 from local_engine.jobs import Delta, Job, Outcome, ended
 from local_engine.meter import Meter
 from local_engine.prompts import PromptRows
 from local_engine.relief import Computed, Relief
 from local_engine.runner import Kept, Rows, Runner
 from local_engine.scheduler import Chunk, Scheduler
-from local_engine.sequence import Sequence, twin
+from local_engine.searches import Searches, answers
+from local_engine.sequence import Sequence
 from local_engine.stats import NOWHERE, Footprint, Stats
 from local_engine.turns import Turn, take
 
@@ -37,7 +38,10 @@ class Lane:
         scheduler: Scheduler,
         drawer: Drawer,
         footprint: Footprint = NOWHERE,
+        *,
+        drafts: int = 0,
     ) -> None:
+        """drafts: the most tokens that are guessed ahead for an answer; 0: none."""
         self._runner = runner
         self._scheduler = scheduler
         self._drawer = drawer
@@ -47,8 +51,8 @@ class Lane:
         self._jobs: dict[int, Job] = {}
         self._unborn: dict[int, list[Job]] = {}
         self._prompts: dict[int, PromptRows] = {}
-        self._searches: dict[int, BeamSearch] = {}
-        self._spare_ids = count(-1, -1)
+        self._searches = Searches(scheduler, runner.copy, drawer)
+        self._guesses = Guesses(drafts)
         self.refuse = scheduler.refuse
         self.refuse_beams = scheduler.refuse_beams
         self.longest = scheduler.longest
@@ -69,8 +73,7 @@ class Lane:
         if job.context or job.prompt_logprobs:
             self._prompts[id] = PromptRows(job)
         if job.beams is not None:
-            drawer = self._drawer
-            self._searches[id] = BeamSearch(job, vocabulary=drawer.vocabulary, device=drawer.device)
+            self._searches.begin(job)
 
     def drop(self, id: int) -> None:
         """Frees a sequence at once; one that has ended already is none of our business.
@@ -84,10 +87,13 @@ class Lane:
                 waiting[:] = [one for one in waiting if one.sequence.id != id]
             return
         self._prompts.pop(id, None)
+        self._guesses.forget(id)
         self._scheduler.finish(job.sequence)
         heirs = self._unborn.pop(id, [])
         if job.beams is not None:
-            self._end_search(job)
+            self._searches.end(job)
+            for one in job.siblings:
+                self.meter.ended(one.sequence.id, "cancelled")
             return
         if heirs:
             self.add(heirs[0])
@@ -133,7 +139,7 @@ class Lane:
         rows = self._runner.forward(chunks)
         turns = self._turns(rows)
         drawn = take(self._drawer, rows.logits, turns)
-        return Rolled(rows=rows, turns=turns, drawn=drawn, searches=self._offer(rows))
+        return Rolled(rows=rows, turns=turns, drawn=drawn, searches=self._searches.offer(rows))
 
     def _turns(self, rows: Rows) -> list[Turn]:
         """Who draws from which rows; siblings that begin now draw from their prompt's last."""
@@ -142,16 +148,6 @@ class Lane:
             if kept.chunk.rows and kept.chunk.sequence.id not in self._searches:
                 turns += self._turns_of(kept)
         return turns
-
-    def _offer(self, rows: Rows) -> list[BeamSearch]:
-        """Beams wait for each other; returns the searches that have all of theirs."""
-        touched: dict[int, BeamSearch] = {}
-        for kept in rows.kept:
-            search = self._searches.get(kept.chunk.sequence.id)
-            if search is not None and kept.chunk.rows:
-                search.offer(kept.chunk.sequence.id, rows.logits[kept.draw])
-                touched[id(search)] = search
-        return [search for search in touched.values() if search.ready]
 
     def _turns_of(self, kept: Kept) -> list[Turn]:
         sequence = kept.chunk.sequence
@@ -175,7 +171,10 @@ class Lane:
         ]
         right = {delta.id: len(delta.drawn) for delta in deltas}
         for chunk in chunks:
-            self._scheduler.advance(chunk, max(0, chunk.rows - right.get(chunk.sequence.id, 1)))
+            tokens = right.get(chunk.sequence.id, 1)
+            self._scheduler.advance(chunk, max(0, chunk.rows - tokens))
+            if chunk.rows > 1:
+                self._guesses.learn(chunk.sequence, chunk.rows - 1, tokens - 1)
             chunk.sequence.drafts.clear()
         for turn in rolled.turns:
             if turn.parent is not None:
@@ -185,7 +184,9 @@ class Lane:
                 self.meter.ended(delta.id, delta.outcome)
                 self.drop(delta.id)
         for search in rolled.searches:
-            deltas += self._search_on(search, now)
+            deltas += self._move(search, now)
+        going = [turn.job for turn in rolled.turns if turn.job.sequence.id in self._jobs]
+        self._guesses.make(going, len(self._jobs))
         return deltas
 
     def _begin(self, job: Job, parent: Job) -> None:
@@ -229,54 +230,19 @@ class Lane:
             prompt=prompt.drawn if prompt is not None else (),
         )
 
-    def _search_on(self, search: BeamSearch, now: float) -> list[Delta]:
+    def _move(self, search: BeamSearch, now: float) -> list[Delta]:
         """One token more for every beam of a search, or its answers."""
-        job = search.job
-        lead = job.sequence
-        candidates = search.choose()
-        self.meter.drew(lead, max(len(candidates), 1), now)
-        if search.done:
-            found = list(zip(self._family(lead.id), search.hypotheses, strict=False))
-            for id, one in found:
-                self.meter.ended(id, one.finish)
-            self.drop(lead.id)
-            return [_hypothesis(id, one, max(lead.cached, 0)) for id, one in found]
-        kept: dict[int, Sequence] = {}
-        beams: list[Beam] = []
-        for candidate in candidates:
-            parent = candidate.parent.sequence
-            sequence = parent if parent.id not in kept else twin(parent, next(self._spare_ids))
-            kept[sequence.id] = sequence
-            beams.append(search.beam(candidate, sequence))
-        self._regroup(search, candidates, beams)
-        return []
-
-    def _regroup(self, search: BeamSearch, candidates: list[Candidate], beams: list[Beam]) -> None:
-        """Forks go first, as long as their parents are as they were; then all get their token."""
-        for candidate, beam in zip(candidates, beams, strict=True):
-            parent = candidate.parent.sequence
-            if beam.sequence is not parent:
-                beam.sequence.tokens.append(candidate.token)
-                self._fork(parent, beam.sequence)
-        going = {beam.sequence.id for beam in beams}
-        for beam in search.live:
-            if beam.sequence.id not in going:
-                del self._searches[beam.sequence.id]
-                self._scheduler.finish(beam.sequence)
-        for candidate, beam in zip(candidates, beams, strict=True):
-            if beam.sequence is candidate.parent.sequence:
-                beam.sequence.tokens.append(candidate.token)
-            self._searches[beam.sequence.id] = search
-        search.live = beams
-
-    def _end_search(self, job: Job) -> None:
-        for one in job.siblings:
-            self.meter.ended(one.sequence.id, "cancelled")
-        ours = [id for id, search in self._searches.items() if search.job is job]
-        for id in ours:
-            search = self._searches.pop(id)
-            for beam in search.live:
-                self._scheduler.finish(beam.sequence)
+        lead = search.job.sequence
+        going = self._searches.move(search)
+        self.meter.drew(lead, max(going, 1), now)
+        if going:
+            return []
+        prompt = self._prompts.get(lead.id)
+        deltas = answers(search, self._family(lead.id), prompt)
+        for delta in deltas:
+            self.meter.ended(delta.id, delta.outcome or "")
+        self.drop(lead.id)
+        return deltas
 
     def _fork(self, parent: Sequence, child: Sequence) -> None:
         copy = self._scheduler.fork(parent, child)
@@ -289,8 +255,7 @@ class Lane:
 
     def _leave(self, id: int, outcome: Outcome) -> list[int]:
         """A sequence's answer, and those that wait for its prompt, are over; their ids."""
-        if id in self._searches:
-            id = self._searches[id].job.sequence.id
+        id = self._searches.owner(id)
         if id not in self._jobs:
             return []
         ids = self._family(id)
@@ -307,7 +272,3 @@ class Lane:
             Delta(id=id, outcome="failed", reason=text)
             for id in self._leave(chunk.sequence.id, "failed")
         ]
-
-
-def _hypothesis(id: int, found: Hypothesis, cached: int) -> Delta:
-    return Delta(id=id, drawn=found.drawn, outcome=found.finish, match=found.match, cached=cached)

@@ -5,7 +5,9 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from torch import Tensor
 
+from local_engine.arrays import floats
 from local_engine.conversation import NO_TALK, Conversations, Talk
 from local_engine.guided import Guide, Guides
 from local_engine.jobs import Beams
@@ -38,6 +40,8 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     as_tokens: the client wants ids.
     beams:    beam search instead of drawing; `choices` are its best hypotheses.
     guide:    what an answer must match. form: how its text is read; `None`: as it is.
+    draft, proposal: guesses of the answer's first tokens, and the logits they come from.
+    context, generation, prompt_logprobs: as a job's.
     """
 
     prompts: tuple[tuple[int, ...], ...]
@@ -59,6 +63,11 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     beams: Beams | None = None
     guide: Guide | None = None
     form: Form | None = None
+    draft: tuple[int, ...] = ()
+    proposal: Tensor | None = None
+    context: bool = False
+    generation: bool = False
+    prompt_logprobs: bool = False
 
 
 class Reader:
@@ -75,8 +84,11 @@ class Reader:
         max_new: int | None,
         defaults: Sampling,
         hidden: int = 0,
+        max_logits_bytes: int = 0,
     ) -> None:
         """longest: tokens of prompt and answer. max_new: the operator's ceiling.
+
+        max_logits_bytes: of logits in one answer; more are refused.
 
         defaults: what the checkpoint recommends where the client of a text request is silent.
         hidden: the width of its embeddings, which the rows of a prompt table must have.
@@ -89,6 +101,7 @@ class Reader:
         self._ceiling = longest if max_new is None else min(longest, max_new)
         self._defaults = defaults
         self._hidden = hidden
+        self._max_logits_bytes = max_logits_bytes
 
     def read(self, request: GenerateRequest) -> Order:
         """Raises InvalidRequest naming the field."""
@@ -138,17 +151,45 @@ class Reader:
             guide=talk.guide,
             form=talk.form,
         )
-        if not isinstance(request, CompletionRequest):
-            return order
-        if asked and _or(request.echo, False):
+        match request:
+            case ChatRequest():
+                return order
+            case TokenRequest():
+                return self._with_tensors(order, request)
+            case CompletionRequest():
+                return msgspec.structs.replace(
+                    order,
+                    suffix=_or(request.append_suffix, ""),
+                    truncate=request.error_behavior == "truncate",
+                    prompt_logprobs=asked and _or(request.echo, False),
+                )
+
+    def _with_tensors(self, order: Order, request: TokenRequest) -> Order:
+        """What TensorRT-LLM's request has beside sampling."""
+        context = _or(request.return_context_logits, False)
+        generation = _or(request.return_generation_logits, False)
+        rows = len(order.prompts[0]) if context else 0
+        rows += order.max_new * order.choices if generation else 0
+        if rows * self._vocabulary * 4 > self._max_logits_bytes:
+            field = "return_context_logits" if context else "return_generation_logits"
             raise InvalidRequest(
-                "echo: together with logprobs it is not supported here; leave one out",
-                param="echo",
+                f"{field}: {rows} rows of {self._vocabulary} float32 are more than "
+                f"max_logits_bytes, {self._max_logits_bytes}; ask for fewer tokens",
+                param=field,
             )
+        draft = request.draft
+        if draft is UNSET:
+            return msgspec.structs.replace(order, context=context, generation=generation)
+        tokens = self._checked(draft.tokens, "draft_input_ids")
+        if order.beams is not None:
+            raise InvalidRequest(
+                "draft_input_ids: beam search takes no drafts; leave them out, or beam_width",
+                param="draft_input_ids",
+            )
+        shape = (len(tokens), self._vocabulary)
+        proposal = None if draft.logits is UNSET else floats("draft_logits", draft.logits, shape)
         return msgspec.structs.replace(
-            order,
-            suffix=_or(request.append_suffix, ""),
-            truncate=request.error_behavior == "truncate",
+            order, context=context, generation=generation, draft=tokens, proposal=proposal
         )
 
     def _prompts(

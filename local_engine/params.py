@@ -3,10 +3,10 @@
 from math import inf, isnan
 from typing import TypeVar
 
-import torch
 from msgspec import Struct, UnsetType
 from torch import Tensor
 
+from local_engine.arrays import floats
 from local_engine.noise import fold_seed
 from schemas import tensors
 from schemas.errors import InvalidRequest
@@ -187,17 +187,7 @@ def _logit_bias(bias: dict[int, float], vocabulary: int) -> tuple[tuple[int, flo
 def _embedding_bias(bias: tensors.Tensor | None, vocabulary: int) -> Tensor | None:
     if bias is None:
         return None
-    if bias.dtype != "float32" or bias.shape not in ((vocabulary,), (1, vocabulary)):
-        raise InvalidRequest(
-            f"embedding_bias: {bias.dtype} {list(bias.shape)} must be float32 [{vocabulary}]",
-            param="embedding_bias",
-        )
-    dense = torch.frombuffer(bytearray(bias.data), dtype=torch.float32)
-    if bool((dense.isnan() | dense.isposinf()).any()):
-        raise InvalidRequest(
-            "embedding_bias: every value must be a number or -inf", param="embedding_bias"
-        )
-    return dense
+    return floats("embedding_bias", bias, (vocabulary,))
 
 
 def _logprobs(sampling: Sampling, vocabulary: int) -> int:

@@ -11,11 +11,15 @@ from collections.abc import AsyncGenerator, Callable
 from itertools import count
 
 import msgspec
+import torch
 from msgspec import Struct
+from torch import Tensor
 
 from local_engine.answer import Answer
+from local_engine.arrays import packed
 from local_engine.conditions import Conditions
 from local_engine.config import EngineConfig
+from local_engine.draw import Drawn
 from local_engine.engine import Engine
 from local_engine.grammar import Grammar
 from local_engine.history import new_history
@@ -34,7 +38,7 @@ from schemas.errors import (
     UpstreamFailed,
     UpstreamLost,
 )
-from schemas.events import Event, Started, Usage
+from schemas.events import Event, Logits, Started, Usage
 from schemas.messages import text_of
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
 
@@ -46,11 +50,15 @@ INLINE = 4096
 
 
 class Choice(Struct, frozen=True, kw_only=True, eq=False):
-    """One answer in progress. held: its events, where only the best of several are shown."""
+    """One answer in progress.
+
+    held: its events, where only the best of several are shown. rows: its logits so far.
+    """
 
     prompt: int
     answer: Answer
     held: list[Event]
+    rows: list[Tensor]
 
 
 class Inbox:
@@ -210,6 +218,7 @@ class _Run:
         self.live: dict[int, Choice] = {}
         self._choices: list[Choice] = []
         self._cached: dict[int, int] = {}
+        self._scored: dict[int, tuple[Drawn, ...]] = {}
         self._selects = order.choices > order.shown
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
@@ -240,7 +249,7 @@ class _Run:
             tokenizer=self._hosted.tokenizer,
             names=self._hosted.names,
         )
-        choice = self.live[id] = Choice(prompt=place, answer=answer, held=[])
+        choice = self.live[id] = Choice(prompt=place, answer=answer, held=[], rows=[])
         self._choices.append(choice)
         return Job(
             lane=self._hosted.base,
@@ -254,6 +263,8 @@ class _Run:
                 salt=self._conditions.salt(salt),
                 adapter=self._conditions.adapter,
                 table=self._conditions.table,
+                drafts=list(order.draft) if number == 0 else [],
+                fresh=order.context or order.prompt_logprobs,
             ),
             params=params,
             history=new_history(params, prompt, len(prompt), vocabulary=self._hosted.vocabulary),
@@ -262,6 +273,10 @@ class _Run:
             words=order.words,
             beams=order.beams,
             grammar=None if self._grammar is None else self._grammar.fork(),
+            proposal=order.proposal,
+            context=order.context,
+            generation=order.generation,
+            prompt_logprobs=order.prompt_logprobs,
         )
 
     def begin(self) -> list[Event]:
@@ -280,7 +295,8 @@ class _Run:
             choice = self.live.get(delta.id)
             if choice is None:
                 continue
-            events = self._events(choice, delta, now)
+            events = self._tensors(choice, delta)
+            events += self._events(choice, delta, now)
             self._cached.setdefault(choice.prompt, delta.cached)
             if choice.answer.ended:
                 del self.live[delta.id]
@@ -291,6 +307,25 @@ class _Run:
             batch = self._best()
         batch.append(self._usage())
         return batch
+
+    def _tensors(self, choice: Choice, delta: Delta) -> list[Event]:
+        """The prompt's log probabilities and logits with the first delta, generated logits with
+        the last."""
+        events: list[Event] = []
+        if delta.prompt:
+            self._scored[choice.prompt] = delta.prompt
+        if self._order.prompt_logprobs and choice.answer.count == 0:
+            echo = self._order.echoes[choice.prompt]
+            first = self._order.prompts[choice.prompt][0]
+            events += choice.answer.echo(echo, first, self._scored[choice.prompt])
+        if delta.context is not None:
+            events.append(Logits(of="context", tensor=packed(delta.context)))
+        if delta.logits is not None:
+            choice.rows.append(delta.logits)
+            if delta.outcome is not None:
+                rows = packed(torch.cat(choice.rows))
+                events.append(Logits(of="generation", tensor=rows, index=choice.answer.index))
+        return events
 
     def _events(self, choice: Choice, delta: Delta, now: float) -> list[Event]:
         match delta.outcome:

@@ -57,7 +57,15 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
     },
     "completion": _SAMPLING
     | {"user", "priority", "echo", "append_suffix", "template", "error_behavior", "prompt.tokens"},
-    "tokens": _SAMPLING | {"priority", "lora", "prompt_table"},
+    "tokens": _SAMPLING
+    | {
+        "priority",
+        "lora",
+        "prompt_table",
+        "draft",
+        "return_context_logits",
+        "return_generation_logits",
+    },
     "embeddings": None,
 }
 """`None`: the engine does not do this."""

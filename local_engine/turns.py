@@ -14,6 +14,7 @@ from torch import Tensor
 
 from local_engine.draw import Drawer, Drawn
 from local_engine.jobs import Job
+from local_engine.rejection import verify
 
 
 class Turn(Struct, frozen=True, kw_only=True, eq=False):
@@ -28,6 +29,12 @@ class Turn(Struct, frozen=True, kw_only=True, eq=False):
     parent: Job | None = None
 
     @property
+    def proposal(self) -> Tensor | None:
+        """The logits that the drafts were drawn from; only a request's own come with any."""
+        first = self.job.sequence.generated == 0 and self.parent is None
+        return self.job.proposal if first and self.drafts else None
+
+    @property
     def stateful(self) -> bool:
         """Whether a row's distribution depends on the tokens drawn before it in this step."""
         return self.job.history is not None or self.job.grammar is not None
@@ -36,7 +43,13 @@ class Turn(Struct, frozen=True, kw_only=True, eq=False):
 def take(drawer: Drawer, logits: Tensor, turns: Sequence[Turn]) -> list[list[Drawn]]:
     """The tokens of each turn: its right drafts and one more. logits: [R, V] float32."""
     drawn: list[list[Drawn]] = [[] for _ in turns]
-    open_turns = list(range(len(turns)))
+    open_turns: list[int] = []
+    for place, turn in enumerate(turns):
+        if turn.proposal is None:
+            open_turns.append(place)
+        else:
+            rows = logits[turn.row : turn.row + 1 + len(turn.drafts)]
+            drawn[place] = verify(drawer, rows, turn.job, turn.drafts, turn.proposal)
     depth = 0
     while open_turns:
         places = [

@@ -179,6 +179,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                       quarter of what is available, whichever is less.
     compile:          kernels for this CPU by its C++ compiler; auto: where there is one.
     accept_lora:      requests may bring adapters; max_loras and max_lora_bytes of those are kept.
+    draft_tokens:     guessed ahead by prompt lookup, at most; 0: none.
     max_logits_bytes: context and generation logits of one answer.
     max_first_token_wait_s: in the queue; makes up for one priority, and for an answer's head start.
     step_timeout_s:   a step that takes longer means that the engine hangs; it is started again.
@@ -195,6 +196,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kv_cache: Size | Literal["auto"] = "auto"
     prefix_cache: bool = True
     compile: Literal["auto", "on", "off"] = "auto"
+    draft_tokens: Annotated[int, Meta(ge=0)] = 8
     loras: tuple[Lora, ...] = ()
     accept_lora: bool = False
     max_loras: Count = 64

@@ -55,6 +55,8 @@ class Runs:
         deadline: float = float("inf"),
         beams: Beams | None = None,
         conditions: Conditions = PLAIN,
+        drafts: Sequence[int] = (),
+        proposal: torch.Tensor | None = None,
     ) -> int:
         """Greedy sampling ignores the end token, so that answers have a known length."""
         id = len(self.drawn) + 1
@@ -72,9 +74,19 @@ class Runs:
             deadline=deadline,
             adapter=conditions.adapter,
             table=conditions.table,
+            drafts=list(drafts),
         )
         history = new_history(params, prompt, len(prompt), vocabulary=VOCABULARY)
-        self.lane.add(Job(lane="", sequence=sequence, params=params, history=history, beams=beams))
+        self.lane.add(
+            Job(
+                lane="",
+                sequence=sequence,
+                params=params,
+                history=history,
+                beams=beams,
+                proposal=proposal,
+            )
+        )
         self.drawn[id] = []
         return id
 

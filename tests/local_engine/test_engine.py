@@ -125,6 +125,9 @@ class FailingRunner:
                 raise self._error
         return self._runner.forward(chunks)
 
+    def copy(self, source: int, target: int) -> None:
+        self._runner.copy(source, target)
+
 
 def failing(folder: Path, error: Exception) -> Lane:
     runner = Runner(

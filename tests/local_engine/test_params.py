@@ -93,7 +93,6 @@ def test_a_dense_bias_is_read_from_its_bytes(shape: tuple[int, ...]) -> None:
 
 
 FOUR = Tensor(dtype="float32", shape=(4,), data=bytes(16))
-HALVES = Tensor(dtype="float16", shape=(V,), data=bytes(2 * V))
 INFINITE = Tensor(dtype="float32", shape=(V,), data=struct.pack("<8f", *[float("inf")] * V))
 
 
@@ -125,7 +124,6 @@ INFINITE = Tensor(dtype="float32", shape=(V,), data=struct.pack("<8f", *[float("
         ("bad_words", Sampling(bad_word_ids=((),))),
         ("bad_words", Sampling(bad_word_ids=((1, V),))),
         ("embedding_bias", Sampling(embedding_bias=FOUR)),
-        ("embedding_bias", Sampling(embedding_bias=HALVES)),
         ("embedding_bias", Sampling(embedding_bias=INFINITE)),
         ("top_logprobs", Sampling(logprobs=True, top_logprobs=V + 1)),
         ("top_p_decay", Sampling(top_p_decay=0.0)),
