@@ -55,7 +55,9 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     layers:    how many must attend through the engine.
     shape:     of a layer; of the first one where they differ.
     generation: the defaults that come with the checkpoint.
-    embed:     its token embeddings, as the first layer gets them. hidden: their width.
+    embed:     its token embeddings, as the first layer gets them.
+    hidden:    their width; 0 where its layers look at the tokens themselves too, so that nothing
+               can stand in for an embedding.
     sites:     where adapters act, if it was loaded for them.
     weights_bytes: of all weights, in the dtype that they are kept in.
     """
@@ -103,7 +105,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
         shape=_shape(text),
         generation=module.generation_config or GenerationConfig(),
         embed=module.get_input_embeddings(),
-        hidden=int(text.hidden_size),
+        hidden=_table_width(module, text),
         sites=sites,
         weights_bytes=weights,
     )
@@ -151,6 +153,12 @@ def _shape(config: PreTrainedConfig) -> Shape:
         width=int(getattr(config, "head_dim", None) or hidden // heads),
         hidden=hidden,
     )
+
+
+def _table_width(module: PreTrainedModel, config: PreTrainedConfig) -> int:
+    if getattr(config, "hidden_size_per_layer_input", 0):
+        return 0
+    return int(cast(Tensor, module.get_input_embeddings().weight).shape[-1])
 
 
 def _context(config: PreTrainedConfig) -> int:

@@ -29,8 +29,11 @@ class Overlay(Struct, frozen=True, kw_only=True, eq=False):
 def table_rows(asked: PromptTable, hidden: int) -> int:
     """How many ids past the vocabulary the table serves.
 
-    Accepts [P, hidden], [1, P, hidden], and P x hidden numbers in a row. Raises InvalidRequest.
+    Accepts [P, hidden], [1, P, hidden], and P x hidden numbers in a row. hidden: 0 for a model
+    that takes no tables. Raises InvalidRequest.
     """
+    if hidden == 0:
+        raise _refused("this model takes none: its layers look at the tokens themselves too")
     shape = asked.table.shape
     match shape:
         case (rows, width) | (1, rows, width):

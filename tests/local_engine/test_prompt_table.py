@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from local_engine.hosting import Hosted
+from local_engine.prompt_table import table_rows
 from schemas.errors import InvalidRequest
 from schemas.requests import PromptTable, TokenRequest
 from schemas.sampling import Sampling
@@ -208,3 +209,8 @@ def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(folder: Fold
         model.reader.read(msgspec.structs.replace(last, tokens=(V + ROWS,)))
     with pytest.raises(InvalidRequest, match=rf"token {V} must be within 0 and {V - 1}"):
         model.reader.read(TokenRequest(model=MODEL, tokens=(V,), sampling=sampling))
+
+
+def test_a_model_whose_layers_look_at_tokens_takes_no_table() -> None:
+    with pytest.raises(InvalidRequest, match="this model takes none"):
+        table_rows(table(random_table(1)), 0)

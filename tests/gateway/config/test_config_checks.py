@@ -264,3 +264,21 @@ def test_certificates_that_exist_are_fine(tmp_path: Path) -> None:
     text = f"providers: [{{name: p, adapter: openai, tls: {tls}}}]\nmodels: []\n"
 
     assert read(text, folder=tmp_path).providers[0].tls.client_cert == str(tmp_path / "cert")
+
+
+def test_a_backend_may_name_an_adapter_of_an_engine(tmp_path: Path) -> None:
+    (tmp_path / "sql").mkdir()
+    engine = "{models: [{name: t, path: a}], loras: [{name: sql, path: ./sql}], accept_lora: true}"
+    providers = f"providers: [{{name: p, adapter: local, engine: {engine}}}]\n"
+    model = "{name: m, backends: [{provider: p, model: sql}]}"
+
+    config = read(f"{providers}models: [{model}]\n", folder=tmp_path)
+
+    served = config.providers[0].engine
+    assert served is not None
+    assert served.loras[0].path == str(tmp_path / "sql")
+    assert config.models[0].backends[0].model == "sql"
+    assert faults(f"{providers}models: [{model.replace('sql', 'sqll')}]\n", folder=tmp_path) == [
+        'models[0].backends[0].model: the engine of p has no model named "sqll"; '
+        'did you mean "sql"?'
+    ]
