@@ -1,6 +1,7 @@
 """The engine's side of a comparison: one model's lane, stepped by the benchmark itself."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
@@ -36,8 +37,10 @@ class Ours:
         *,
         device: str = "cpu",
         compile: CompileMode = "auto",
+        path: Path | None = None,
     ) -> None:
-        loaded = load(str(folder(shape)), device=device, dtype=dtype)
+        """path: of the weights, where they are not the random ones of the shape."""
+        loaded = load(str(path or folder(shape)), device=device, dtype=dtype)
         halves = any(isinstance(module, HalfLinear) for module in loaded.module.modules())
         self.weight_bytes = 2 if halves else dtype.itemsize
         self._shape, self._dtype = shape, dtype
@@ -50,7 +53,8 @@ class Ours:
         )
         limits = Limits(max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT)
         pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
-        self.lane = Lane(runner, Scheduler(limits, pool), Drawer(shape.vocab_size, device))
+        drawer = Drawer(shape.vocab_size, device)
+        self.lane = Lane(runner, Scheduler(limits, pool), drawer)
 
     def step_bytes(self, batch: int, context: int) -> int:
         """The least that a decoding step of ours must read from memory."""

@@ -106,7 +106,7 @@ def folder(shape: Shape) -> Path:
     """Where the model's weights lie as bfloat16, made there if they don't."""
     path = cache_folder() / shape.name
     if not (path / "config.json").exists():
-        _random_model(shape).save_pretrained(path)
+        random_model(shape).save_pretrained(path)
     return path
 
 
@@ -124,7 +124,8 @@ def prompts(shape: Shape, batch: int, length: int) -> list[list[int]]:
     return cast(list[list[int]], ids.tolist())
 
 
-def _random_model(shape: Shape) -> PreTrainedModel:
+def random_model(shape: Shape) -> PreTrainedModel:
+    """In bfloat16, the same weights for the same shape."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         shape.family,

@@ -10,7 +10,7 @@ from schemas.sampling import Sampling
 from tests.local_engine.asking import Oracle
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import Runs, hosted
-from tests.local_engine.tiny import FAMILIES, VOCABULARY
+from tests.local_engine.tiny import FAMILIES, VOCABULARY, save_model
 
 COUNT = 16
 GREEDY = Sampling(temperature=0.0, max_tokens=COUNT, ignore_eos=True)
@@ -41,6 +41,19 @@ def test_greedy_tokens_are_those_of_transformers_generate(family: str, folder: F
 
     assert together == expected
     assert chunked == expected
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma3_text"])
+@pytest.mark.parametrize("compile", ["auto", "off"])
+def test_weights_of_sixteen_bits_and_compiled_kernels_change_no_token(
+    family: str, compile: str, tmp_path: Path
+) -> None:
+    path = save_model(tmp_path, family, rounded=True)
+    oracle = Oracle(path)
+
+    tokens = answers(path, GREEDY, compile=compile, max_step_tokens=40)
+
+    assert tokens == [oracle.greedy(prompt, COUNT) for prompt in prompts()]
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])

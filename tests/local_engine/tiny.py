@@ -60,6 +60,25 @@ FAMILIES: dict[str, dict[str, object]] = {
     },
     "gemma2": {"sliding_window": 6, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 3.0},
     "gpt_oss": {"sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1},
+    "granite": {
+        "embedding_multiplier": 6.0,
+        "residual_multiplier": 0.4,
+        "attention_multiplier": 0.3,
+        "logits_scaling": 4.0,
+    },
+    "olmo2": {},
+    "phi3": {},
+    "glm4": {},
+    "smollm3": {},
+    "starcoder2": {},
+    "cohere2": {
+        "sliding_window": 6,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256},
+    "gpt_neox": {},
 }
 
 Kind = Literal["byte_level", "byte_fallback"]
@@ -125,12 +144,19 @@ def save_tokenizer(
     fast.save_pretrained(folder)
 
 
-def save_model(folder: Path, family: str = "llama", **changes: object) -> Path:
-    """A folder that `load` can read; the same arguments give the same weights."""
+def save_model(
+    folder: Path, family: str = "llama", *, rounded: bool = False, **changes: object
+) -> Path:
+    """A folder that `load` can read; the same arguments give the same weights.
+
+    rounded: to what bfloat16 can hold, as most checkpoints are.
+    """
     torch.manual_seed(7)
     shape = {**SHAPE, **FAMILIES[family], **changes}
     config = AutoConfig.for_model(family, **shape)
     model = cast(PreTrainedModel, AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+    if rounded:
+        model.bfloat16().float()
     model.save_pretrained(folder)
     save_tokenizer(folder)
     return folder

@@ -65,6 +65,7 @@ class Runner:
     def run(self, prompts, tokens):
         config = genai.GenerationConfig()
         config.max_new_tokens = tokens
+        config.set_eos_token_id(0)
         config.ignore_eos = True
         config.do_sample = False
         whole = time.perf_counter(), time.process_time()
