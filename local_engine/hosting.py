@@ -29,6 +29,7 @@ from local_engine.runner import Runner
 from local_engine.scheduler import Limits, Scheduler
 from local_engine.stats import Footprint
 from local_engine.tokens import Tokenizer
+from local_engine.warmup import warm_up
 from schemas.errors import InvalidConfig
 from schemas.sampling import Sampling
 
@@ -53,6 +54,9 @@ class Hosted(Struct, frozen=True, kw_only=True, eq=False):
     lane: Lane
     context: int
     vocabulary: int
+
+
+Hosting = Callable[[EngineConfig, Callable[[str], None]], dict[str, Hosted]]
 
 
 def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
@@ -95,6 +99,10 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
                 conditioner = one.conditioner.adapted(named[lora.name])
                 hosted[lora.name] = structs.replace(one, name=lora.name, conditioner=conditioner)
     for one in hosted.values():
+        if one.name == one.base:
+            report(f"warming up {one.name}")
+            budget = config.max_step_tokens or STEP_TOKENS[device]
+            warm_up(one.name, one.lane, vocabulary=one.vocabulary, step_tokens=budget)
         stats = one.lane.stats()
         report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
     return hosted

@@ -130,6 +130,11 @@ class Lane:
         """May be called from any thread; the numbers need not be of the same step."""
         return self.meter.stats(self._scheduler, self._footprint)
 
+    def begin_counting(self) -> None:
+        """What was counted so far is forgotten. The lane must be idle."""
+        self.meter = Meter()
+        self._scheduler.begin_counting()
+
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after a step."""
         self._scheduler.check()

@@ -24,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from local_engine.config import EngineConfig
 from local_engine.connection import Connection
+from local_engine.hosting import Hosting, host
 from local_engine.service import Service
 from local_engine.watchdog import LONGEST_TICK_S, Watchdog
 from schemas.errors import InvalidConfig
@@ -56,7 +57,8 @@ class Orders:
         self._stop()
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], hosting: Hosting = host) -> int:
+    """hosting: loads the models."""
     parser = argparse.ArgumentParser(prog="local_engine.process")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--config", type=Path)
@@ -70,7 +72,7 @@ def main(arguments: list[str]) -> int:
             transformers_logging.enable_progress_bar()
         else:
             transformers_logging.disable_progress_bar()
-        service = Service(config, report=_report)
+        service = Service(config, report=_report, hosting=hosting)
     except InvalidConfig as exc:
         _report(str(exc))
         return UNSERVABLE

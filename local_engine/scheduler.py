@@ -188,6 +188,10 @@ class Scheduler:
         sequence.state = State.FINISHED
         self.blocks.release(sequence.blocks)
 
+    def begin_counting(self) -> None:
+        """Preemptions and pages are counted from zero again."""
+        self.preemptions = self.reused = self.blocks.taken = 0
+
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after each step.
 

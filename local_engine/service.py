@@ -23,7 +23,7 @@ from local_engine.draw import Drawn
 from local_engine.engine import Engine
 from local_engine.grammar import Grammar
 from local_engine.history import new_history
-from local_engine.hosting import Hosted, host
+from local_engine.hosting import Hosted, Hosting, host
 from local_engine.jobs import Delta, Job
 from local_engine.machine import as_of_now, machine
 from local_engine.noise import derive_seed
@@ -87,12 +87,16 @@ class Service:
     """Hosts the configured models. Build it (this loads them), `start` it on a loop, `stop` it."""
 
     def __init__(
-        self, config: EngineConfig, *, report: Callable[[str], None] = lambda _: None
+        self,
+        config: EngineConfig,
+        *,
+        report: Callable[[str], None] = lambda _: None,
+        hosting: Hosting = host,
     ) -> None:
-        """Raises InvalidConfig for a model that cannot be served."""
+        """hosting: loads the models. Raises InvalidConfig for one that cannot be served."""
         self.pulse = Pulse()
         self._machine = machine(config)
-        self._models = host(config, report)
+        self._models = hosting(config, report)
         lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
         self._engine = Engine(lanes, self._deliver, self._ended, pulse=self.pulse)
         self._most = config.max_sequences + config.max_waiting
