@@ -136,7 +136,7 @@ class Scheduler:
             self._admit_waiting(chunks, budget, now)
         while not chunks and self._waiting and self._running:
             self._preempt(max(self._running, key=lambda s: s.rank), chunks)
-            self._admit_waiting(chunks, self._limits.max_step_tokens, now)
+            self._admit_waiting(chunks, self.budget, now)
         return Step(chunks=tuple(chunks.values()), expired=expired)
 
     def advance(self, chunk: Chunk, refused: int = 0) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
@@ -155,9 +155,11 @@ async def test_a_killed_engine_fails_its_requests_at_once_and_serves_again_after
     restarts = engine(gateway).restarts
     async with client(gateway) as ask, client(gateway, "key-of-the-operator") as operator:
 
-        def chat(model: str, stream: bool, body: dict[str, object]) -> asyncio.Task[httpx.Response]:
-            body = {**body, "model": model, "stream": stream}
-            return asyncio.create_task(ask.post("/v1/chat/completions", json=body))
+        def chat(
+            model: str, stream: bool, body: Mapping[str, object]
+        ) -> asyncio.Task[httpx.Response]:
+            sent = {**body, "model": model, "stream": stream}
+            return asyncio.create_task(ask.post("/v1/chat/completions", json=sent))
 
         whole = [chat("alone", False, LONG) for _ in range(4)]
         streamed = [chat("alone", True, LONG) for _ in range(4)]
