@@ -35,7 +35,10 @@ def verify(
 def _settle(
     drawer: Drawer, row: Tensor, answer: Drawing, place: int, draft: int, guess: Tensor
 ) -> int:
-    """The draft, or the token that takes its place; history and grammar are told."""
+    """The draft, or the token that takes its place; history and grammar are told.
+
+    Where p and q are the same, a draft is refused only if it was not drawn from q; p decides.
+    """
     position = answer.sequence.generated + place
     rows = SamplingRows(
         [answer.params],
@@ -52,6 +55,8 @@ def _settle(
     token = draft
     if not bool(uniforms(keys.clone())[0, 0] * offered[draft] < wanted[draft]):
         rest = (wanted - offered).clamp_min_(0)
+        if not bool(rest.sum() > 0):
+            rest = wanted
         ids = torch.arange(drawer.vocabulary, device=wanted.device).unsqueeze(0)
         token = int((rest / exponentials(keys, ids)[0]).argmax())
     rows.advance([token])
