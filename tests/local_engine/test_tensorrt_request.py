@@ -138,10 +138,13 @@ async def test_len_penalty_prefers_long_or_short_beams(service: Service) -> None
 
 
 async def test_early_stopping_ends_with_the_first_hypotheses(service: Service) -> None:
+    """Token 200 goes on, and 201, nearly as likely, ends a hypothesis at every step."""
+    values = [-60.0] * VOCABULARY
+    values[200], values[201] = 0.0, -1.0
     beams = {
         "beam_width": 2,
-        "length_penalty": 1.0,
-        "logit_bias": {200: 60.0, 201: 59.0},
+        "length_penalty": 8.0,
+        "embedding_bias": row(values),
         "end_id": 201,
     }
 
@@ -237,9 +240,12 @@ async def test_pad_id_changes_no_answer_because_nothing_is_padded(service: Servi
 async def test_embedding_bias_moves_every_token(service: Service, shape: tuple[int, ...]) -> None:
     values = [0.0] * VOCABULARY
     values[123] = 90.0
-    bias = Tensor(dtype="float32", shape=shape, data=struct.pack(f"<{VOCABULARY}f", *values))
 
-    assert await greedy(service, embedding_bias=bias) == [123] * 12
+    assert await greedy(service, embedding_bias=row(values, shape)) == [123] * 12
+
+
+def row(values: list[float], shape: tuple[int, ...] = (VOCABULARY,)) -> Tensor:
+    return Tensor(dtype="float32", shape=shape, data=struct.pack(f"<{VOCABULARY}f", *values))
 
 
 async def test_bad_words_list_forbids_sequences_and_not_their_parts(service: Service) -> None:
