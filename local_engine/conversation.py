@@ -44,12 +44,13 @@ class Conversations:
         body = body_of(request.response_format)
         text = self._tokenizer.chat.render(request.messages, tools)
         callable_ = _callable(tools, choice)
-        form = self._form(text, callable_, choice)
+        parallel = request.parallel_tool_calls is not False
+        form = self._form(text, callable_, choice, guided=body is not None or not parallel)
         guide = guide_of(
             form,
             body=None if form.demanded else body,
             tools=callable_,
-            parallel=request.parallel_tool_calls is not False,
+            parallel=parallel,
             spell=self._spell,
         )
         plain = form.thinking is None and form.tools is None
@@ -60,7 +61,10 @@ class Conversations:
         prompt: str,
         tools: tuple[FunctionTool, ...],
         choice: ToolChoice | UnsetType,
+        *,
+        guided: bool,
     ) -> Form:
+        """guided: calls must be written by a grammar although no function is strict."""
         end = prompt.rstrip()
         thinking = self._thinking
         if thinking is not None and end.endswith(thinking.close):
@@ -72,7 +76,7 @@ class Conversations:
             opened=thinking is not None and end.endswith(thinking.open),
             tools=format,
             names=frozenset(tool.name for tool in tools),
-            sure=demanded or any(tool.strict for tool in tools),
+            sure=bool(tools) and (guided or demanded or any(tool.strict for tool in tools)),
             demanded=demanded,
             literals=self._literals(thinking, format),
         )

@@ -154,13 +154,14 @@ class ToolReader:
         if at >= 0 and (head is None or at < head.start()):
             self._buffer = self._buffer[at + len(end) :]
             return self._leave()
-        if head is None:
+        name = "" if head is None else _text.decode(head.group(1))
+        if head is None or name not in self._names:
             return False
         self._buffer = self._buffer[head.end() :]
         self._found = True
         self._value = Value()
         self._step = self._arguments
-        events.append(self._begin(_text.decode(head.group(1)), ""))
+        events.append(self._begin(name, ""))
         return True
 
     def _arguments(self, events: list[Event]) -> bool:
