@@ -1,8 +1,8 @@
 """What changes a batch's logits before temperature and the filters, each row by its own request.
 
-In this order: the tokens that a grammar allows, logit bias, penalties, bans. Bans (min_tokens,
-bad words, n-grams) put the lowest finite number and not -inf, so that where everything that a
-grammar allows is banned, the grammar wins.
+In this order: logit bias, penalties, bans, the tokens that a grammar allows. Bans (min_tokens,
+bad words, n-grams) put the lowest finite number, and a grammar puts -inf last of all, so that
+where everything that it allows is banned, the grammar wins.
 """
 
 from collections.abc import Sequence

@@ -80,9 +80,9 @@ def processed(
     if allowed is None and not rows.processors.active:
         return raw
     values = raw.contiguous() if overwrite else raw.clone(memory_format=torch.contiguous_format)
+    rows.processors.apply(values)
     if allowed is not None:
         mask_out(values, allowed)
-    rows.processors.apply(values)
     return values
 
 
