@@ -2,12 +2,15 @@
 
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
+import msgspec
 from rich.markup import escape
 
 from gateway.commands.screen import show, table_of
@@ -29,12 +32,15 @@ PACKAGES = (
 FAST_CPU = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve", "bf16")
 """Of /proc/cpuinfo, those that make a difference to the engine."""
 
+LONGEST_CHECK = 300
+"""Seconds; an NPU compiles some kernels when it first sees them."""
+
 Line = tuple[str, str]
 
 
 @click.command()
 def doctor() -> None:
-    """Show this machine's devices and the versions of what the gateway builds on."""
+    """Show this machine's devices, versions, and whether each kernel of the engine is right."""
     table = table_of("WHAT", "FOUND")
     for what, found in (*_machine(), *_packages(), *_devices()):
         table.add_row(what, escape(found))
@@ -77,16 +83,27 @@ def _packages() -> Iterator[Line]:
 
 
 def _devices() -> Iterator[Line]:
-    """torch is imported only if it is there, and only by the engine."""
+    """The engine looks at them, in a process of its own: this one imports no torch."""
     if find_spec("torch") is None:
-        yield "engine", "not available: install strowger-gateway[local]"
+        yield "engine", "not available: torch is missing; install strowger-gateway[local]"
         return
-    from local_engine.device import choose_device, choose_dtype, probe
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "local_engine.doctor"],
+            capture_output=True,
+            check=True,
+            timeout=LONGEST_CHECK,
+        )
+        yield from msgspec.json.decode(done.stdout, type=list[Line])
+    except subprocess.CalledProcessError as exc:
+        yield "engine", f"cannot start: {last_line(exc.stderr) or f'status {exc.returncode}'}"
+    except subprocess.TimeoutExpired:
+        yield "engine", f"its checks took longer than {LONGEST_CHECK} seconds"
+    except msgspec.DecodeError as exc:
+        yield "engine", f"its checks cannot be read: {exc}"
 
-    available = probe()
-    for name, fault in (("npu", available.npu), ("cuda", available.cuda)):
-        yield f"device {name}", fault or "usable"
-    yield "device cpu", "usable"
-    device = choose_device("auto", available)
-    dtype = str(choose_dtype("auto", device, available)).removeprefix("torch.")
-    yield "engine", f"runs on {device} in {dtype} by default"
+
+def last_line(errors: bytes) -> str:
+    """What a traceback ends with."""
+    text = errors.decode("utf-8", errors="replace").strip()
+    return text.splitlines()[-1] if text else ""

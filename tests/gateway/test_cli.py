@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.doctor import cpu_flags
+from gateway.commands.doctor import cpu_flags, last_line
 from gateway.commands.group import strowger
 
 ROOT = Path(__file__).parents[2]
@@ -164,7 +164,15 @@ def test_doctor_tells_versions_and_devices() -> None:
     assert rows["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
     assert rows["litestar"][0].isdigit()
     assert int(rows["cpu cores"]) >= 1
-    assert rows["engine"]
+    assert rows["engine"].startswith(("runs on ", "not available: torch is missing"))
+    assert "kernels" in rows or "not available" in rows["engine"] or "sampling operator" in rows
+
+
+def test_the_cause_is_the_last_line_of_a_traceback() -> None:
+    errors = b"Traceback (most recent call last):\n  File x\nImportError: libhccl.so is missing\n"
+
+    assert last_line(errors) == "ImportError: libhccl.so is missing"
+    assert last_line(b"") == ""
 
 
 def test_cpu_features_are_read_from_x86_and_arm_alike(tmp_path: Path) -> None:

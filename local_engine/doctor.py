@@ -1,0 +1,121 @@
+"""`python -m local_engine.doctor`: what the engine finds here, and one call of each kernel.
+
+Prints a JSON list of [what, found] pairs. A process of its own, because the gateway imports no
+torch, and because a broken installation of torch-npu can end the process that imports it.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
+import torch
+
+from local_engine.device import Available, choose_device, choose_dtype, free_bytes, probe
+from local_engine.ops.compiled import cpu_kernels
+from local_engine.ops.settle import settle
+from local_engine.ops.trials import Shape
+
+Line = tuple[str, str]
+
+CANN_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+CANN_DEFAULT = Path("/usr/local/Ascend")
+
+TYPICAL = Shape(heads=32, kv_heads=8, width=128, hidden=4096)
+"""Of a model of eight billion parameters; the trials take a few tokens of it."""
+
+
+def main() -> int:
+    sys.stdout.buffer.write(msgspec.json.encode(list(lines())) + b"\n")
+    return 0
+
+
+def lines() -> Iterator[Line]:
+    available = probe()
+    for name, problem in (("npu", available.npu), ("cuda", available.cuda), ("cpu", "")):
+        yield f"device {name}", problem or "usable"
+    if fault := pairing_problem(_version("torch"), _version("torch-npu")):
+        yield "torch and torch-npu", fault
+    yield "CANN", cann(os.environ, CANN_DEFAULT)
+    device = choose_device("auto", available)
+    dtype = choose_dtype("auto", device, available)
+    yield "engine", f"runs on {device} in {_short(dtype)} by default"
+    yield "why this dtype", dtype_reason(device, available)
+    yield "free memory", f"{free_bytes(device) / 1e9:.1f} GB on {device}"
+    yield from _kernels(device, dtype)
+
+
+def pairing_problem(torch_version: str, npu_version: str) -> str:
+    """ "" if the two belong together, or there is no torch-npu. Versions as pip gives them, "" for
+    a package that is missing.
+
+    torch-npu X.Y.Z, whatever its .postN, is built for torch X.Y.Z and no other.
+    """
+    if not npu_version:
+        return ""
+    if _release(torch_version) == _release(npu_version):
+        return ""
+    return (
+        f"torch-npu {npu_version} is for torch {_release(npu_version)}, and {torch_version} is "
+        "installed; install the pair that docs/ascend.md names"
+    )
+
+
+def cann(environment: Mapping[str, str], default: Path) -> str:
+    """Where Ascend's toolkit is, as far as can be seen without loading it."""
+    for name in CANN_HOMES:
+        if home := environment.get(name):
+            found = "" if Path(home).is_dir() else ", which is no folder"
+            return f"{name} is {home}{found}"
+    if default.is_dir():
+        return f"{default} is there, but its set_env.sh has not been sourced"
+    return "not found"
+
+
+def dtype_reason(device: str, available: Available) -> str:
+    if device != "cpu":
+        return "half the memory of float32, and what the device is made for"
+    if available.cpu_bfloat16:
+        return "this CPU has instructions for it"
+    return "this CPU has no bfloat16 instructions (AMX or AVX512-BF16)"
+
+
+def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
+    """Every kernel of the device is called once, and its result compared with torch's."""
+    settled = settle(device, dtype, TYPICAL, thorough=True)
+    for trial in settled.trials:
+        yield f"kernel {trial.kernel}", trial.problem or f"right, for {trial.role}"
+    if not settled.trials:
+        said: list[str] = []
+        cpu_kernels("auto", device, dtype, said.append)
+        yield "kernels", said[-1] if said else "of torch itself"
+    if settled.probe is not None:
+        reason = f"; {settled.probe.problem}" if settled.probe.problem else ""
+        yield "sampling operator", settled.probe.version.value + reason
+
+
+def _release(version: str) -> str:
+    """2.13.0 of 2.13.0.post2+cpu."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return found.group() if found else version
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

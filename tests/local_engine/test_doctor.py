@@ -1,0 +1,57 @@
+"""What `strowger doctor` says of a machine's devices, packages and kernels."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from local_engine.device import Available
+from local_engine.doctor import cann, dtype_reason, lines, pairing_problem
+
+PAIRS = [
+    ("2.13.0", "2.13.0", True),
+    ("2.13.0+cpu", "2.13.0", True),
+    ("2.12.0", "2.12.0.post3", True),
+    ("2.13.0+cpu", "", True),
+    ("2.14.0", "2.13.0", False),
+    ("2.13.1", "2.13.0.post1", False),
+]
+PLAIN = Available(npu="not installed", cuda="no device", cpu_bfloat16=False)
+FAST = Available(npu="not installed", cuda="no device", cpu_bfloat16=True)
+
+
+@pytest.mark.parametrize(("torch_version", "npu_version", "fine"), PAIRS)
+def test_torch_npu_wants_its_own_version_of_torch(
+    torch_version: str, npu_version: str, fine: bool
+) -> None:
+    problem = pairing_problem(torch_version, npu_version)
+
+    assert (problem == "") == fine
+    assert fine or (torch_version in problem and "docs/ascend.md" in problem)
+
+
+def test_the_toolkit_is_looked_for_where_it_says_it_is(tmp_path: Path) -> None:
+    here, nowhere = str(tmp_path), str(tmp_path / "none")
+    cases: list[tuple[Mapping[str, str], Path, str]] = [
+        ({"ASCEND_HOME_PATH": here}, Path(nowhere), f"ASCEND_HOME_PATH is {here}"),
+        ({"ASCEND_TOOLKIT_HOME": nowhere}, tmp_path, "which is no folder"),
+        ({}, tmp_path, "set_env.sh has not been sourced"),
+        ({}, Path(nowhere), "not found"),
+    ]
+
+    for environment, default, said in cases:
+        assert said in cann(environment, default)
+
+
+def test_the_choice_of_dtype_comes_with_its_reason() -> None:
+    assert "no bfloat16 instructions" in dtype_reason("cpu", PLAIN)
+    assert "instructions for it" in dtype_reason("cpu", FAST)
+    assert "half the memory" in dtype_reason("npu", PLAIN)
+
+
+def test_every_machine_gets_a_whole_report() -> None:
+    told = dict(lines())
+
+    assert {"device npu", "device cuda", "device cpu", "CANN", "engine", "free memory"} <= set(told)
+    assert told["device cpu"] == "usable"
+    assert any(what.startswith("kernel") for what in told)
