@@ -12,6 +12,7 @@ BENCHMARKS = {
     "benchmarks.engine.batching": "the engine beside transformers' continuous batching",
     "benchmarks.engine.requests": "sampled requests, and eight at once, beside generate",
     "benchmarks.engine.native_peers": "the engine beside llama.cpp or OpenVINO GenAI",
+    "benchmarks.engine.drafts": "prompt-lookup drafts on repetitive text",
     "benchmarks.engine.gpu": "the engine on one large GPU",
 }
 

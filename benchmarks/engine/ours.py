@@ -37,6 +37,7 @@ class Ours:
         *,
         device: str = "cpu",
         compile: CompileMode = "auto",
+        drafts: int = 0,
         path: Path | None = None,
     ) -> None:
         """path: of the weights, where they are not the random ones of the shape."""
@@ -54,7 +55,7 @@ class Ours:
         limits = Limits(max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT)
         pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
         drawer = Drawer(shape.vocab_size, device)
-        self.lane = Lane(runner, Scheduler(limits, pool), drawer)
+        self.lane = Lane(runner, Scheduler(limits, pool), drawer, drafts=drafts)
 
     def step_bytes(self, batch: int, context: int) -> int:
         """The least that a decoding step of ours must read from memory."""
