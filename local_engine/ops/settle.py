@@ -7,6 +7,7 @@ from typing import cast
 import torch
 from msgspec import Struct
 
+from local_engine.ops.cuda import cuda_offers
 from local_engine.ops.kernels import Kernels
 from local_engine.ops.npu import TorchNPU, npu_offers
 from local_engine.ops.npu_sampling import (
@@ -60,6 +61,8 @@ def settle(device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = Fa
             version = Version.NONE if settled.probe is None else settled.probe.version
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
             return settled
+        case "cuda":
+            return _settled("cuda", cuda_offers(shape, dtype), thorough=thorough)
         case _:
             return _settled(device, (), thorough=thorough)
 

@@ -123,12 +123,18 @@ def attention_pairs(
     page: int,
     dtype: torch.dtype,
     device: str,
+    *,
+    scattered: bool = True,
+    window: int = 0,
 ) -> Iterable[tuple[Tensor, Tensor]]:
-    """Three sequences over scattered pages, filled, extended and decoded, beside torch's way."""
-    blocks = ((5, 2), (0, 4), (3, 1))
+    """Three sequences, filled, extended and decoded, beside torch's way.
+
+    scattered: over pages that are no neighbours.
+    """
+    blocks = ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3))
     steps = ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1))
     ours, reference = cache(6 * page), KeyValueCache(6 * page)
-    ask = Ask(scale=shape.width**-0.5, window=0, softcap=None, sinks=None)
+    ask = Ask(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
     reached = [0, 0, 0]
     for number, counts in enumerate(steps):
         reached = [before + count for before, count in zip(reached, counts, strict=True)]
