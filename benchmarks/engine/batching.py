@@ -1,6 +1,6 @@
 """Eight requests at once, the engine beside transformers' continuous batching.
 
-    python -m benchmarks.engine.batching [--shapes 125m,0.5b] [--context 384] [--threads 2]
+    python -m benchmarks.engine.batching [--shapes 125m] [--context 384] [--threads 2]
 
 `generate_batch` with its sdpa attention, which is what it has on a CPU; its own time stamps say
 when all requests had their first token, and when the last one ended. The sides take turns; see
@@ -104,7 +104,7 @@ class Options(argparse.Namespace):
 
 def _options() -> Options:
     parser = argparse.ArgumentParser(description="beside transformers' continuous batching")
-    parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m", "0.5b"])
+    parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m"])
     parser.add_argument("--context", type=int, default=384)
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,6 +1,6 @@
 """Greedy decoding, the engine beside transformers' `generate()`: same weights, same process.
 
-    python -m benchmarks.engine.decode [--shapes 125m,0.5b] [--batches 1,8] [--contexts 128,384]
+    python -m benchmarks.engine.decode [--shapes 125m] [--batches 1,8] [--contexts 128,384]
         [--threads 2] [--dtype auto] [--peer-dtype float32] [--seconds 200]
 
 Random-weight models (`shapes.py`) whose weights are bfloat16 numbers, as most checkpoints' are.
@@ -85,7 +85,7 @@ def _options() -> Options:
         return [int(one) for one in text.split(",")]
 
     parser = argparse.ArgumentParser(description="decode speed beside transformers")
-    parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m", "0.5b"])
+    parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m"])
     parser.add_argument("--batches", type=numbers, default=[1, 8])
     parser.add_argument("--contexts", type=numbers, default=[128, 384])
     parser.add_argument("--tokens", type=int, default=24)

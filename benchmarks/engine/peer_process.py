@@ -105,7 +105,7 @@ def options(description: str, dtypes: Sequence[str]) -> Options:
     """The command line that benchmarks against such peers share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--peer-python", default="", help="the interpreter that has the peer")
-    parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m", "0.5b"])
+    parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m"])
     parser.add_argument("--dtype", choices=dtypes, default=dtypes[0], help="the peer's")
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--prefill", type=int, default=512)
