@@ -51,7 +51,9 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
 
     return EngineConfig(
         models=tuple(
-            ModelConfig(name=model.name, path=model.path, task=model.task)
+            ModelConfig(
+                name=model.name, path=model.path, task=model.task, matryoshka=model.matryoshka
+            )
             for model in engine.models
         ),
         device=engine.device,

@@ -13,12 +13,15 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """One model of an engine.
 
     path: a folder as Hugging Face lays it out (config.json, *.safetensors, tokenizer files),
-          a name at the Hugging Face hub, or `bundled:NAME`.
+          a name at the Hugging Face hub, `bundled:NAME`, or `package:NAME/FOLDER`.
+    matryoshka: of an embedding model: requests may ask for fewer dimensions, although the
+          model's files don't say that it was trained for that.
     """
 
     name: str
     path: str
     task: Literal["generate", "embed"] = "generate"
+    matryoshka: bool = False
 
 
 class LoraConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,7 @@
 """One worker's connection to the engine process: its requests, and what goes back to it."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import cast
 
@@ -12,22 +13,29 @@ from local_engine.frames import (
     BrokenFrame,
     Cancel,
     Deltas,
+    Embed,
     Failed,
     FrameReader,
     Measured,
     Ready,
     Submit,
     ToEngine,
+    Vectors,
+    decode_inputs,
     decode_request,
     failed,
     frame,
 )
 from local_engine.service import NAME, Service
+from local_engine.vectors import little_endian
 from schemas.errors import GatewayError, UpstreamBroken
 from schemas.events import Event
 
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
 """A worker that leaves more than this unread loses its requests; the step waits for nobody."""
+
+PIECE_BYTES = 256 * 1024
+"""Of the vectors that are written before the worker has read what came before."""
 
 _decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 
@@ -42,6 +50,9 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._batches: list[Batch] = []
+        self._read = asyncio.Event()
+        self._read.set()
+        self._vectors: asyncio.Lock = asyncio.Lock()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -60,18 +71,29 @@ class Connection(asyncio.Protocol):
         for task in self._tasks.values():
             task.cancel()
 
+    def pause_writing(self) -> None:
+        self._read.clear()
+
+    def resume_writing(self) -> None:
+        self._read.set()
+
     def _obey(self, message: ToEngine) -> None:
         match message:
             case Submit():
-                task = self._loop.create_task(self._answer(message))
-                self._tasks[message.id] = task
-                task.add_done_callback(lambda task: self._done(message.id, task))
+                self._start(message.id, self._answer(message))
+            case Embed():
+                self._start(message.id, self._embed(message))
             case Cancel(id=id):
                 if id in self._tasks:
                     self._tasks[id].cancel()
             case Ask():
                 service = self._service
                 self._write(Measured(machine=service.machine(), stats=service.stats()))
+
+    def _start(self, id: int, work: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks[id] = task
+        task.add_done_callback(lambda task: self._done(id, task))
 
     async def _answer(self, submit: Submit) -> None:
         try:
@@ -87,6 +109,27 @@ class Connection(asyncio.Protocol):
             self._put(submit.id, [], last=True)
         except GatewayError as exc:
             self._write(failed(submit.id, exc))
+
+    async def _embed(self, embed: Embed) -> None:
+        """Vectors may be many: one answer at a time is written, as fast as it is read."""
+        try:
+            found = await self._service.embed(decode_inputs(embed.request), model=embed.model)
+        except GatewayError as exc:
+            self._write(failed(embed.id, exc))
+            return
+        values = little_endian(found.values)
+        async with self._vectors:
+            for start in range(0, len(values), PIECE_BYTES):
+                await self._read.wait()
+                self._write(
+                    Vectors(
+                        id=embed.id,
+                        values=values[start : start + PIECE_BYTES],
+                        width=found.values.shape[1],
+                        tokens=found.tokens,
+                        last=start + PIECE_BYTES >= len(values),
+                    )
+                )
 
     def _done(self, id: int, task: asyncio.Task[None]) -> None:
         """A bug costs its own request, and is told to the worker and to stderr."""
@@ -113,7 +156,7 @@ class Connection(asyncio.Protocol):
                 if task.cancel():
                     self._transport.write(frame(failed(id, slow)))
 
-    def _write(self, message: Failed | Measured) -> None:
+    def _write(self, message: Failed | Measured | Vectors) -> None:
         self._flush()
         if self._transport is not None:
             self._transport.write(frame(message))

@@ -8,12 +8,19 @@ import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import MappingProxyType
+from typing import TypeVar
 
 import torch
 
+from local_engine.embedding import EmbeddingLane
+from local_engine.inputs import Embedded, Inputs
 from local_engine.jobs import Delta, Job
 from local_engine.lane import Lane
 from local_engine.watchdog import Pulse
+
+_T = TypeVar("_T")
+STOPPED = "the engine has stopped"
 
 
 class Engine:
@@ -22,6 +29,7 @@ class Engine:
     deliver: called by the thread once a step with what it brought; it must not wait.
     ended:   called by the thread when it ends, whatever the reason.
     pulse:   tells a watchdog what the thread is at.
+    embedders: each moves by a batch between two steps of the others. embedded: as `deliver`.
     """
 
     def __init__(
@@ -31,13 +39,18 @@ class Engine:
         ended: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         pulse: Pulse | None = None,
+        embedders: Mapping[str, EmbeddingLane] = MappingProxyType({}),
+        embedded: Callable[[list[Embedded]], None] = lambda _: None,
     ) -> None:
         self._lanes = dict(lanes)
+        self._embedders = dict(embedders)
+        self._all = (*self._lanes.values(), *self._embedders.values())
+        self._embedded = embedded
         self._deliver = deliver
         self._ended = ended
         self._clock = clock
         self._pulse = pulse or Pulse()
-        self._inbox: SimpleQueue[Job | int | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Job | Inputs | int | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._run, name="engine", daemon=True)
 
@@ -53,8 +66,8 @@ class Engine:
         self._inbox.put(None)
         self._thread.join()
 
-    def submit(self, job: Job) -> None:
-        """The prompt must have passed the lane's `refuse`."""
+    def submit(self, job: Job | Inputs) -> None:
+        """A job's prompt must have passed the lane's `refuse`."""
         self._inbox.put(job)
         if self._closed:
             self._refuse_late_orders()
@@ -69,25 +82,30 @@ class Engine:
             with torch.inference_mode():
                 while self._take_orders():
                     for name, lane in self._lanes.items():
-                        if lane.busy and (deltas := self._step(name, lane)):
+                        if lane.busy and (deltas := self._step(name, lane.step)):
                             self._deliver(deltas)
+                    for name, embedder in self._embedders.items():
+                        if embedder.busy and (ended := self._step(name, embedder.step)):
+                            self._embedded(ended)
         finally:
             self._pulse.end()
             ids = [id for lane in self._lanes.values() for id in lane.drop_all()]
+            inputs = [id for lane in self._embedders.values() for id in lane.drop_all()]
             self._closed = True
             self._deliver([_stopped(id) for id in ids])
+            self._embedded([_stopped_inputs(id) for id in inputs])
             self._refuse_late_orders()
             self._ended()
 
-    def _step(self, name: str, lane: Lane) -> list[Delta]:
+    def _step(self, name: str, step: Callable[[float], list[_T]]) -> list[_T]:
         self._pulse.begin(name)
-        deltas = lane.step(self._clock())
+        brought = step(self._clock())
         self._pulse.end()
-        return deltas
+        return brought
 
     def _take_orders(self) -> bool:
         """Empties the inbox, waiting for it where there is nothing else to do. False: stop."""
-        wait = not any(lane.busy for lane in self._lanes.values())
+        wait = not any(lane.busy for lane in self._all)
         while True:
             try:
                 order = self._inbox.get(block=wait)
@@ -98,10 +116,12 @@ class Engine:
                 case None:
                     return False
                 case int():
-                    for lane in self._lanes.values():
+                    for lane in self._all:
                         lane.drop(order)
                 case Job():
                     self._lanes[order.lane].add(order)
+                case Inputs():
+                    self._embedders[order.lane].add(order)
 
     def _refuse_late_orders(self) -> None:
         while True:
@@ -109,9 +129,18 @@ class Engine:
                 order = self._inbox.get_nowait()
             except Empty:
                 return
-            if isinstance(order, Job):
-                self._deliver([_stopped(one.sequence.id) for one in (order, *order.siblings)])
+            match order:
+                case Job():
+                    self._deliver([_stopped(one.sequence.id) for one in (order, *order.siblings)])
+                case Inputs():
+                    self._embedded([_stopped_inputs(order.id)])
+                case _:
+                    continue
 
 
 def _stopped(id: int) -> Delta:
-    return Delta(id=id, outcome="failed", reason="the engine has stopped", lost=True)
+    return Delta(id=id, outcome="failed", reason=STOPPED, lost=True)
+
+
+def _stopped_inputs(id: int) -> Embedded:
+    return Embedded(id=id, outcome="lost", reason=STOPPED)

@@ -5,6 +5,7 @@ import this.
 """
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -24,8 +25,9 @@ from schemas.errors import (
     UpstreamLost,
 )
 from schemas.events import Event
-from schemas.requests import GenerateRequest
+from schemas.requests import EmbeddingsRequest, GenerateRequest
 
+_T = TypeVar("_T")
 HEAD_BYTES = 4
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """A request's body is bounded far below; a longer frame is no frame of ours."""
@@ -39,6 +41,14 @@ class Submit(Struct, frozen=True, kw_only=True, tag="submit"):
     model: str
     request_id: str
     tenant: str
+
+
+class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
+    """Turn inputs into vectors. id and request: as in Submit."""
+
+    id: int
+    request: bytes
+    model: str
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):
@@ -71,6 +81,20 @@ class Deltas(Struct, frozen=True, kw_only=True, tag="deltas"):
     batches: tuple[Batch, ...]
 
 
+class Vectors(Struct, frozen=True, kw_only=True, tag="vectors"):
+    """A piece of an embedding answer; pieces come in order.
+
+    values: little-endian float32, vector after vector. width: numbers of each.
+    tokens: of all inputs. last: the answer is complete.
+    """
+
+    id: int
+    values: bytes
+    width: int
+    tokens: int
+    last: bool = False
+
+
 class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
     """The request is over. kind: a name in KINDS."""
 
@@ -89,8 +113,8 @@ class Measured(Struct, frozen=True, kw_only=True, tag="measured"):
     stats: dict[str, Stats]
 
 
-ToEngine = Submit | Cancel | Ask
-ToWorker = Ready | Deltas | Failed | Measured
+ToEngine = Submit | Embed | Cancel | Ask
+ToWorker = Ready | Deltas | Vectors | Failed | Measured
 
 KINDS: dict[str, type[GatewayError]] = {
     kind.__name__: kind
@@ -110,6 +134,7 @@ KINDS: dict[str, type[GatewayError]] = {
 
 _encoder = msgspec.msgpack.Encoder()
 _request: msgspec.json.Decoder[GenerateRequest] = msgspec.json.Decoder(GenerateRequest)
+_inputs: msgspec.json.Decoder[EmbeddingsRequest] = msgspec.json.Decoder(EmbeddingsRequest)
 encode_request = msgspec.json.Encoder().encode
 
 
@@ -124,8 +149,17 @@ def frame(message: ToEngine | ToWorker) -> bytes:
 
 def decode_request(body: bytes) -> GenerateRequest:
     """Raises InvalidRequest."""
+    return _decoded(_request, body)
+
+
+def decode_inputs(body: bytes) -> EmbeddingsRequest:
+    """Raises InvalidRequest."""
+    return _decoded(_inputs, body)
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
     try:
-        return _request.decode(body)
+        return decoder.decode(body)
     except msgspec.DecodeError as exc:
         raise InvalidRequest(f"the engine cannot read this request: {exc}") from exc
 

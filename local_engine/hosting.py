@@ -11,7 +11,6 @@ from transformers import GenerationConfig
 
 from local_engine.answer import Names
 from local_engine.blocks import BlockPool
-from local_engine.bundled import bundled_path
 from local_engine.conditions import Conditioner
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
@@ -25,6 +24,7 @@ from local_engine.lora_folder import load_adapter
 from local_engine.ops.compiled import cpu_kernels
 from local_engine.ops.settle import Settled, settle
 from local_engine.orders import Reader
+from local_engine.places import model_folder
 from local_engine.runner import Runner
 from local_engine.scheduler import Limits, Scheduler
 from local_engine.stats import Footprint
@@ -33,7 +33,6 @@ from local_engine.warmup import warm_up
 from schemas.errors import InvalidConfig
 from schemas.sampling import Sampling
 
-BUNDLED = "bundled:"
 CPU_CACHE_BYTES = 2 << 30
 STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}
 
@@ -60,8 +59,9 @@ Hosting = Callable[[EngineConfig, Callable[[str], None]], dict[str, Hosted]]
 
 
 def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
-    """Loads every model, in order. `report` gets a line when something long begins or has ended.
+    """Loads every generating model, in order.
 
+    `report` gets a line when something long begins or has ended.
     Raises InvalidConfig, naming the model, for whatever cannot be served.
     """
     if config.threads:
@@ -73,8 +73,8 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     loaded: list[tuple[ModelConfig, Loaded, Tokenizer]] = []
     for model in config.models:
         if model.task != "generate":
-            raise InvalidConfig((f"engine.models: {model.name}: this engine does not embed yet",))
-        path = _folder(model.path)
+            continue
+        path = model_folder(model.path)
         report(f"loading {model.name} from {model.path}")
         adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
         weights = load(path, device=device, dtype=dtype, adapters=adapters)
@@ -195,12 +195,6 @@ def _adapters(
         report(f"loading {lora.name} from {lora.path}")
         found[lora.name] = load_adapter(lora.name, os.path.expanduser(lora.path), base.sites)
     return found
-
-
-def _folder(path: str) -> str:
-    if path.startswith(BUNDLED):
-        return str(bundled_path(path.removeprefix(BUNDLED)))
-    return os.path.expanduser(path)
 
 
 def _cache_bytes(config: EngineConfig, device: str) -> int:

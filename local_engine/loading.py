@@ -99,7 +99,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     return Loaded(
         module=module,
         forward=cast(CausalLM, module),
-        context=_context(text),
+        context=longest_context(text),
         vocab=int(text.vocab_size),
         layers=int(text.num_hidden_layers),
         shape=_shape(text),
@@ -161,7 +161,7 @@ def _table_width(module: PreTrainedModel, config: PreTrainedConfig) -> int:
     return int(cast(Tensor, module.get_input_embeddings().weight).shape[-1])
 
 
-def _context(config: PreTrainedConfig) -> int:
+def longest_context(config: PreTrainedConfig) -> int:
     """max_position_embeddings, or the original context where rotary scaling binds the batch."""
     context = int(getattr(config, "max_position_embeddings", 0) or 2048)
     parameters = cast(dict[str, object], getattr(config, "rope_parameters", None) or {})

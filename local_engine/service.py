@@ -20,19 +20,23 @@ from local_engine.arrays import packed
 from local_engine.conditions import Conditions
 from local_engine.config import EngineConfig
 from local_engine.draw import Drawn
+from local_engine.embedders import host_embedders
 from local_engine.engine import Engine
 from local_engine.grammar import Grammar
 from local_engine.history import new_history
 from local_engine.hosting import Hosted, Hosting, host
+from local_engine.inbox import Inbox
 from local_engine.jobs import Delta, Job
 from local_engine.machine import as_of_now, machine
 from local_engine.noise import derive_seed
 from local_engine.orders import Order
 from local_engine.sequence import new_sequence
 from local_engine.stats import Machine, Stats
+from local_engine.vectors import EmbeddingService, Vectors
 from local_engine.watchdog import Pulse
 from schemas.errors import (
     DeadlineExceeded,
+    InvalidRequest,
     ModelNotFound,
     UpstreamBusy,
     UpstreamFailed,
@@ -40,7 +44,12 @@ from schemas.errors import (
 )
 from schemas.events import Event, Logits, Started, Usage
 from schemas.messages import text_of
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+)
 
 NAME = "local engine"
 """How the engine calls itself in errors; a gateway puts the provider's name there."""
@@ -61,28 +70,6 @@ class Choice(Struct, frozen=True, kw_only=True, eq=False):
     rows: list[Tensor]
 
 
-class Inbox:
-    """The deltas of one request, between the step that brought them and the task that reads."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._deltas: list[Delta] = []
-        self._waiter: asyncio.Future[None] | None = None
-
-    def put(self, delta: Delta) -> None:
-        self._deltas.append(delta)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def take(self) -> list[Delta]:
-        """Everything since the last time; waits for at least one delta. One reader only."""
-        while not self._deltas:
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        deltas, self._deltas = self._deltas, []
-        return deltas
-
-
 class Service:
     """Hosts the configured models. Build it (this loads them), `start` it on a loop, `stop` it."""
 
@@ -96,18 +83,26 @@ class Service:
         """hosting: loads the models. Raises InvalidConfig for one that cannot be served."""
         self.pulse = Pulse()
         self._machine = machine(config)
+        self._embedders = host_embedders(config, report)
         self._models = hosting(config, report)
-        lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
-        self._engine = Engine(lanes, self._deliver, self._ended, pulse=self.pulse)
-        self._most = config.max_sequences + config.max_waiting
         self._ids = count(1)
+        self._embeddings = EmbeddingService(self._embedders, self._ids, NAME)
+        self._engine = Engine(
+            {hosted.base: hosted.lane for hosted in self._models.values()},
+            self._deliver,
+            self._ended,
+            pulse=self.pulse,
+            embedders={name: embedder.lane for name, embedder in self._embedders.items()},
+            embedded=self._embeddings.deliver,
+        )
+        self._most = config.max_sequences + config.max_waiting
         self._inboxes: dict[int, Inbox] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
 
     @property
     def models(self) -> tuple[str, ...]:
-        return tuple(self._models)
+        return (*self._models, *self._embedders)
 
     @property
     def alive(self) -> bool:
@@ -116,7 +111,9 @@ class Service:
 
     def stats(self) -> dict[str, Stats]:
         """By model; what runs with an adapter counts as its base's."""
-        return {hosted.base: hosted.lane.stats() for hosted in self._models.values()}
+        lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
+        embedders = {name: embedder.lane for name, embedder in self._embedders.items()}
+        return {name: lane.stats() for name, lane in {**lanes, **embedders}.items()}
 
     def machine(self) -> Machine:
         """What the process runs on."""
@@ -125,6 +122,7 @@ class Service:
     def start(self) -> None:
         """Starts the thread; call it on the loop that will call `generate`."""
         self._loop = asyncio.get_running_loop()
+        self._embeddings.start(self._engine)
         self._engine.start()
 
     async def stop(self) -> None:
@@ -147,9 +145,7 @@ class Service:
         assert self._loop is not None, "the service was not started"
         hosted = self._models.get(model)
         if hosted is None:
-            raise ModelNotFound(
-                f"the engine has no model {model!r}; it has {', '.join(self._models)}"
-            )
+            raise self._cannot(model, "generates no text; ask it for embeddings")
         if _characters(request) > INLINE:
             order = await asyncio.to_thread(hosted.reader.read, request)
         else:
@@ -183,6 +179,20 @@ class Service:
             for id in run.live:
                 self._engine.cancel(id)
             hosted.conditioner.release(conditions)
+
+    async def embed(self, request: EmbeddingsRequest, *, model: str) -> Vectors:
+        """All vectors at once. Cancelling the task frees what is left of its inputs.
+
+        Raises as `generate` does.
+        """
+        if model not in self._embedders:
+            raise self._cannot(model, "does not embed; ask it for text")
+        return await self._embeddings.embed(request, model=model)
+
+    def _cannot(self, model: str, what: str) -> InvalidRequest | ModelNotFound:
+        if model in self.models:
+            return InvalidRequest(f"the model {model!r} {what}", param="model")
+        return ModelNotFound(f"the engine has no model {model!r}; it has {', '.join(self.models)}")
 
     def _deliver(self, deltas: list[Delta]) -> None:
         """Called by the engine's thread."""

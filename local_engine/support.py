@@ -66,6 +66,6 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
         "return_context_logits",
         "return_generation_logits",
     },
-    "embeddings": None,
+    "embeddings": frozenset({"instruction", "dimensions", "user", "input.tokens"}),
 }
 """`None`: the engine does not do this."""

@@ -44,14 +44,18 @@ class Encoding(Protocol):
 
 
 class Tokenizer:
-    """Loaded once a model. Every verb may be called from any thread."""
+    """Loaded once a model. Every verb may be called from any thread.
 
-    def __init__(self, path: str) -> None:
+    Nothing is cut off or filled up, whatever the files ask for.
+    longest: tokens that the files call the model's limit; beyond all bounds where they don't.
+    """
+
+    def __init__(self, path: str, *, subfolder: str = "") -> None:
         """Raises InvalidConfig if the files are missing or describe no fast tokenizer."""
         try:
             loaded = cast(
                 PreTrainedTokenizerBase,
-                AutoTokenizer.from_pretrained(path, trust_remote_code=False),
+                AutoTokenizer.from_pretrained(path, subfolder=subfolder, trust_remote_code=False),
             )
         except (OSError, ValueError, ImportError) as exc:
             raise InvalidConfig((f"the tokenizer at {path} cannot be loaded: {exc}",)) from exc
@@ -60,8 +64,11 @@ class Tokenizer:
             raise InvalidConfig(
                 (f"the tokenizer at {path} has no tokenizer.json; convert it to one",)
             )
+        backend.no_truncation()
+        backend.no_padding()
         self._backend = backend
         self._byte_level = _mentions(backend.to_str(), "ByteLevel")
+        self.longest = int(cast(float, loaded.model_max_length))
         self.end = cast(int | None, loaded.eos_token_id)
         self.specials = frozenset(loaded.all_special_ids)
         self.chat = ChatTemplate(loaded)

@@ -152,11 +152,15 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model that the local engine loads."""
+    """A model that the local engine loads.
+
+    matryoshka: its vectors may be shortened although its files don't say so; for task embed.
+    """
 
     name: Name
     path: ModelPath
     task: Literal["generate", "embed"] = "generate"
+    matryoshka: bool = False
 
 
 class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

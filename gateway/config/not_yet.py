@@ -29,7 +29,6 @@ NOT_YET: tuple[NotYet, ...] = (
     NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
     NotYet("providers[].tokenizer", (None,), "translating between text and tokens for a provider"),
     NotYet("providers[].engine.reload", ("refuse",), "replacing an engine on reload"),
-    NotYet("providers[].engine.models[].task", ("generate",), "embedding in the local engine"),
     NotYet(
         "models[].policy",
         ("in_order", "weighted"),

@@ -4,18 +4,20 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from adapters.base import Supports
 from gateway.upstream.base import Call
+from gateway.upstream.local_vectors import to_embeddings
 from local_engine.frames import (
     Ask,
     Batch,
     BrokenFrame,
     Cancel,
     Deltas,
+    Embed,
     Failed,
     FrameReader,
     Measured,
@@ -23,6 +25,7 @@ from local_engine.frames import (
     Submit,
     ToEngine,
     ToWorker,
+    Vectors,
     encode_request,
     frame,
     raised,
@@ -32,7 +35,6 @@ from local_engine.support import SUPPORTED
 from schemas.answers import Embeddings
 from schemas.errors import (
     GatewayError,
-    InvalidRequest,
     UpstreamBroken,
     UpstreamLost,
     UpstreamStarting,
@@ -102,7 +104,16 @@ class LocalUpstream:
             link.forget(pending)
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        raise InvalidRequest(f"{self.name}: the local engine does not embed", param="model")
+        """Raises as `generate` does. Cancelling it frees the inputs that are left."""
+        link = await self._connected()
+        pending = link.embed(request, call)
+        pieces: list[Vectors] = []
+        try:
+            while not pieces or not pieces[-1].last:
+                pieces += await pending.take(call.deadline)
+        finally:
+            link.forget(pending)
+        return to_embeddings(pieces, call, base64=request.base64)
 
     async def stats(self) -> dict[str, Stats]:
         """The engine's counts by model. Raises as `generate` does."""
@@ -152,20 +163,23 @@ class LocalUpstream:
         )
 
 
-class _Pending:
-    """One request's batches, between the frame that brought them and the task that reads."""
+_Part = TypeVar("_Part", Batch, Vectors)
+
+
+class _Pending(Generic[_Part]):
+    """One request's frames, between the connection that brought them and the task that reads."""
 
     def __init__(self, id: int, upstream: str) -> None:
         self.id = id
         self.over = False
         self._upstream = upstream
-        self._batches: list[Batch] = []
+        self._parts: list[_Part] = []
         self._error: GatewayError | None = None
         self._waiter: asyncio.Future[bool] | None = None
 
-    def put(self, batch: Batch) -> None:
-        self._batches.append(batch)
-        self.over = self.over or batch.last
+    def put(self, part: _Part) -> None:
+        self._parts.append(part)
+        self.over = self.over or part.last
         self._wake()
 
     def fail(self, error: GatewayError) -> None:
@@ -173,12 +187,12 @@ class _Pending:
         self._error, self.over = error, True
         self._wake()
 
-    async def take(self, deadline: float) -> list[Batch]:
+    async def take(self, deadline: float) -> list[_Part]:
         """Everything since the last time, at least one. deadline: loop time.
 
         Raises what `fail` was given, and UpstreamTimeout.
         """
-        if not self._batches and self._error is None:
+        if not self._parts and self._error is None:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
             timer = loop.call_at(deadline, self._wake)
@@ -186,12 +200,12 @@ class _Pending:
                 await self._waiter
             finally:
                 timer.cancel()
-        if not self._batches:
+        if not self._parts:
             raise self._error or UpstreamTimeout(
                 "the engine's answer is late", upstream=self._upstream
             )
-        batches, self._batches = self._batches, []
-        return batches
+        parts, self._parts = self._parts, []
+        return parts
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -209,12 +223,13 @@ class _Link(asyncio.Protocol):
         self._upstream = upstream
         self._reader = FrameReader()
         self._ids = count(1)
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, _Pending[Batch]] = {}
+        self._embedding: dict[int, _Pending[Vectors]] = {}
         self._asking: list[asyncio.Future[Measured]] = []
         self._transport: asyncio.Transport | None = None
 
-    def submit(self, request: GenerateRequest, call: Call) -> _Pending:
-        pending = _Pending(next(self._ids), self._upstream)
+    def submit(self, request: GenerateRequest, call: Call) -> _Pending[Batch]:
+        pending = _Pending[Batch](next(self._ids), self._upstream)
         self._pending[pending.id] = pending
         self._send(
             Submit(
@@ -227,9 +242,16 @@ class _Link(asyncio.Protocol):
         )
         return pending
 
-    def forget(self, pending: _Pending) -> None:
+    def embed(self, request: EmbeddingsRequest, call: Call) -> _Pending[Vectors]:
+        pending = _Pending[Vectors](next(self._ids), self._upstream)
+        self._embedding[pending.id] = pending
+        self._send(Embed(id=pending.id, request=encode_request(request), model=call.model))
+        return pending
+
+    def forget(self, pending: _Pending[Batch] | _Pending[Vectors]) -> None:
         """Nobody reads it any more; the engine is told, unless it is done."""
-        del self._pending[pending.id]
+        self._pending.pop(pending.id, None)
+        self._embedding.pop(pending.id, None)
         if not pending.over:
             self._send(Cancel(id=pending.id))
 
@@ -263,9 +285,12 @@ class _Link(asyncio.Protocol):
                 for batch in batches:
                     if (pending := self._pending.get(batch.id)) is not None:
                         pending.put(batch)
+            case Vectors(id=id):
+                if (embedding := self._embedding.get(id)) is not None:
+                    embedding.put(message)
             case Failed(id=id):
-                if (pending := self._pending.get(id)) is not None:
-                    pending.fail(raised(message, self._upstream))
+                if (failing := self._pending.get(id) or self._embedding.get(id)) is not None:
+                    failing.fail(raised(message, self._upstream))
             case Measured():
                 if self._asking and not (asked := self._asking.pop(0)).done():
                     asked.set_result(message)
@@ -278,7 +303,7 @@ class _Link(asyncio.Protocol):
         self.alive = False
         self._transport = None
         lost = UpstreamLost(why, upstream=self._upstream)
-        for pending in self._pending.values():
+        for pending in (*self._pending.values(), *self._embedding.values()):
             if not pending.over:
                 pending.fail(lost)
         for asked in (*self._asking, self.ready):

@@ -1,0 +1,27 @@
+"""Where the deltas of one request wait for the task that turns them into events."""
+
+import asyncio
+
+from local_engine.jobs import Delta
+
+
+class Inbox:
+    """The deltas of one request, between the step that brought them and the task that reads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._deltas: list[Delta] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, delta: Delta) -> None:
+        self._deltas.append(delta)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def take(self) -> list[Delta]:
+        """Everything since the last time; waits for at least one delta. One reader only."""
+        while not self._deltas:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        deltas, self._deltas = self._deltas, []
+        return deltas

@@ -1,0 +1,127 @@
+"""From an embeddings request to token rows: instructions, limits, and what is refused."""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from local_engine.encoder import Shape
+from local_engine.recipe import Recipe
+from local_engine.support import SUPPORTED
+from local_engine.tokens import Tokenizer
+from schemas.errors import InvalidRequest
+from schemas.fields import extra_fields, sent_fields
+from schemas.requests import EmbeddingsRequest, Prompt
+
+
+class Rows(Struct, frozen=True, kw_only=True):
+    """A request, read.
+
+    rows:  token ids of each input. skip: how many of them, at the beginning, are an instruction.
+    width: numbers of each vector to return, from its beginning.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    skip: int
+    width: int
+    timeout_s: float | None
+
+    @property
+    def tokens(self) -> int:
+        """Of all inputs, instructions and special tokens included."""
+        return sum(len(row) for row in self.rows)
+
+
+class TextReader:
+    """Reads requests for one embedding model. Safe to call from any thread."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, recipe: Recipe, shape: Shape, *, shrinks: bool
+    ) -> None:
+        """shrinks: the beginning of a vector is a vector, says the operator."""
+        self._tokenizer = tokenizer
+        self._recipe = recipe
+        self._shape = shape
+        self._shrinks = shrinks or recipe.shrinks
+        self._width = min(recipe.width or shape.width, shape.width)
+
+    def read(self, request: EmbeddingsRequest) -> Rows:
+        """Raises InvalidRequest naming the field."""
+        _refuse_unsupported(request)
+        instruction = self._instruction(request)
+        rows = tuple(
+            self._row(prompt, f"input[{place}]" if request.batch else "input", instruction)
+            for place, prompt in enumerate(request.inputs)
+        )
+        return Rows(
+            rows=rows,
+            skip=self._length(instruction) if instruction else 0,
+            width=self._asked_width(request.dimensions),
+            timeout_s=None if request.timeout_s is UNSET else request.timeout_s,
+        )
+
+    def _instruction(self, request: EmbeddingsRequest) -> str:
+        """The client's own, by name where the model has one of that name, else the default."""
+        asked = request.instruction
+        texts = all(isinstance(prompt, str) for prompt in request.inputs)
+        if asked is UNSET:
+            return self._recipe.default if texts else ""
+        if not texts:
+            raise InvalidRequest(
+                "instruction: goes before text; send the inputs as text, or leave it out",
+                param="instruction",
+            )
+        return self._recipe.prompts.get(asked, asked)
+
+    def _row(self, prompt: Prompt, where: str, instruction: str) -> tuple[int, ...]:
+        if isinstance(prompt, str):
+            text = instruction + prompt
+            row = self._encode(text)
+        else:
+            row = prompt
+            for place, token in enumerate(row):
+                if not 0 <= token < self._shape.vocabulary:
+                    raise InvalidRequest(
+                        f"{where}[{place}]: token {token} must be within 0 and "
+                        f"{self._shape.vocabulary - 1}",
+                        param=where,
+                    )
+        if not row:
+            raise InvalidRequest(f"{where} must not be empty", param=where)
+        if len(row) > self._shape.longest:
+            raise InvalidRequest(
+                f"{where}: {len(row)} tokens are more than this model reads, "
+                f"{self._shape.longest}; shorten it or split it",
+                param=where,
+                code="context_length_exceeded",
+            )
+        return row
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text.lower() if self._recipe.lower_case else text))
+
+    def _length(self, instruction: str) -> int:
+        """Its tokens and what stands before a text, but not what stands behind one."""
+        row = self._encode(instruction)
+        return len(row) - (row[-1] in self._tokenizer.specials)
+
+    def _asked_width(self, asked: int | UnsetType) -> int:
+        if asked is UNSET or asked == self._width:
+            return self._width
+        if not self._shrinks:
+            raise InvalidRequest(
+                f"dimensions: this model's vectors have {self._width} numbers, and it was not made "
+                "to be shortened; leave it out (the operator can allow it: matryoshka: true)",
+                param="dimensions",
+            )
+        if not 1 <= asked <= self._shape.width:
+            raise InvalidRequest(
+                f"dimensions: {asked} must be within 1 and {self._shape.width}", param="dimensions"
+            )
+        return asked
+
+
+def _refuse_unsupported(request: EmbeddingsRequest) -> None:
+    supported = SUPPORTED["embeddings"] or frozenset()
+    for field in (*sorted(sent_fields(request) - supported), *sorted(extra_fields(request))):
+        raise InvalidRequest(
+            f"{field}: the local engine cannot do this; leave it out or ask another model",
+            param=field,
+        )
