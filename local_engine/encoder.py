@@ -157,8 +157,9 @@ def _load(
 
 def _kind(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
     """transformers' class for it; of an encoder-decoder only the encoder, if that has a class."""
-    auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else AutoModel
-    mapping = _mapping(auto)
+    mapping = _mapping(AutoModelForTextEncoding)
+    if type(config) not in mapping and not getattr(config, "is_encoder_decoder", False):
+        mapping = _mapping(AutoModel)
     if type(config) not in mapping:
         raise InvalidConfig(
             (f"the model at {path} is a {config.model_type}, which embeds no text here",)

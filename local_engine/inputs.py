@@ -1,8 +1,10 @@
 """The inputs that wait for an embedding model, and which of them go through it together.
 
-Two rules. A forward pass is led by the request that has had the least so far, so that neither a
-long one nor many others starve it. And what else fits goes along: the longest inputs that are no
-longer than the leader's, rounded up, so that little of the pass is padding.
+Two rules. A forward pass is led by the request that has had the least so far, and a newcomer
+counts as having had what the others had on average since the start (weighted fair queueing's
+virtual time), so that neither a long request nor ever more short ones starve another. And what
+else fits goes along: the longest inputs that are no longer than the leader's, rounded up, so that
+little of the pass is padding.
 """
 
 from bisect import bisect_right, insort
@@ -59,7 +61,7 @@ class Pick(Struct, frozen=True, eq=False):
 class _Waiting:
     """What is left of one request. order: places, by length, the longest last; served: tokens."""
 
-    def __init__(self, inputs: Inputs, served: int) -> None:
+    def __init__(self, inputs: Inputs, served: float) -> None:
         self.inputs = inputs
         self.served = served
         self.order = sorted(range(len(inputs.rows)), key=lambda place: len(inputs.rows[place]))
@@ -79,11 +81,11 @@ class Queue:
         self._waiting: dict[int, _Waiting] = {}
         self._by_length: dict[int, deque[Pick]] = {}
         self._lengths: list[int] = []
+        self._clock = 0.0
         self.count = 0
 
     def add(self, inputs: Inputs) -> None:
-        served = min((waiting.served for waiting in self._waiting.values()), default=0)
-        waiting = _Waiting(inputs, served)
+        waiting = _Waiting(inputs, self._clock)
         self._waiting[inputs.id] = waiting
         for place in waiting.order:
             self._push(Pick(inputs, place))
@@ -119,6 +121,7 @@ class Queue:
                 break
             batch.append(pick)
             self._take(pick)
+        self._clock += sum(len(pick.row) for pick in batch) / len(self._waiting)
         self._sweep()
         return sorted(batch, key=lambda pick: len(pick.row), reverse=True)
 
@@ -128,6 +131,7 @@ class Queue:
             waiting = self._waiting.get(pick.inputs.id)
             if waiting is not None:
                 waiting.taken[pick.place] = 0
+                waiting.served -= len(pick.row)
                 insort(waiting.order, pick.place, key=lambda place: len(pick.inputs.rows[place]))
                 self._push(pick)
                 self.count += 1

@@ -69,15 +69,6 @@ def test_an_engine_setting_that_does_nothing_yet_is_refused(fields: str, told: s
     assert faults(text) == [f"providers[0].engine.{told} is not available yet; leave it out"]
 
 
-def test_an_embedding_model_is_refused_in_an_engine() -> None:
-    text = LOCAL.format(model="{name: t, path: 'bundled:t', task: embed}", more="")
-
-    assert faults(text) == [
-        "providers[0].engine.models[0].task: embedding in the local engine is not available yet; "
-        "leave it out"
-    ]
-
-
 def test_a_tokenizer_for_a_provider_is_refused() -> None:
     assert faults_of_provider("adapter: openai, tokenizer: /dev/null") == [
         "providers[0].tokenizer: translating between text and tokens for a provider is not "
@@ -111,6 +102,6 @@ def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
     tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL} | {"models[].policy"}
     tried |= {f"providers[].engine.{told.split(':')[0]}" for _, told in OF_AN_ENGINE}
-    tried |= {"providers[].engine.models[].task", "providers[].tokenizer"}
+    tried |= {"providers[].tokenizer"}
 
     assert {row.path for row in NOT_YET} == tried

@@ -1,0 +1,70 @@
+"""Embedding models to ask, for tests."""
+
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from local_engine.config import EngineConfig, ModelConfig
+from local_engine.embedders import Embedder, host_embedders
+from local_engine.inputs import Embedded, Inputs
+from local_engine.service import Service
+from local_engine.vectors import Vectors
+from schemas.requests import EmbeddingsRequest, Prompt
+from tests.local_engine.asking import serving
+
+MODEL = "mini"
+
+
+def embedding_config(folder: Path | str, **changes: object) -> EngineConfig:
+    """One embedding model on the CPU, in its checkpoint's own numbers."""
+    plain = EngineConfig(
+        models=(ModelConfig(name=MODEL, path=str(folder), task="embed"),), device="cpu"
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def inputs(
+    *prompts: Prompt,
+    instruction: str | UnsetType = UNSET,
+    dimensions: int | UnsetType = UNSET,
+    timeout_s: float | UnsetType = UNSET,
+) -> EmbeddingsRequest:
+    return EmbeddingsRequest(
+        model=MODEL,
+        inputs=prompts,
+        batch=True,
+        instruction=instruction,
+        dimensions=dimensions,
+        timeout_s=timeout_s,
+    )
+
+
+async def embed(service: Service, request: EmbeddingsRequest, *, model: str = MODEL) -> Vectors:
+    return await service.embed(request, model=model)
+
+
+async def vectors_of(folder: Path | str, request: EmbeddingsRequest) -> list[list[float]]:
+    """From an engine that hosts this model alone."""
+    async with serving(embedding_config(folder)) as service:
+        return listed(await embed(service, request))
+
+
+def listed(vectors: Vectors) -> list[list[float]]:
+    return cast("list[list[float]]", vectors.values.tolist())  # pyright: ignore[reportUnknownMemberType]  # torch
+
+
+def seated(folder: Path, **changes: object) -> Embedder:
+    """A model and its lane, without a thread."""
+    return host_embedders(embedding_config(folder, **changes), lambda _: None)[MODEL]
+
+
+def run(embedder: Embedder, *requests: Inputs) -> list[Embedded]:
+    """Steps until all have ended; in the order of their ends."""
+    for request in requests:
+        embedder.lane.add(request)
+    ended: list[Embedded] = []
+    while embedder.lane.busy:
+        ended += embedder.lane.step(0.0)
+    return ended
