@@ -86,7 +86,7 @@ async def test_hypotheses_equal_those_of_generate(
     assert found == expected, name
 
 
-@pytest.mark.parametrize("family", ["qwen2", "qwen3", "mistral", "gemma3_text"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "mistral", "gemma3_text", "granite"])
 @pytest.mark.parametrize("prefix_cache", [True, False])
 async def test_other_families_search_as_generate_does(
     folder: Folder, family: str, prefix_cache: bool
