@@ -1,6 +1,10 @@
 """Keys and values as attention by torch's own operations wants them: every head by itself."""
 
-from torch import Tensor, zeros
+from math import prod
+from mmap import mmap
+
+import torch
+from torch import Tensor
 
 from local_engine.ops.attention import Ask, Plan, attend_rows
 
@@ -38,6 +42,13 @@ class KeyValueCache:
         return sum(t.element_size() * t.shape[0] * t.shape[2] for t in tensors)
 
     def _empty(self, like: Tensor) -> Tensor:
-        """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum."""
+        """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum.
+
+        On a CPU the system's own zero pages, which take no memory until they are written; torch
+        writes the zeros itself, and numpy asks for pages of 2 MiB, most of which stays unused.
+        """
         shape = (like.shape[1], self._slots, like.shape[2])
-        return zeros(shape, dtype=like.dtype, device=like.device)
+        if like.device.type != "cpu":
+            return torch.zeros(shape, dtype=like.dtype, device=like.device)
+        pages = mmap(-1, prod(shape) * like.element_size())
+        return torch.frombuffer(pages, dtype=like.dtype).view(shape)
