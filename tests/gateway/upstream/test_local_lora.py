@@ -1,0 +1,78 @@
+"""Adapters through the engine's process and socket, configured and sent along."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.engines import EngineProcess
+from gateway.upstream.base import Call
+from gateway.upstream.local import LocalUpstream
+from local_engine.config import LoraConfig
+from schemas.errors import InvalidRequest
+from schemas.events import Tokens
+from schemas.requests import LoraRequest, TokenRequest
+from schemas.sampling import Sampling
+from tests.local_engine.adapting import random_pairs, save_adapter, save_merged, trt_lora
+from tests.local_engine.asking import MODEL, Oracle, config
+from tests.local_engine.tiny import save_model
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+SOON_S = 60.0
+COUNT = 8
+PLAIN = TokenRequest(
+    model=MODEL,
+    tokens=tuple(range(50, 70)),
+    sampling=Sampling(temperature=0.0, max_tokens=COUNT, ignore_eos=True),
+)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def tokens(
+    upstream: LocalUpstream, request: TokenRequest, tenant: str, *, model: str = MODEL
+) -> list[int]:
+    deadline = asyncio.get_running_loop().time() + SOON_S
+    call = Call(model=model, deadline=deadline, request_id="r-1", tenant=tenant)
+    async with aclosing(upstream.generate(request, call)) as batches:
+        events = [event async for batch in batches for event in batch]
+    return [id for event in events if isinstance(event, Tokens) for id in event.ids]
+
+
+async def test_an_engine_process_serves_configured_and_sent_adapters(tmp_path: Path) -> None:
+    base = save_model(tmp_path / "base", "llama", tie_word_embeddings=False)
+    pairs = [random_pairs(base, seed) for seed in (1, 2)]
+    merged = [save_merged(tmp_path / str(i), base, each) for i, each in enumerate(pairs)]
+    expected = [Oracle(each).greedy(list(PLAIN.tokens), COUNT) for each in (base, *merged)]
+    folder = save_adapter(tmp_path / "sql", pairs[0])
+    settings = config(
+        base,
+        threads=1,
+        accept_lora=True,
+        loras=(LoraConfig(name="sql", path=str(folder), base=MODEL),),
+    )
+    sent = msgspec.structs.replace(PLAIN, lora=trt_lora(7, pairs[1]))
+    named = msgspec.structs.replace(PLAIN, lora=LoraRequest(task_id=7))
+
+    async with EngineProcess("here", settings, tmp_path) as process:
+        async with asyncio.timeout(SOON_S):
+            assert await process.wait_ready(), process.status
+        upstream = LocalUpstream("here", process.socket_path)
+        answers = [
+            await tokens(upstream, PLAIN, "a"),
+            await tokens(upstream, PLAIN, "a", model="sql"),
+            await tokens(upstream, sent, "a"),
+            await tokens(upstream, named, "a"),
+        ]
+        with pytest.raises(InvalidRequest, match="7 is not in the cache") as caught:
+            await tokens(upstream, named, "b")
+        await upstream.aclose()
+
+    assert answers == [*expected, expected[2]]
+    assert caught.value.param == "lora_task_id"
