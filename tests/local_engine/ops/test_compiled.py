@@ -139,6 +139,32 @@ def _plan(
 
 
 @needs_compiler
+def test_several_threads_give_the_numbers_of_one(kernels: Kernels) -> None:
+    """With enough sequences, and rows, for the work to be shared."""
+    lengths = [97, 64, 33, 80, 16, 90]
+    blocks = tuple(tuple(range(7 * place, 7 * place + 7)) for place in range(6))
+    cache = kernels.cache(42 * PAGE)
+    ask = Ask(scale=0.3, window=0, softcap=None, sinks=None)
+    for store in cache.of(0, noise(1, 4, 64), noise(1, 4, 64)):
+        store.copy_(noise(*store.shape, seed=1))
+    made, gate_up = noise(6, 20, 64), noise(24, 4096)
+    outs: list[tuple[Tensor, Tensor]] = []
+
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        try:
+            plan = _plan(cache, (1,) * 6, lengths, blocks)
+            attended = cache.attend(made[:, :12], made[:, 12:16], made[:, 16:], 0, plan, ask)
+            outs.append((attended, kernels.swiglu(gate_up)))
+        finally:
+            torch.set_num_threads(1)
+
+    for attended, gated in outs[1:]:
+        assert torch.equal(attended, outs[0][0])
+        assert torch.equal(gated, outs[0][1])
+
+
+@needs_compiler
 def test_a_library_is_compiled_once(tmp_path: Path) -> None:
     first = library(tmp_path)
     made = first.path.stat().st_mtime_ns
