@@ -1,9 +1,9 @@
 """The forward pass of plain decoders in as few operations as they need.
 
 On a CPU, and on a GPU without graphs, a decoding step of transformers' modules spends much of its
-time between the kernels. Llama, Mistral, Qwen2 and Qwen3 share one structure, which is written out
-here over the same weights. transformers' own modules stay the loader, the fallback for every other
-model, and the oracle: a model whose logits differ here is run by them.
+time between the kernels. The models of MODELS share one structure, which is written out here over
+the same weights; what differs between them is a table. transformers' own modules stay the loader,
+the fallback for every other model, and the oracle: a model whose logits differ here is run by them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,29 +19,56 @@ from local_engine.ops.attention import Ask, Plan
 from local_engine.ops.kernels import Kernels
 from local_engine.ops.linear import Linear, shared_linear
 
-MODELS = frozenset(
-    {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-)
+
+class Structure(Struct, frozen=True, kw_only=True):
+    """What one class of models has under other names, or more of.
+
+    qkv, gate_up: the projection, or the first of those that `optimise` joins.
+    joined: checkpoints have these in one piece already.
+    multiplied: its configuration has Granite's three multipliers.
+    """
+
+    qkv: str = "q_proj"
+    gate_up: str = "gate_proj"
+    activation: str = "act_fn"
+    joined: bool = False
+    multiplied: bool = False
 
 
-class _HeadCounts(Protocol):
+PLAIN = Structure()
+MODELS = {
+    "LlamaForCausalLM": PLAIN,
+    "MistralForCausalLM": PLAIN,
+    "Qwen2ForCausalLM": PLAIN,
+    "Qwen3ForCausalLM": PLAIN,
+    "GraniteForCausalLM": Structure(multiplied=True),
+    "Phi3ForCausalLM": Structure(
+        qkv="qkv_proj", gate_up="gate_up_proj", activation="activation_fn", joined=True
+    ),
+}
+
+
+class _Numbers(Protocol):
     num_attention_heads: int
     num_key_value_heads: int
+
+
+class _Multipliers(Protocol):
+    embedding_multiplier: float
+    residual_multiplier: float
+    logits_scaling: float
 
 
 class _AttentionModule(Protocol):
     """transformers' structure, as far as it is read here."""
 
-    q_proj: nn.Module
     o_proj: nn.Module
     head_dim: int
-    config: _HeadCounts
+    config: _Numbers
 
 
 class _MLPModule(Protocol):
-    gate_proj: nn.Module
     down_proj: nn.Module
-    act_fn: nn.Module
 
 
 class _NormModule(Protocol):
@@ -70,6 +97,7 @@ class _Core(Protocol):
 class _Model(Protocol):
     model: _Core
     lm_head: nn.Module
+    config: object
 
 
 class _Norm(Struct, frozen=True, kw_only=True, eq=False):
@@ -83,12 +111,12 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
     """One decoder layer. qkv and gate_up are several projections in one; gated joins the latter."""
 
     before: _Norm
-    qkv: Linear
+    qkv: Linear | nn.Module
     query_norm: _Norm | None
     key_norm: _Norm | None
     out: nn.Module
     after: _Norm
-    gate_up: Linear
+    gate_up: Linear | nn.Module
     gated: Callable[[Tensor], Tensor]
     down: nn.Module
     ask: Ask
@@ -97,14 +125,17 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
 class LeanDecoder:
     """Packed tokens in, logits out, as `Runner` wants it; made by `lean_decoder`."""
 
-    def __init__(self, model: _Model, asks: Mapping[int, Ask], kernels: Kernels) -> None:
-        """Raises LookupError if projections of the model stand alone."""
+    def __init__(
+        self, model: _Model, structure: Structure, asks: Mapping[int, Ask], kernels: Kernels
+    ) -> None:
+        """Raises LookupError if projections stand alone, or a part of a head only is rotated."""
         core = model.model
         self._kernels = kernels
         self._embedding = core.embed_tokens.weight
         self._rotary = core.rotary_emb
         self._layers = [
-            _layer(layer, asks[place], kernels) for place, layer in enumerate(core.layers)
+            _layer(layer, structure, asks[place], kernels)
+            for place, layer in enumerate(core.layers)
         ]
         self._norm = _norm(core.norm)
         self._head = model.lm_head
@@ -112,6 +143,16 @@ class LeanDecoder:
         self._width = attention.head_dim
         self._kv_heads = attention.config.num_key_value_heads
         self._heads = attention.config.num_attention_heads
+        self._embedded = self._residual = self._logits = 1.0
+        if structure.multiplied:
+            numbers = cast(_Multipliers, model.config)
+            self._embedded = numbers.embedding_multiplier
+            self._residual = numbers.residual_multiplier
+            self._logits = 1 / numbers.logits_scaling
+        start = torch.zeros(1, 1, dtype=torch.int64, device=self._embedding.device)
+        cos, _ = self._rotary(self._embedding[:1].unsqueeze(0), position_ids=start)
+        if cos.shape[-1] != self._width:
+            raise LookupError("only a part of each head is rotated")
 
     def __call__(
         self,
@@ -127,6 +168,8 @@ class LeanDecoder:
         """
         kernels = self._kernels
         x = nn.functional.embedding(ids, self._embedding) if embedded is None else embedded
+        if self._embedded != 1.0:
+            x = x.mul_(self._embedded)
         cos, sin = self._rotary(x.unsqueeze(0), position_ids=positions.unsqueeze(0))
         cos, sin = kernels.rotary.prepare(cos[0], sin[0])
         first = self._layers[0].before
@@ -134,12 +177,16 @@ class LeanDecoder:
         for place, layer in enumerate(self._layers):
             if place:
                 normed, x = kernels.add_norm(x, branch, layer.before.weight, layer.before.eps)
-            branch = layer.out(self._attention(layer, place, normed, cos, sin, plan))
+            branch = self._scaled(layer.out(self._attention(layer, place, normed, cos, sin, plan)))
             normed, x = kernels.add_norm(x, branch, layer.after.weight, layer.after.eps)
-            branch = layer.down(layer.gated(layer.gate_up(normed)))
+            branch = self._scaled(layer.down(layer.gated(layer.gate_up(normed))))
         x = x.add_(branch)
         rows = x if keep is None else x.index_select(0, keep)
-        return self._head(kernels.norm(rows, self._norm.weight, self._norm.eps))
+        logits = cast(Tensor, self._head(kernels.norm(rows, self._norm.weight, self._norm.eps)))
+        return logits if self._logits == 1.0 else logits.mul_(self._logits)
+
+    def _scaled(self, branch: Tensor) -> Tensor:
+        return branch if self._residual == 1.0 else branch.mul_(self._residual)
 
     def _attention(
         self, layer: _Layer, place: int, x: Tensor, cos: Tensor, sin: Tensor, plan: Plan
@@ -165,29 +212,41 @@ def lean_decoder(
 
     module: loaded, and `optimise`d. asks: what each of its layers said when it first attended.
     """
-    if type(module).__name__ not in MODELS:
+    structure = MODELS.get(type(module).__name__)
+    if structure is None:
         return None
     try:
-        return LeanDecoder(cast(_Model, module), asks, kernels)
+        return LeanDecoder(cast(_Model, module), structure, asks, kernels)
     except LookupError:
         return None
 
 
-def _layer(layer: _LayerModule, ask: Ask, kernels: Kernels) -> _Layer:
+def _layer(layer: _LayerModule, structure: Structure, ask: Ask, kernels: Kernels) -> _Layer:
     attention, mlp = layer.self_attn, layer.mlp
-    silu = isinstance(mlp.act_fn, nn.SiLU | SiLUActivation)
+    activation = _part(mlp, structure.activation)
+    silu = isinstance(activation, nn.SiLU | SiLUActivation)
     return _Layer(
         before=_norm(layer.input_layernorm),
-        qkv=shared_linear(attention.q_proj),
+        qkv=_joint(attention, structure.qkv, structure),
         query_norm=_optional_norm(attention, "q_norm"),
         key_norm=_optional_norm(attention, "k_norm"),
         out=attention.o_proj,
         after=_norm(layer.post_attention_layernorm),
-        gate_up=shared_linear(mlp.gate_proj),
-        gated=kernels.swiglu if silu else partial(_gated, mlp.act_fn),
+        gate_up=_joint(mlp, structure.gate_up, structure),
+        gated=kernels.swiglu if silu else partial(_gated, activation),
         down=mlp.down_proj,
         ask=ask,
     )
+
+
+def _part(parent: object, name: str) -> nn.Module:
+    return cast(nn.Module, getattr(parent, name))
+
+
+def _joint(parent: object, name: str, structure: Structure) -> Linear | nn.Module:
+    """What computes a projection and its siblings. Raises LookupError if they stand alone."""
+    module = _part(parent, name)
+    return module if structure.joined else shared_linear(module)
 
 
 def _gated(activation: nn.Module, gate_up: Tensor) -> Tensor:
