@@ -159,6 +159,7 @@ def _lane(config: EngineConfig, loaded: Loaded, seat: _Seat) -> Lane:
         kv_bytes=seat.kv_bytes,
         max_tokens=config.max_sequences * context,
         kernels=seat.settled.kernels,
+        capture=seat.settled.capture,
     )
     limits = Limits(
         max_step_tokens=config.max_step_tokens or STEP_TOKENS[seat.device],

@@ -12,6 +12,8 @@ from local_engine.lean import LeanDecoder, lean_decoder
 from local_engine.loading import Loaded
 from local_engine.lora import lay
 from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Share, Span
+from local_engine.ops.cuda import FlashCache
+from local_engine.ops.graphs import Capture, DecodeGraphs
 from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.prompt_table import Overlay, overlay
 from local_engine.scheduler import Chunk
@@ -52,9 +54,11 @@ class Runner:
         kv_bytes: int,
         max_tokens: int,
         kernels: Kernels = TORCH,
+        capture: Capture | None = None,
     ) -> None:
         """kv_bytes: for keys and values. max_tokens: more slots than this are of no use.
         kernels: what has been found to work on the device.
+        capture: makes its decoding steps replayable, where kernels and model allow it.
 
         Raises InvalidConfig if the model's layers cannot be run, or do not all attend through the
         engine, or if not even one block fits.
@@ -82,13 +86,29 @@ class Runner:
             raise InvalidConfig(
                 (f"engine.kv_cache: {kv_bytes} bytes hold no block; {block_bytes} is the least",)
             )
-        self._cache = self.kernels.cache(self.blocks * self.block_size)
+        spare = 0 if capture is None else 1
+        self._cache = self.kernels.cache((self.blocks + spare) * self.block_size)
         for candidate in (self.kernels, replace(TORCH, page=self.block_size)):
             self._lean = lean_decoder(loaded.module, asks, candidate)
             if self._lean is None or self._agrees(expected):
                 break
             self._lean = None
         self._trial()
+        self.graphs = None if capture is None else self._capturing(capture)
+
+    def _capturing(self, capture: Capture) -> DecodeGraphs | None:
+        """`None` where a step is more than kernels over the flash cache."""
+        cache, lean = self._cache, self._lean
+        if lean is None or not isinstance(cache, FlashCache) or self._loaded.sites is not None:
+            return None
+        return DecodeGraphs(
+            lambda ids, positions, plan: lean(ids, positions, None, plan),
+            cache,
+            capture,
+            spare=self.blocks * self.block_size,
+            longest=min(self._loaded.context, self.blocks * self.block_size),
+            device=self._device,
+        )
 
     def _proven(self, kernels: Kernels, expected: Tensor) -> Kernels:
         """`kernels` if the whole model says with them what it says with torch's, else torch's."""
@@ -138,8 +158,12 @@ class Runner:
         packed = torch.tensor([ids, positions, slots], device=self._device)
         plan = self._plan(packed[2], groups, spans, shares)
         keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
-        logits = self._run(packed[0], packed[1], keep, plan, replaced)
-        return Rows(kept=tuple(kept), logits=logits if wanted else logits[:0])
+        logits: Tensor | None = None
+        if self.graphs is not None and keep is None and replaced is None:
+            logits = self.graphs.logits(packed, plan)
+        if logits is None:
+            logits = self._run(packed[0], packed[1], keep, plan, replaced)
+        return Rows(kept=tuple(kept), logits=logits.float() if wanted else logits[:0].float())
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:

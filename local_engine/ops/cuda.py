@@ -107,6 +107,13 @@ class FlashCache:
             seqused_k=offsets.used,
         )[0]
 
+    def pin(self, plan: Plan, offsets: Offsets) -> None:
+        """The next steps of `plan` have these offsets, whatever its shares say."""
+        self._offsets = (plan, offsets)
+
+    def first_slot(self, share: Share) -> int:
+        return share.blocks[0] * self._page
+
     def copy(self, source: int, target: int, count: int) -> None:
         for pair in self._layers.values():
             for tensor in pair:
@@ -142,7 +149,7 @@ class FlashCache:
 def offsets_of(shares: tuple[Share, ...], page: int, device: torch.device) -> Offsets:
     ends, starts, used = [0], [share.blocks[0] * page for share in shares], list[int]()
     slots: list[int] = []
-    whole = all(_in_one_piece(share) for share in shares)
+    whole = all(in_one_piece(share) for share in shares)
     if not whole:
         starts = []
     for share in shares:
@@ -191,6 +198,7 @@ def cuda_offers(
     )
 
 
-def _in_one_piece(share: Share) -> bool:
+def in_one_piece(share: Share) -> bool:
+    """Whether its pages are neighbours, in order."""
     first = share.blocks[0]
     return share.blocks == tuple(range(first, first + len(share.blocks)))

@@ -6,8 +6,10 @@ from typing import cast
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 
 from local_engine.ops.cuda import cuda_offers
+from local_engine.ops.graphs import Capture, cuda_graph
 from local_engine.ops.kernels import Kernels
 from local_engine.ops.npu import TorchNPU, npu_offers
 from local_engine.ops.npu_sampling import (
@@ -26,6 +28,7 @@ from local_engine.sampling import use_operator
 class Settled(Struct, frozen=True, kw_only=True, eq=False):
     """trials: in the order in which they were made. operator: for sampling, if the device has one.
 
+    capture: for decoding steps, where the device has graphs.
     probe: which version of it, and why not a better one; `None` where the device never has one.
     """
 
@@ -33,6 +36,7 @@ class Settled(Struct, frozen=True, kw_only=True, eq=False):
     trials: tuple[Trial, ...]
     operator: RowOperator | None
     probe: Probe | None
+    capture: Capture | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -62,7 +66,8 @@ def settle(device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = Fa
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
             return settled
         case "cuda":
-            return _settled("cuda", cuda_offers(shape, dtype), thorough=thorough)
+            settled = _settled("cuda", cuda_offers(shape, dtype), thorough=thorough)
+            return replace(settled, capture=cuda_graph)
         case _:
             return _settled(device, (), thorough=thorough)
 
