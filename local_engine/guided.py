@@ -14,13 +14,13 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 
 import msgspec
+import numpy
 import torch
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from llguidance.gbnf_to_lark import any_to_lark
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.processors import unpack_mask
 from schemas.errors import InvalidRequest
 
 MAX_PART_BYTES = 128 * 1024
@@ -89,15 +89,15 @@ class MaskedGrammar:
         self._ends = list(ends)
 
     def allow(self, row: Tensor) -> None:
-        bits = torch.zeros(1, -(-self._width // 32), dtype=torch.int32)
-        self._matcher.unsafe_compute_mask_ptr(bits.data_ptr(), bits.numel() * 4)
-        vocabulary = row.numel()
-        row.copy_(unpack_mask(bits, vocabulary)[0])
-        row[self._own_ends] = False
+        bits = numpy.zeros(-(-self._width // 32) * 4, dtype=numpy.uint8)
+        self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.size)
+        allowed = numpy.unpackbits(bits, count=row.numel(), bitorder="little")
+        allowed[self._own_ends] = 0
         if self._matcher.is_accepting():
-            row[self._ends] = True
-        if not bool(row.any()):
-            row[self._own_ends or [0]] = True
+            allowed[self._ends] = 1
+        if not allowed.max():
+            allowed[self._own_ends or [0]] = 1
+        row.copy_(torch.from_numpy(allowed))  # pyright: ignore[reportUnknownMemberType]  # torch
 
     def advance(self, token: int) -> None:
         if token not in self._ends and not self._matcher.is_stopped():
