@@ -19,6 +19,9 @@ from schemas.messages import FunctionTool, ResponseFormat
 MOST_CALLS = 16
 """In one answer that a grammar writes."""
 
+MAX_GBNF = 16 * 1024
+"""Characters; the translation to lark is plain Python, and slow where rules are many."""
+
 _BLANKS = r"[ \t\r\n]{1,20}"
 """Between the parts of JSON; without a bound, some models write nothing else."""
 
@@ -219,6 +222,12 @@ def _other(raw: Raw | UnsetType) -> Body:
     field = f"{field}.definition"
     if "%llguidance" in grammar.definition:
         raise InvalidRequest(f"{field}: %llguidance: the options are the engine's", param=field)
+    if grammar.syntax == "ebnf" and len(grammar.definition) > MAX_GBNF:
+        raise InvalidRequest(
+            f"{field}: {len(grammar.definition)} characters of GBNF are too much to translate; "
+            f"{MAX_GBNF} is the most; write it in lark",
+            param=field,
+        )
     return Body(
         field=field,
         rule="@client",

@@ -88,6 +88,7 @@ REFUSED: list[tuple[GenerateRequest, str]] = [
     (chatting(response_format=grammar('start: "a" ' + "(" * 70_000)), LARK),
     (chatting(response_format=grammar("%llguidance {}\nstart: /a/")), LARK),
     (chatting(response_format=grammar("root ::= nothing", "ebnf")), LARK),
+    (chatting(response_format=grammar('root ::= "a"' + " " * (1 << 14), "ebnf")), LARK),
     (chatting(extra={"mystery": msgspec.Raw(b"1")}), "mystery"),
     (chatting(messages=(PICTURE,)), "messages.image"),
     (chatting(messages=(Message(role="function", content="x"),), priority=0), "priority"),
