@@ -34,7 +34,7 @@ from schemas.events import Event
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
 """A worker that leaves more than this unread loses its requests; the step waits for nobody."""
 
-PIECE_BYTES = 256 * 1024
+PIECE_BYTES = 64 * 1024
 """Of the vectors that are written before the worker has read what came before."""
 
 _decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)

