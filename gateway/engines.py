@@ -30,6 +30,9 @@ READY = "ready"
 FIRST_LOAD_S = 10.0
 """A guess, for as long as this engine has not loaded once."""
 
+ONEDNN_KERNELS = "256"
+"""About half a megabyte each; what is hot stays."""
+
 SOCKET_PATH_BYTES = 100
 """Unix allows 107."""
 
@@ -255,10 +258,14 @@ def _socket_path(run_dir: Path, name: str) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with the packages' folder on the path, and without threads behind the tokenizers."""
+    """Ours, with the packages' folder on the path, and without threads behind the tokenizers.
+
+    oneDNN keeps 1,024 kernels, one for every size that a step has had; fewer are enough.
+    """
     root = str(Path(__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     return {
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ONEDNN_KERNELS,
         **os.environ,
         "PYTHONPATH": root if not inherited else os.pathsep.join((root, inherited)),
         "TOKENIZERS_PARALLELISM": "false",
