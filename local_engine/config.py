@@ -73,7 +73,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_first_token_wait_s: float = 2.5
     draft_tokens: int = 0
     max_logits_bytes: int = 256 << 20
-    step_timeout_s: float = 120.0
+    step_timeout_s: float = 600.0
     engines: int = 1
     loras: tuple[LoraConfig, ...] = ()
     accept_lora: bool = False

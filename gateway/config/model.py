@@ -207,7 +207,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_lora_bytes: Size = 256 * MIB
     max_logits_bytes: Size = 256 * MIB
     max_first_token_wait_s: Seconds = 2.5
-    step_timeout_s: Seconds = 120.0
+    step_timeout_s: Seconds = 600.0
     reload: Literal["refuse", "replace"] = "refuse"
 
 
