@@ -13,6 +13,7 @@ BENCHMARKS = {
     "benchmarks.engine.requests": "sampled requests, and eight at once, beside generate",
     "benchmarks.engine.native_peers": "the engine beside llama.cpp or OpenVINO GenAI",
     "benchmarks.engine.drafts": "prompt-lookup drafts on repetitive text",
+    "benchmarks.engine.embedding": "the engine beside sentence-transformers' loop",
     "benchmarks.engine.gpu": "the engine on one large GPU",
 }
 
