@@ -27,7 +27,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel
 from transformers.modeling_utils import PreTrainedModel
 
-from local_engine.device import choose_dtype, probe
+from local_engine.device import probe
 from local_engine.embedding import EmbeddingLane
 from local_engine.encoder import Encoder
 from local_engine.inputs import Embedded, Inputs
@@ -46,8 +46,8 @@ def main() -> None:
     print("numbers    calls   peer inputs/s   engine inputs/s   ratio   least cosine")
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         _model().save_pretrained(folder)
-        fast = choose_dtype("auto", "cpu", probe())
-        for dtype in dict.fromkeys((torch.float32, fast)):
+        fast = (torch.bfloat16,) if probe().cpu_bfloat16 else ()
+        for dtype in (torch.float32, *fast):
             recipe = Recipe(pooling=Pooling(modes=("mean",)), steps=(Normalise(),))
             encoder = Encoder(folder, recipe, device="cpu", dtype=dtype, slow_16=False)
             lane = EmbeddingLane(encoder, max_step_tokens=STEP_TOKENS)
