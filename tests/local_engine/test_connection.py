@@ -80,7 +80,8 @@ def submit(id: int, sampling: Sampling) -> bytes:
 async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
     folder: Folder, tmp_path: Path
 ) -> None:
-    sampling = Sampling(temperature=0.0, max_tokens=12, ignore_eos=True)
+    """The four need not begin in the same step."""
+    sampling = Sampling(temperature=0.0, max_tokens=80, ignore_eos=True)
     frames: list[ToWorker] = []
     finished: set[int] = set()
 
@@ -95,8 +96,8 @@ async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
             finished |= {batch.id for one in deltas for batch in one.batches if batch.last}
 
     shared = [one for one in frames if isinstance(one, Deltas) and len(one.batches) >= 4]
-    assert len(shared) >= 11
-    assert len(frames) < 2 * 12
+    assert len(shared) >= 40
+    assert len(frames) < 2 * 80
 
 
 async def test_a_worker_that_does_not_read_loses_its_requests_and_no_memory_grows(
