@@ -1,6 +1,7 @@
 """Who gets drafts for the next step, and what is learnt from those of the last one."""
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from local_engine.jobs import Job, before_end
 from local_engine.lookup import PromptLookup
@@ -11,10 +12,14 @@ CROWD = 4
 
 
 class Guesses:
-    """Prompt lookup for the answers of one lane. most: drafts a step; 0 turns it off."""
+    """Prompt lookup for the answers of one lane.
 
-    def __init__(self, most: int) -> None:
+    most: drafts a step; 0 turns it off. vocabulary: ids from here on are rows of a prompt table.
+    """
+
+    def __init__(self, most: int, vocabulary: int) -> None:
         self._most = most
+        self._vocabulary = vocabulary
         self._lookups: dict[int, PromptLookup] = {}
 
     def make(self, jobs: Iterable[Job], crowd: int) -> None:
@@ -28,7 +33,8 @@ class Guesses:
             if room > 0:
                 lookup = self._lookups.setdefault(sequence.id, PromptLookup(self._most))
                 drafts = lookup.propose(sequence.tokens)[:room]
-                sequence.drafts.extend(before_end(job, drafts))
+                words = takewhile(lambda id: id < self._vocabulary, drafts)
+                sequence.drafts.extend(before_end(job, list(words)))
 
     def learn(self, sequence: Sequence, proposed: int, accepted: int) -> None:
         lookup = self._lookups.get(sequence.id)

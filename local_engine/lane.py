@@ -52,7 +52,7 @@ class Lane:
         self._unborn: dict[int, list[Job]] = {}
         self._prompts: dict[int, PromptRows] = {}
         self._searches = Searches(scheduler, runner.copy, drawer)
-        self._guesses = Guesses(drafts)
+        self._guesses = Guesses(drafts, drawer.vocabulary)
         self.refuse = scheduler.refuse
         self.refuse_beams = scheduler.refuse_beams
         self.longest = scheduler.longest
