@@ -6,6 +6,7 @@ Order is always (value descending, token id ascending): ties are cut like a stab
 """
 
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -28,6 +29,26 @@ class Candidates(Struct, frozen=True, kw_only=True):
 
     values: Tensor
     ids: Tensor
+
+
+class Finder(Protocol):
+    """A kernel for the candidates of float32 logits on a CPU."""
+
+    def __call__(self, logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None) -> Tensor:
+        """The ids of each row's `count` largest, in this module's order: int64 [R, count].
+
+        logits: [B, V]. peaks: their `block_maxima`, more than `count` a row; both contiguous.
+        rows: int64 [R]; `None` is all.
+        """
+        ...
+
+
+_finder: list[Finder] = []
+
+
+def use_finder(finder: Finder | None) -> None:
+    """From now on in this process; `None` is torch's own operations, as at the start."""
+    _finder[:] = [] if finder is None else [finder]
 
 
 def block_maxima(logits: Tensor, width: int = BLOCK) -> Tensor:
@@ -84,6 +105,8 @@ def top_candidates(
     """
     vocabulary = logits.size(1)
     count = min(count, vocabulary)
+    if _finder and _suits(logits, peaks, count):
+        return _read(logits, _finder[0](logits, peaks, count, rows), rows)
     width = BLOCK if count <= _FEW else BLOCK // 2
     if count * width * 2 >= vocabulary:
         return _from_all(logits, count, rows)
@@ -93,6 +116,17 @@ def top_candidates(
     order = order_keys(chosen, counting(chosen.size(1), logits.device))
     values, ids = gather_blocks(logits, _best_ids(order, count), rows, width)
     return _read(logits, _best_ids(order_keys(values, ids), count, in_order=True), rows)
+
+
+def _suits(logits: Tensor, peaks: Tensor, count: int) -> bool:
+    """Whether the finder can be asked; many candidates are left to vectorised sorts."""
+    return (
+        0 < count <= _FEW
+        and count < peaks.size(1)
+        and logits.device.type == "cpu"
+        and logits.is_contiguous()
+        and peaks.is_contiguous()
+    )
 
 
 def order_keys(values: Tensor, ids: Tensor) -> Tensor:

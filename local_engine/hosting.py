@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 
 from local_engine.answer import Names
 from local_engine.blocks import BlockPool
+from local_engine.candidates import use_finder
 from local_engine.conditions import Conditioner
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
@@ -83,6 +84,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     share = _cache_bytes(config, device) // max(len(loaded), 1)
     kernels = cpu_kernels(config.compile, device, dtype, report)
+    use_finder(kernels.best)
     hosted: dict[str, Hosted] = {}
     for model, weights, tokenizer in loaded:
         settled = settle(device, dtype, weights.shape)

@@ -26,6 +26,8 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from local_engine.candidates import use_finder
+from local_engine.ops.compiled import cpu_kernels
 from local_engine.params import RowParams
 from local_engine.rows import SamplingRows
 from local_engine.sampler import probabilities, sample
@@ -122,6 +124,7 @@ def main() -> None:
         f"torch {torch.__version__}, {platform.machine()}, {arguments.threads} thread(s), "
         f"load {load:.1f}; V = {VOCABULARY}, k = {TOP_K}, p = {TOP_P}; microseconds a row"
     )
+    use_finder(cpu_kernels("auto", "cpu", torch.float32, print).best)
     with torch.inference_mode():
         for batch in TARGETS:
             measure(batch, max(3, arguments.rounds * 2 // (batch + 1)))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from local_engine.candidates import BLOCK, block_maxima
 from local_engine.config import CompileMode
 from local_engine.ops.attention import Ask, LayerCaches, Plan, Share, Span
 from local_engine.ops.kernels import PAGE, TORCH, Kernels
@@ -83,6 +84,10 @@ def _pairs(kernels: Kernels) -> Iterable[tuple[str, Tensor, Tensor]]:
     ]
     yield "rotary", turned[0], turned[1]
     yield "swiglu", kernels.swiglu(x), TORCH.swiglu(x)
+    if kernels.best is not None:
+        logits = noise(3, 9 * BLOCK + 5).round(decimals=1)
+        mine = kernels.best(logits, block_maxima(logits), 7, None)
+        yield "best", mine.float(), logits.sort(descending=True, stable=True)[1][:, :7].float()
     caches = [one.cache(4 * PAGE) for one in (kernels, TORCH)]
     for window in (0, 7):
         for start, count in ((0, PAGE + 9), (PAGE + 9, 1), (PAGE + 10, 3)):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from torch import Tensor
 from torch.nn.functional import silu
 
+from local_engine.candidates import Finder
 from local_engine.ops.attention import LayerCaches
 from local_engine.ops.cache import KeyValueCache
 
@@ -56,6 +57,7 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     page:   tokens of a page of the cache.
     swiglu: [..., 2F], the gate beside what it gates, to [..., F].
     cache:  keys and values for so many slots, a multiple of `page`, and the attention over them.
+    best:   finds the sampler's candidates; `None` leaves that to torch.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     rotary: Rotary
     swiglu: Callable[[Tensor], Tensor]
     cache: Callable[[int], LayerCaches]
+    best: Finder | None = None
 
 
 class HalfRotary:

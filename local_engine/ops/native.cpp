@@ -4,8 +4,10 @@
 // rows lie one after the other unless a distance is given. Threads are those of the OpenMP
 // library that torch has loaded. Sums keep eight partial results, as torch's own kernels do.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace {
@@ -131,6 +133,16 @@ void attend_one(const float *query, const float *keys, const float *values, floa
     }
 }
 
+// Ascending keys are (value descending, id ascending); the id is the lower half. Integers only:
+// what fast arithmetic makes of infinities does not matter.
+int32_t ordered(float value) {
+    int32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return ((bits >> 31) & 0x7fffffff) ^ bits;
+}
+
+int64_t key(int32_t order, int64_t id) { return id - (int64_t(order) << 32); }
+
 }  // namespace
 
 extern "C" {
@@ -222,6 +234,33 @@ void strowger_attend(const float *query, const float *keys, const float *values,
             attend_one(own, keys + at, values + at, to, Pages{tables + row[1], page}, heads, width,
                        first, end, factor, scores.data());
         }
+    }
+}
+
+// The ids of the `count` largest of `vocabulary` values of each row, largest first, equals by id.
+// peaks: the maximum of every `block` values, `blocks` of them a row, more than `count`.
+// chosen: which of the rows, `given` of them; null is the first `given`.
+void strowger_best(const float *values, const float *peaks, const int64_t *chosen, int64_t *ids,
+                   long given, long vocabulary, long blocks, long block, long count) {
+    std::vector<int64_t> keys(blocks), found;
+    for (long place = 0; place < given; place++) {
+        const long row = chosen ? chosen[place] : place;
+        const float *peak = peaks + row * blocks, *value = values + row * vocabulary;
+        for (long b = 0; b < blocks; b++) keys[b] = key(ordered(peak[b]), b);
+        std::nth_element(keys.begin(), keys.begin() + count - 1, keys.begin() + blocks);
+        // Each of these blocks holds its peak, so nothing below the least of the peaks is wanted.
+        const int32_t least = ordered(peak[keys[count - 1] & 0xffffffff]);
+        found.clear();
+        for (long b = 0; b < count; b++) {
+            const long first = (keys[b] & 0xffffffff) * block;
+            const long end = std::min(first + block, vocabulary);
+            for (long id = first; id < end; id++)
+                if (const int32_t order = ordered(value[id]); order >= least)
+                    found.push_back(key(order, id));
+        }
+        std::nth_element(found.begin(), found.begin() + count - 1, found.end());
+        std::sort(found.begin(), found.begin() + count);
+        for (long i = 0; i < count; i++) ids[place * count + i] = found[i] & 0xffffffff;
     }
 }
 

@@ -19,6 +19,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from local_engine.candidates import BLOCK
 from local_engine.ops.attention import Ask, Plan, extend
 from local_engine.ops.cache import KeyValueCache
 from local_engine.ops.kernels import PAGE, Kernels, swiglu
@@ -213,6 +214,22 @@ def native_kernels(found: Library) -> Kernels:
         )
         return out
 
+    def best(logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None) -> Tensor:
+        given = logits.shape[0] if rows is None else rows.shape[0]
+        ids = torch.empty(given, count, dtype=torch.int64)
+        functions.strowger_best(
+            logits.data_ptr(),
+            peaks.data_ptr(),
+            None if rows is None else rows.data_ptr(),
+            ids.data_ptr(),
+            given,
+            logits.shape[1],
+            peaks.shape[1],
+            BLOCK,
+            count,
+        )
+        return ids
+
     return Kernels(
         name="native",
         page=PAGE,
@@ -221,6 +238,7 @@ def native_kernels(found: Library) -> Kernels:
         rotary=NativeRotary(functions),
         swiglu=gated,
         cache=lambda slots: NativeCache(functions, slots),
+        best=best,
     )
 
 
@@ -273,6 +291,7 @@ SIGNATURES: dict[str, Sequence[type]] = {
     "strowger_add_norm": (*[POINTER] * 4, *[LONG] * 2, FLOAT),
     "strowger_turn": (*[POINTER] * 4, *[LONG] * 4),
     "strowger_swiglu": (*[POINTER] * 2, *[LONG] * 2, INT),
+    "strowger_best": (*[POINTER] * 4, *[LONG] * 5),
     "strowger_store": (*[POINTER] * 5, *[LONG] * 6),
     "strowger_attend": (*[POINTER] * 6, *[LONG] * 8, FLOAT, INT),
 }

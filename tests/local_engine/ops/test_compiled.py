@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
+from local_engine.candidates import block_maxima, use_finder
 from local_engine.ops.attention import Ask, Plan, Share, Span
 from local_engine.ops.compiled import cpu_kernels
 from local_engine.ops.kernels import PAGE, TORCH, Kernels
 from local_engine.ops.native import NoCompiler, library, native_kernels
+from local_engine.params import RowParams
+from local_engine.rows import SamplingRows
+from local_engine.sampler import sample
 from schemas.errors import InvalidConfig
 
 needs_compiler = pytest.mark.skipif(
@@ -26,6 +32,61 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@needs_compiler
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    vocabulary=st.sampled_from((130, 1000, 4096, 20_001)),
+    count=st.integers(1, 128),
+    kind=st.sampled_from(("plain", "ties", "banned", "all banned")),
+    places=st.sampled_from((None, (0,), (2, 0), (1, 1, 2))),
+)
+def test_candidates_are_those_of_a_stable_sort(
+    kernels: Kernels,
+    seed: int,
+    vocabulary: int,
+    count: int,
+    kind: str,
+    places: tuple[int, ...] | None,
+) -> None:
+    logits = noise(3, vocabulary, seed=seed)
+    if kind == "ties":
+        logits = logits.round() + 0.0
+    elif kind != "plain":
+        logits = logits.masked_fill(logits > (0 if kind == "banned" else -9), -torch.inf)
+    rows = None if places is None else torch.tensor(places)
+    peaks = block_maxima(logits)
+    count = min(count, peaks.size(1) - 1)
+    assert kernels.best is not None
+
+    ids = kernels.best(logits, peaks, count, rows)
+
+    chosen = logits if rows is None else logits[rows]
+    assert torch.equal(ids, chosen.sort(dim=-1, descending=True, stable=True)[1][:, :count])
+
+
+@needs_compiler
+def test_seeded_rows_get_the_same_tokens_with_the_kernel_and_without(kernels: Kernels) -> None:
+    params = [RowParams(temperature=0.8, top_k=50, top_p=0.9, seed=seed) for seed in range(6)] + [
+        RowParams(temperature=1.1, top_p=0.8, seed=7),
+        RowParams(min_p=0.02, seed=8),
+    ]
+    logits = noise(len(params), 30_000) * 3
+
+    def drawn() -> list[int]:
+        rows = SamplingRows(
+            params, [4] * len(params), vocabulary=30_000, device=torch.device("cpu")
+        )
+        return [int(token) for token in sample(logits, rows).ids]
+
+    plain = drawn()
+    use_finder(kernels.best)
+    try:
+        assert drawn() == plain
+    finally:
+        use_finder(None)
 
 
 @needs_compiler
