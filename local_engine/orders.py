@@ -7,7 +7,6 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from torch import Tensor
 
-from local_engine.arrays import floats
 from local_engine.conversation import NO_TALK, Conversations, Talk
 from local_engine.guided import Guide, Guides
 from local_engine.jobs import Beams
@@ -16,6 +15,7 @@ from local_engine.prompt_table import table_rows
 from local_engine.speech import Form
 from local_engine.support import SUPPORTED
 from local_engine.tokens import Tokenizer
+from local_engine.wire_tensors import shaped
 from schemas.errors import InvalidRequest
 from schemas.fields import extra_fields, is_neutral, sent_fields, task_of
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Prompt, TokenRequest
@@ -187,7 +187,7 @@ class Reader:
                 param="draft_input_ids",
             )
         shape = (len(tokens), self._vocabulary)
-        proposal = None if draft.logits is UNSET else floats("draft_logits", draft.logits, shape)
+        proposal = None if draft.logits is UNSET else shaped(draft.logits, "draft_logits", shape)
         return msgspec.structs.replace(
             order, context=context, generation=generation, draft=tokens, proposal=proposal
         )

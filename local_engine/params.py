@@ -6,8 +6,8 @@ from typing import TypeVar
 from msgspec import Struct, UnsetType
 from torch import Tensor
 
-from local_engine.arrays import floats
 from local_engine.noise import fold_seed
+from local_engine.wire_tensors import shaped
 from schemas import tensors
 from schemas.errors import InvalidRequest
 from schemas.sampling import Sampling
@@ -187,7 +187,7 @@ def _logit_bias(bias: dict[int, float], vocabulary: int) -> tuple[tuple[int, flo
 def _embedding_bias(bias: tensors.Tensor | None, vocabulary: int) -> Tensor | None:
     if bias is None:
         return None
-    return floats("embedding_bias", bias, (vocabulary,))
+    return shaped(bias, "embedding_bias", (vocabulary,))
 
 
 def _logprobs(sampling: Sampling, vocabulary: int) -> int:

@@ -16,7 +16,6 @@ from msgspec import Struct
 from torch import Tensor
 
 from local_engine.answer import Answer
-from local_engine.arrays import packed
 from local_engine.conditions import Conditions
 from local_engine.config import EngineConfig
 from local_engine.draw import Drawn
@@ -34,6 +33,7 @@ from local_engine.sequence import new_sequence
 from local_engine.stats import Machine, Stats
 from local_engine.vectors import EmbeddingService, Vectors
 from local_engine.watchdog import Pulse
+from local_engine.wire_tensors import packed
 from schemas.errors import (
     DeadlineExceeded,
     InvalidRequest,

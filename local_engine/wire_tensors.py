@@ -1,4 +1,4 @@
-"""Tensors of requests as torch's."""
+"""Tensors of requests and answers as torch's, and back."""
 
 import torch
 
@@ -21,6 +21,29 @@ def floats(tensor: Tensor, field: str) -> torch.Tensor:
 def integers(tensor: Tensor, field: str) -> torch.Tensor:
     """int64, on the CPU. Raises InvalidRequest naming `field`."""
     return _read(tensor, INTEGERS, field).to(torch.int64)
+
+
+def shaped(tensor: Tensor, field: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """float32 of this shape, on the CPU; further sides of 1 may stand before it.
+
+    Raises InvalidRequest naming the field for another shape, for no floats, and for NaN and +inf.
+    """
+    values = floats(tensor, field).to(torch.float32)
+    while values.dim() > len(shape) and values.shape[0] == 1:
+        values = values[0]
+    if values.shape != shape:
+        raise InvalidRequest(
+            f"{field}: its shape {list(tensor.shape)} must be {list(shape)}", param=field
+        )
+    if bool((values.isnan() | values.isposinf()).any()):
+        raise InvalidRequest(f"{field}: every value must be a number or -inf", param=field)
+    return values
+
+
+def packed(values: torch.Tensor) -> Tensor:
+    """A float32 tensor for an answer."""
+    array = values.detach().to("cpu", torch.float32).contiguous().numpy()
+    return Tensor(dtype="float32", shape=tuple(values.shape), data=array.tobytes())
 
 
 def _read(tensor: Tensor, kinds: dict[DType, torch.dtype], field: str) -> torch.Tensor:

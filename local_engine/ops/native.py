@@ -19,7 +19,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.candidates import BLOCK
+from local_engine.candidates import BLOCK, Finder
 from local_engine.ops.attention import Ask, Plan, extend
 from local_engine.ops.cache import KeyValueCache
 from local_engine.ops.kernels import PAGE, Kernels, swiglu
@@ -214,6 +214,21 @@ def native_kernels(found: Library) -> Kernels:
         )
         return out
 
+    return Kernels(
+        name="native",
+        page=PAGE,
+        norm=norm,
+        add_norm=add_norm,
+        rotary=NativeRotary(functions),
+        swiglu=gated,
+        cache=lambda slots: NativeCache(functions, slots),
+        best=_finder(functions),
+    )
+
+
+def _finder(functions: ctypes.CDLL) -> Finder:
+    """See `candidates.Finder`."""
+
     def best(logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None) -> Tensor:
         given = logits.shape[0] if rows is None else rows.shape[0]
         ids = torch.empty(given, count, dtype=torch.int64)
@@ -230,16 +245,7 @@ def native_kernels(found: Library) -> Kernels:
         )
         return ids
 
-    return Kernels(
-        name="native",
-        page=PAGE,
-        norm=norm,
-        add_norm=add_norm,
-        rotary=NativeRotary(functions),
-        swiglu=gated,
-        cache=lambda slots: NativeCache(functions, slots),
-        best=best,
-    )
+    return best
 
 
 def _regular(heads: Tensor) -> Tensor:
