@@ -26,8 +26,6 @@ pytestmark = pytest.mark.anyio
 
 PROMPTS = ((7, 8, 9, 10, 11), tuple(range(20, 61)), (300,))
 END = 2
-PAGE_BYTES = 16 * 2 * 2 * 2 * 8 * 4
-"""Of the tiny llama: tokens, layers, keys and values, heads, width, float32."""
 
 CASES: tuple[tuple[str, dict[str, object]], ...] = (
     ("three beams", {"num_beams": 3}),
@@ -101,22 +99,24 @@ async def test_other_families_search_as_generate_does(
     assert found == expected
 
 
-def test_searches_share_a_cache_that_is_too_small_for_all_of_them(folder: Folder) -> None:
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral", "gemma3_text", "granite"])
+def test_searches_share_a_cache_that_is_too_small_for_all_of_them(
+    folder: Folder, family: str
+) -> None:
     """Beams are preempted and computed again; pages are checked after every step."""
-    sampling = Sampling(temperature=0.0, max_tokens=40)
-    alone = [run_search(folder, [prompt], sampling, kv_cache=1 << 20)[0] for prompt in PROMPTS]
+    stats = hosted(folder(family)).lane.stats()
+    page = stats.cache_bytes // stats.blocks_total
+    alone = [run_search(folder(family), [prompt], 200 * page)[0] for prompt in PROMPTS]
 
-    together = run_search(folder, PROMPTS, sampling, kv_cache=18 * PAGE_BYTES)
+    together = run_search(folder(family), PROMPTS, 18 * page)
 
     assert together == alone
 
 
-def run_search(
-    folder: Folder, prompts: Sequence[tuple[int, ...]], sampling: Sampling, *, kv_cache: int
-) -> list[list[int]]:
-    runs = Runs(hosted(folder("llama"), kv_cache=kv_cache, max_step_tokens=32).lane)
+def run_search(folder: Path, prompts: Sequence[tuple[int, ...]], kv_cache: int) -> list[list[int]]:
+    runs = Runs(hosted(folder, kv_cache=kv_cache, max_step_tokens=32).lane)
     for prompt in prompts:
-        runs.add(prompt, sampling, beams=Beams(width=3))
+        runs.add(prompt, Sampling(temperature=0.0, max_tokens=40), beams=Beams(width=3))
     return runs.finish()
 
 

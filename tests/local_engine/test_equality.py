@@ -13,6 +13,7 @@ from tests.local_engine.stepping import Runs, hosted
 from tests.local_engine.tiny import FAMILIES, VOCABULARY, save_model
 
 COUNT = 16
+SIX = ("llama", "qwen2", "qwen3", "mistral", "gemma3_text", "granite")
 GREEDY = Sampling(temperature=0.0, max_tokens=COUNT, ignore_eos=True)
 SEEDED = Sampling(
     temperature=0.9, top_p=0.95, seed=11, max_tokens=COUNT, repetition_penalty=1.3, ignore_eos=True
@@ -85,6 +86,27 @@ def test_preempted_answers_go_on_as_if_nothing_had_happened(
     assert runs.finish() == expected
     assert cramped.lane.stats().preemptions > 0
     assert cramped.lane.stats().blocks_free == 6
+
+
+@pytest.mark.parametrize("family", SIX)
+@pytest.mark.parametrize("prefix_cache", [True, False])
+def test_preempted_answers_of_each_family_are_those_of_generate(
+    family: str, prefix_cache: bool, folder: Folder
+) -> None:
+    oracle = Oracle(folder(family))
+    roomy = hosted(folder(family)).lane.stats()
+    six_blocks = 6 * roomy.cache_bytes // roomy.blocks_total
+    lane = hosted(
+        folder(family), kv_cache=six_blocks, prefix_cache=prefix_cache, max_step_tokens=20
+    ).lane
+    runs = Runs(lane)
+    for prompt in prompts():
+        runs.add(prompt, GREEDY)
+
+    tokens = runs.finish()
+
+    assert tokens == [oracle.greedy(prompt, COUNT) for prompt in prompts()]
+    assert lane.stats().preemptions > 0
 
 
 def test_a_known_beginning_is_not_computed_again_and_changes_nothing(folder: Folder) -> None:
