@@ -106,18 +106,21 @@ def test_searches_share_a_cache_that_is_too_small_for_all_of_them(
     """Beams are preempted and computed again; pages are checked after every step."""
     stats = hosted(folder(family)).lane.stats()
     page = stats.cache_bytes // stats.blocks_total
-    alone = [run_search(folder(family), [prompt], 200 * page)[0] for prompt in PROMPTS]
+    alone = [run_search(folder(family), [prompt], 200 * page)[0][0] for prompt in PROMPTS]
 
-    together = run_search(folder(family), PROMPTS, 18 * page)
+    together, preemptions = run_search(folder(family), PROMPTS * 3, 18 * page)
 
-    assert together == alone
+    assert together == alone * 3
+    assert preemptions > 0
 
 
-def run_search(folder: Path, prompts: Sequence[tuple[int, ...]], kv_cache: int) -> list[list[int]]:
+def run_search(
+    folder: Path, prompts: Sequence[tuple[int, ...]], kv_cache: int
+) -> tuple[list[list[int]], int]:
     runs = Runs(hosted(folder, kv_cache=kv_cache, max_step_tokens=32).lane)
     for prompt in prompts:
         runs.add(prompt, Sampling(temperature=0.0, max_tokens=40), beams=Beams(width=3))
-    return runs.finish()
+    return runs.finish(), runs.lane.stats().preemptions
 
 
 def test_a_cancelled_search_leaves_nothing_behind(folder: Folder) -> None:
