@@ -68,7 +68,8 @@ class Supports(Struct, frozen=True, kw_only=True):
 
     Names are those of schemas.fields: a request's own fields (`tools`, `user`), those of
     `Sampling` (`top_k`), and content kinds (`messages.image`, `messages.audio`,
-    `messages.opaque`, `tools.opaque`, `prompt.tokens`, `input.tokens`).
+    `messages.opaque`, `tools.opaque`, `prompt.tokens`, `prompt.batch`: more than one,
+    `input.tokens`).
     extra:  unknown top-level fields travel on unchanged.
     ranges: bounds by field name, where they are narrower than the surfaces'.
     """

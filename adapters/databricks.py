@@ -39,7 +39,13 @@ CHAT = SAMPLING | {
     "messages.image",
     "messages.opaque",
 }
-COMPLETION = SAMPLING | {"echo", "append_suffix", "template", "error_behavior"}
+COMPLETION = SAMPLING | {
+    "echo",
+    "append_suffix",
+    "template",
+    "error_behavior",
+    "prompt.batch",
+}
 EMBEDDINGS = frozenset({"instruction"})
 
 RANGES = {

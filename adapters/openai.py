@@ -62,7 +62,14 @@ CHAT = frozenset(
     }
 )
 COMPLETION = frozenset(
-    {*COMPLETION_SAMPLING, *COMPLETION_FIELDS, "logprobs", "top_logprobs", "prompt.tokens"}
+    {
+        *COMPLETION_SAMPLING,
+        *COMPLETION_FIELDS,
+        "logprobs",
+        "top_logprobs",
+        "prompt.tokens",
+        "prompt.batch",
+    }
 )
 EMBEDDINGS = frozenset({*EMBEDDINGS_FIELDS, "input.tokens"})
 

@@ -162,6 +162,8 @@ def _set(request: Request, field: str) -> Request:
             return msgspec.structs.replace(request, tools=(tool,))
         case CompletionRequest() if field == "prompt.tokens":
             return msgspec.structs.replace(request, prompts=((1, 2, 3),))
+        case CompletionRequest() if field == "prompt.batch":
+            return msgspec.structs.replace(request, prompts=("hello", "bye"), batch=True)
         case EmbeddingsRequest() if field == "input.tokens":
             return msgspec.structs.replace(request, inputs=((1, 2, 3),))
         case ChatRequest() | CompletionRequest() | TokenRequest() if field in SAMPLING:

@@ -2,40 +2,31 @@
 
 from collections.abc import Sequence
 
-from litestar import Litestar, Request, Response, get
+from litestar import Litestar, Request, Response
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import ScalarRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
-from litestar.params import FromPath
 from litestar.types import ASGIApp, ControllerRouterHandler
 
 from gateway.admin.access import SCHEME
 from gateway.admin.routes import admin_routes
-from gateway.auth import Caller
 from gateway.documentation import documented
 from gateway.endpoint import Endpoint
+from gateway.envelopes import envelope
 from gateway.front import Front
+from gateway.resources.openai_models import openai_models
+from gateway.resources.operations import operations
 from gateway.state import Gateway
-from gateway.surfaces.openai import (
-    CHAT,
-    COMPLETIONS,
-    EMBEDDINGS,
-    error_body,
-    model_body,
-    models_body,
-)
-from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
-from schemas.errors import GatewayError, MethodNotAllowed, ModelNotFound, RouteNotFound
+from gateway.surfaces.hot import HotRoute, Paths
+from gateway.surfaces.openai import ROUTES as OPENAI
+from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
-_HOT = (
-    ("/v1/chat/completions", CHAT, ChatWire, "Answer a conversation"),
-    ("/v1/completions", COMPLETIONS, CompletionWire, "Continue a text"),
-    ("/v1/embeddings", EMBEDDINGS, EmbeddingsWire, "Turn inputs into vectors"),
-)
+HOT: tuple[HotRoute, ...] = (*OPENAI,)
+"""Every route of the request path; of two that match, the first."""
 
 
 def build_app(gateway: Gateway) -> ASGIApp:
@@ -44,10 +35,10 @@ def build_app(gateway: Gateway) -> ASGIApp:
     def current() -> Gateway:
         return gateway
 
-    hot = {path: Endpoint(current, surface) for path, surface, _, _ in _HOT}
-    posts = [documented(path, hot[path], body, summary) for path, _, body, summary in _HOT]
-    handlers = [*posts, *_operations(gateway), *_models(gateway), admin_routes(current)]
-    return Front(hot, _litestar(gateway, handlers))
+    hot = {route.path: Endpoint(current, route) for route in HOT}
+    posts = [documented(route, hot[route.path]) for route in HOT]
+    handlers = [*posts, *operations(gateway), *openai_models(gateway), admin_routes(current)]
+    return Front(hot, Paths(HOT), _litestar(gateway, handlers))
 
 
 def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> Litestar:
@@ -75,52 +66,6 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
     )
 
 
-def _operations(gateway: Gateway) -> list[ControllerRouterHandler]:
-    @get("/healthz", include_in_schema=True, summary="The process is alive")
-    async def healthz() -> dict[str, str]:
-        return {"status": "alive"}
-
-    @get("/readyz", summary="Configured, every local engine warm, not draining")
-    async def readyz() -> Response[dict[str, str | dict[str, str]]]:
-        engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
-        if gateway.draining:
-            return Response({"status": "draining"}, status_code=503)
-        if not gateway.runtime.ready:
-            return Response({"status": "loading", "engines": engines}, status_code=503)
-        return Response({"status": "ready", "engines": engines})
-
-    @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
-    async def metrics(request: _Request) -> bytes:
-        headers = request.scope["headers"]
-        if not gateway.runtime.admin_key.opens(headers):
-            gateway.runtime.keyring.caller(headers)
-        return await gateway.metrics_text()
-
-    @get("/openapi.json", media_type="application/json", include_in_schema=False)
-    async def openapi(request: _Request) -> dict[str, object]:
-        return request.app.openapi_schema.to_schema()
-
-    return [healthz, readyz, metrics, openapi]
-
-
-def _models(gateway: Gateway) -> list[ControllerRouterHandler]:
-    def caller(request: _Request) -> Caller:
-        return gateway.runtime.keyring.caller(request.scope["headers"])
-
-    @get("/v1/models", media_type="application/json", summary="The models that this key may use")
-    async def models(request: _Request) -> bytes:
-        return models_body(gateway.model_names(caller(request)), gateway.started_at)
-
-    @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
-    async def model(request: _Request, model: FromPath[str]) -> bytes:
-        name = model.removeprefix("/")
-        if name not in gateway.model_names(caller(request)):
-            raise ModelNotFound(f"model: there is no model {name!r} here", param="model")
-        return model_body(name, gateway.started_at)
-
-    return [models, model]
-
-
 def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
     """Litestar's own errors in the envelope that clients know."""
     path, method = request.scope["path"], request.method
@@ -145,7 +90,7 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
     if exc.status == 401:
         headers["www-authenticate"] = "Bearer"
     return Response(
-        error_body(exc),
+        envelope(request.scope["path"])(exc),
         status_code=exc.status,
         headers=headers,
         media_type="application/json",

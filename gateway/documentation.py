@@ -11,18 +11,21 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, Reques
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.types import ASGIApp
 
+from gateway.surfaces.hot import HotRoute
+
 _Json = Mapping[str, object]
 _TYPES = {kind.value: kind for kind in OpenAPIType}
 
 
-def documented(path: str, endpoint: ASGIApp, body: type, summary: str) -> HTTPRouteHandler:
-    """A Litestar POST handler that hands the request to `endpoint`, documented with `body`."""
-    schema = _request_schema(body)
+def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
+    """A Litestar POST handler that hands the request to `endpoint`, documented with its body."""
+    schema = _request_schema(route.body)
+    path = route.path.replace("}", ":str}")
 
     @dataclass  # anew, because a __post_init__ is only called by an __init__ generated beside it
     class Documented(Operation):
         def __post_init__(self) -> None:
-            self.summary = summary
+            self.summary = route.summary
             self.request_body = RequestBody(
                 required=True, content={"application/json": OpenAPIMediaType(schema=schema)}
             )

@@ -13,29 +13,34 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 
 from gateway.asgi.answering import Answering
 from gateway.asgi.hangup import HangUp
-from gateway.asgi.intake import Head, check_json, read_body, read_head
+from gateway.asgi.intake import Head, check_type, read_body, read_head
 from gateway.auth import check_model, check_priority
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
 from gateway.routing.plan import Plan, plan
 from gateway.routing.trip import Trip
+from gateway.runtime import Runtime
 from gateway.state import Gateway
-from gateway.surfaces.base import Renderer, Surface
+from gateway.surfaces.base import Inbound, Renderer
+from gateway.surfaces.hot import HotRoute, Paths
 from gateway.surfaces.sse import frame
 from schemas.errors import GatewayError, MethodNotAllowed
 from schemas.events import Event
+from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest
 
 _log = logging.getLogger("strowger.endpoint")
 
 
 class Endpoint:
-    """One surface's route for one task."""
+    """One route of one surface."""
 
-    def __init__(self, gateway: Callable[[], Gateway], surface: Surface) -> None:
+    def __init__(self, gateway: Callable[[], Gateway], route: HotRoute) -> None:
         self._gateway = gateway
-        self._surface = surface
+        self._surface = route.surface
+        self._default_model = route.default_model
+        self._paths = Paths((route,)) if route.templated else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -45,7 +50,7 @@ class Endpoint:
             request_id=uuid7(),
             started=now(),
             surface=self._surface.name,
-            task=self._surface.task,
+            task=self._surface.task or "",
             client_request_id=head.request_id if sane(head.request_id) else "",
             attempts=[],
         )
@@ -93,14 +98,20 @@ class Endpoint:
         runtime = gateway.runtime
         caller = runtime.keyring.caller(scope["headers"])
         trip.caller = caller.name
-        check_json(head)
+        check_type(head, self._surface.accepts)
         server = runtime.config.server
         body = await read_body(head, receive, server.max_body_bytes)
         size = len(body)
         gateway.buffer(size)
         try:
-            request = self._surface.parse(body, max_choices=server.max_choices)
-            trip.model = request.model
+            inbound = Inbound(
+                body=body,
+                max_choices=server.max_choices,
+                model=self._model(scope["path"], runtime),
+                headers=scope["headers"],
+            )
+            request = self._surface.parse(inbound)
+            trip.model, trip.task = request.model, task_of(request)
             route = runtime.table.find(request.model)
             trip.route = route.name
             check_model(caller, request.model, route.name)
@@ -113,8 +124,9 @@ class Endpoint:
                 if isinstance(request, EmbeddingsRequest):
                     vectors = await pipeline.embed(planned, trip, tenant=caller.name)
                     hangup.disarm()
-                    body = self._surface.renderer(request, trip.request_id).embeddings(vectors)
-                    await answering.whole(200, body)
+                    vector_renderer = self._surface.renderer(request, trip.request_id)
+                    body = vector_renderer.embeddings(vectors)
+                    await answering.whole(200, body, vector_renderer.headers(trip.backend))
                     return 200
                 renderer = self._surface.renderer(request, trip.request_id)
                 if request.stream:
@@ -122,10 +134,17 @@ class Endpoint:
                     return 200
                 answer = await pipeline.whole(planned, trip, tenant=caller.name)
                 hangup.disarm()
-                await answering.whole(200, renderer.answer(answer))
+                body = renderer.answer(answer)
+                await answering.whole(200, body, renderer.headers(trip.backend))
                 return 200
         finally:
             gateway.release(size)
+
+    def _model(self, path: str, runtime: Runtime) -> str:
+        """The one that the path names, or the operator's where nothing names one, or ""."""
+        if self._paths is not None:
+            return self._paths.find(path)[1]
+        return runtime.default_model if self._default_model else ""
 
     async def _stream(
         self,
@@ -142,7 +161,7 @@ class Endpoint:
             async with aclosing(source):
                 held = await self._first(source, answering, gateway)
                 if not answering.begun:
-                    await answering.begin()
+                    await answering.begin(renderer.headers(trip.backend))
                     gateway.keepalive.add(answering)
                 if data := renderer.events(held):
                     await answering.frame(data)

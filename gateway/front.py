@@ -5,18 +5,28 @@ from collections.abc import Mapping
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from gateway.endpoint import Endpoint
+from gateway.surfaces.hot import Paths
 
 
 class Front:
-    """An ASGI application. One dictionary look-up stands between a hot request and its endpoint."""
+    """An ASGI application. One dictionary look-up stands between a hot request and its endpoint.
 
-    def __init__(self, hot: Mapping[str, Endpoint], rest: ASGIApp) -> None:
+    A path with a model's name in it costs a few patterns more.
+    """
+
+    def __init__(self, hot: Mapping[str, Endpoint], paths: Paths, rest: ASGIApp) -> None:
+        """hot: by path, as the route was written. paths: finds those that hold a name."""
         self._hot = dict(hot)
+        self._paths = paths
         self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            endpoint = self._hot.get(scope["path"])
+            path = scope["path"]
+            endpoint = self._hot.get(path)
+            if endpoint is None:
+                route, _ = self._paths.find(path)
+                endpoint = self._hot.get(route)
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return

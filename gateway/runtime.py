@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from adapters.base import Endpoint as ProviderEndpoint
-from adapters.base import Supports
 from adapters.registry import Registry
 from gateway.auth import AdminKey, Keyring
 from gateway.config.model import Config, Model, Provider
@@ -17,7 +16,7 @@ from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
 from gateway.upstream.general import HttpxTransport
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.local import LOCAL_SUPPORTS, LocalUpstream
+from gateway.upstream.local import LocalUpstream
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 
@@ -32,7 +31,6 @@ class Runtime:
         self.engines: dict[str, EngineProcess] = {}
         self.links: dict[str, LocalUpstream] = {}
         self.upstreams: dict[str, Upstream] = {}
-        supports: dict[str, Supports] = {}
         registry = Registry()
         local = sum(provider.engine is not None for provider in config.providers)
         for provider in config.providers:
@@ -52,16 +50,14 @@ class Runtime:
                     engine.ready_in,
                 )
                 self.links[provider.name] = self.upstreams[provider.name] = link
-                supports[provider.name] = LOCAL_SUPPORTS
                 continue
-            upstream = _remote(provider, registry)
-            self.upstreams[provider.name] = upstream
-            supports[provider.name] = upstream.adapter.supports
+            self.upstreams[provider.name] = _remote(provider, registry)
         budgets = {provider.name: RetryBudget() for provider in config.providers}
         self.backends: dict[str, Backend] = {}
-        routes = [self._route(model, supports, budgets) for model in config.models]
+        routes = [self._route(model, budgets) for model in config.models]
         aliases = {alias: model.name for model in config.models for alias in model.aliases}
         self.table = RouteTable(routes, aliases)
+        self.default_model = _default_model(config)
 
     @property
     def ready(self) -> bool:
@@ -90,16 +86,14 @@ class Runtime:
                 if backend.upstream is upstream:
                     backend.breaker.renew()
 
-    def _route(
-        self, model: Model, supports: Mapping[str, Supports], budgets: Mapping[str, RetryBudget]
-    ) -> Route:
+    def _route(self, model: Model, budgets: Mapping[str, RetryBudget]) -> Route:
         """Backends' weights default to an even split, so `None` everywhere is 1 each."""
         backends = tuple(
             Backend(
                 name=f"{ref.provider}/{ref.model}",
                 model=ref.model,
                 upstream=self.upstreams[ref.provider],
-                supports=supports[ref.provider],
+                supports=self.upstreams[ref.provider].supports,
                 breaker=Breaker(model.breaker),
                 budget=budgets[ref.provider],
             )
@@ -121,7 +115,7 @@ class Runtime:
         )
 
 
-def _remote(provider: Provider, registry: Registry) -> HttpUpstream:
+def _remote(provider: Provider, registry: Registry) -> Upstream:
     base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
     endpoint = ProviderEndpoint(
         name=provider.name,
@@ -146,3 +140,22 @@ def _transport(provider: Provider, base_url: str) -> Transport:
     return WireTransport(
         base_url, name=provider.name, tls=provider.tls, max_connections=provider.max_connections
     )
+
+
+def _default_model(config: Config) -> str:
+    """Who answers on routes that name no model: the configured one, or the only one there is.
+
+    Where several models are served, the only one with a local engine; "" where nobody can tell.
+    """
+    if config.server.default_model is not None:
+        return config.server.default_model
+    engines = {provider.name for provider in config.providers if provider.engine is not None}
+    local = [
+        model.name
+        for model in config.models
+        if any(ref.provider in engines for ref in model.backends)
+    ]
+    for names in (local, [model.name for model in config.models]):
+        if len(names) == 1 and not names[0].endswith("*"):
+            return names[0]
+    return ""

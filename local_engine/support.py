@@ -56,7 +56,8 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
         "parallel_tool_calls",
     },
     "completion": _SAMPLING
-    | {"user", "priority", "echo", "append_suffix", "template", "error_behavior", "prompt.tokens"},
+    | {"user", "priority", "echo", "append_suffix", "template", "error_behavior"}
+    | {"prompt.tokens", "prompt.batch"},
     "tokens": _SAMPLING
     | {
         "priority",

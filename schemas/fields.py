@@ -67,12 +67,12 @@ TOKENS: tuple[str, ...] = (
 )
 
 MESSAGES = frozenset({"messages.image", "messages.audio", "messages.opaque"})
-NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "input.tokens"}
+NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
 """Content: a request without it would be another request."""
 
 FIELDS: dict[Task, frozenset[str]] = {
     "chat": frozenset({*SAMPLING, *CHAT, *MESSAGES, "tools.opaque"}),
-    "completion": frozenset({*SAMPLING, *COMPLETION, "template", "prompt.tokens"}),
+    "completion": frozenset({*SAMPLING, *COMPLETION, "template", "prompt.tokens", "prompt.batch"}),
     "embeddings": frozenset({*EMBEDDINGS, "input.tokens"}),
     "tokens": frozenset({*SAMPLING, *TOKENS}),
 }
@@ -147,6 +147,8 @@ def sent_fields(request: Request) -> frozenset[str]:
         sent += _sampling(request.sampling)
         if _has_ids(request.prompts):
             sent.append("prompt.tokens")
+        if len(request.prompts) > 1:
+            sent.append("prompt.batch")
         if request.template:
             sent.append("template")
     elif isinstance(request, EmbeddingsRequest):

@@ -2,6 +2,8 @@
 
 `extra` holds the top-level fields that we do not know, as JSON; they travel unchanged to
 dialects that are the client's own and are refused by name elsewhere.
+`optional` names fields that may be left out where no backend honours them: the client's dialect
+promises that they are never refused.
 """
 
 from typing import Literal
@@ -39,6 +41,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     timeout_s: float | UnsetType = UNSET
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | UnsetType = UNSET
     extra: dict[str, Raw] = {}
+    optional: tuple[str, ...] = ()
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="completion"):
@@ -68,6 +71,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag
     priority: int | UnsetType = UNSET
     timeout_s: float | UnsetType = UNSET
     extra: dict[str, Raw] = {}
+    optional: tuple[str, ...] = ()
 
 
 class EmbeddingsRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings"):
@@ -87,6 +91,7 @@ class EmbeddingsRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag
     user: str | UnsetType = UNSET
     timeout_s: float | UnsetType = UNSET
     extra: dict[str, Raw] = {}
+    optional: tuple[str, ...] = ()
 
 
 class LoraRequest(Struct, frozen=True, kw_only=True):
@@ -130,6 +135,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
     return_context_logits: bool | UnsetType = UNSET
     return_generation_logits: bool | UnsetType = UNSET
     extra: dict[str, Raw] = {}
+    optional: tuple[str, ...] = ()
 
 
 GenerateRequest = ChatRequest | CompletionRequest | TokenRequest

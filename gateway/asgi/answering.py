@@ -36,12 +36,15 @@ class Answering:
         self._expose = expose
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
-        """A complete answer in JSON."""
+        """A complete answer, in JSON unless `extra` has another content-type."""
         headers = self._headers()
-        headers.append(_JSON)
-        headers.append((b"content-length", b"%d" % len(body)))
-        if extra:
+        if not extra:
+            headers.append(_JSON)
+        else:
+            if not _names_type(extra):
+                headers.append(_JSON)
             headers += extra
+        headers.append((b"content-length", b"%d" % len(body)))
         self.begun = True
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(cast(Message, start))
@@ -67,9 +70,10 @@ class Answering:
             extra.append((b"www-authenticate", b"Bearer"))
         await self.whole(error.status, body, extra)
 
-    async def begin(self) -> None:
-        """The head of a stream."""
-        await self._start(200, _STREAM + self._headers())
+    async def begin(self, extra: Headers | None = None) -> None:
+        """The head of a stream, of events unless `extra` has another content-type."""
+        own = _STREAM[1:] if extra and _names_type(extra) else _STREAM
+        await self._start(200, own + self._headers() + (extra or []))
 
     async def frame(self, data: bytes) -> None:
         await self._put(data, more=True)
@@ -110,3 +114,7 @@ class Answering:
         if self._extra:
             headers += self._extra
         return headers
+
+
+def _names_type(headers: Headers) -> bool:
+    return any(name == b"content-type" for name, _ in headers)

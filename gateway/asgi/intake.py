@@ -32,13 +32,15 @@ def read_head(scope: HTTPScope) -> Head:
     return Head(content_type=content_type, length=length, request_id=request_id, origin=origin)
 
 
-def check_json(head: Head) -> None:
-    """Raises UnsupportedMediaType unless the body says it is JSON, or says nothing."""
+def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
+    """Raises UnsupportedMediaType unless the body is JSON or one of `others`, or says nothing."""
     kind = head.content_type.partition(b";")[0].strip().lower()
-    if kind and kind != b"application/json" and not kind.endswith(b"+json"):
-        raise UnsupportedMediaType(
-            f"content-type: got {kind.decode('latin-1')!r}, this route takes application/json"
-        )
+    if not kind or kind == b"application/json" or kind.endswith(b"+json") or kind in others:
+        return
+    allowed = b" or ".join((b"application/json", *others)).decode()
+    raise UnsupportedMediaType(
+        f"content-type: got {kind.decode('latin-1')!r}, this route takes {allowed}"
+    )
 
 
 async def read_body(head: Head, receive: Receive, limit: int) -> bytes:

@@ -15,6 +15,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     _server(config.server, problems)
     check_providers(config.providers, problems, adapters)
     check_models(config, problems)
+    _default_model(config, problems)
     _auth(config, problems)
 
 
@@ -27,6 +28,16 @@ def _server(server: Server, problems: Problems) -> None:
             f"{server.max_body_bytes} is more than server.max_buffered_bytes, "
             f"{server.max_buffered_bytes}, which holds all bodies together",
         )
+
+
+def _default_model(config: Config, problems: Problems) -> None:
+    name = config.server.default_model
+    path: Path = ("server", "default_model")
+    if name is None or problems.at(path) or problems.under(("models",)):
+        return
+    names = [name for model in config.models for name in (model.name, *model.aliases)]
+    if not any(matches(known, name) for known in names) or name.endswith("*"):
+        problems.add(path, "no model is named ", Found(name), nearest(name, names))
 
 
 def _auth(config: Config, problems: Problems) -> None:

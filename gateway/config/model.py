@@ -86,6 +86,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
     drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
     expose_headers:     x-gateway-* on answers.
+    default_model:      who answers on routes that name no model, such as /infer_token.
     """
 
     host: Name = "127.0.0.1"
@@ -101,6 +102,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drain_timeout_s: SecondsOrZero = 30.0
     cors: Cors = Cors()
     expose_headers: bool = True
+    default_model: Name | None = None
 
 
 class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,23 +5,27 @@ from difflib import get_close_matches
 from typing import Literal
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from adapters.base import Supports
-from adapters.support import unsupported
+from adapters.support import offered, unsupported
 from gateway.config.model import RequestFields
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.policies import Policy
 from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
+from schemas.equivalents import reworded
 from schemas.errors import InvalidRequest, ModelNotFound, Unavailable
-from schemas.fields import without
-from schemas.requests import EmbeddingsRequest, Request
+from schemas.fields import task_of, without
+from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from schemas.sampling import Sampling
 
 NOTHING = RequestFields()
 """No values of the operator's."""
+
+CUT_GRACE_S = 2.0
+"""For a backend to end, by itself, an answer whose time is over (`error_behavior: truncate`)."""
 
 
 class Backend(Struct, frozen=True, kw_only=True, eq=False):
@@ -133,7 +137,7 @@ def plan(table: RouteTable, route: Route, request: Request, *, draw: float, now:
         route=route.name,
         candidates=_healthy(able, now, ruled_out),
         retry=route.retry,
-        deadline_s=route.deadline_s,
+        deadline_s=_deadline(route, request),
         ruled_out=tuple(ruled_out),
     )
 
@@ -143,8 +147,11 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
     if route.defaults is not NOTHING or route.overrides is not NOTHING:
         request = with_values(request, route.defaults, route.overrides)
     candidates: list[Candidate] = []
+    nearly: list[Candidate] = []
     lacking: list[tuple[Candidate, str]] = []
+    asked = request
     for backend, weight in zip(route.backends, route.weights, strict=True):
+        request = _reworded(asked, backend)
         problems = unsupported(request, backend.supports)
         wild = backend.model == "*"
         candidate = Candidate(
@@ -158,12 +165,31 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
         if not problems:
             candidates.append(candidate)
             continue
-        reason = "; ".join(f"{problem.field} {problem.reason}" for problem in problems)
+        hard = [problem for problem in problems if problem.field not in request.optional]
+        if not hard:
+            reduced = without(request, candidate.dropped)
+            nearly.append(msgspec.structs.replace(candidate, request=reduced))
+            continue
+        reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
         ruled_out.append((backend.name, reason))
         lacking.append((candidate, reason))
-    if candidates or not lacking:
-        return candidates
+    if candidates or nearly or not lacking:
+        return candidates or nearly
     return _with_less(route, lacking)
+
+
+def _reworded(request: Request, backend: Backend) -> Request:
+    if isinstance(request, EmbeddingsRequest) or request.sampling.do_sample is UNSET:
+        return request
+    return reworded(request, offered(backend.supports, task_of(request)) or ())
+
+
+def _deadline(route: Route, request: Request) -> float:
+    """The request's own, where that is shorter; an answer that a timeout only cuts gets longer."""
+    if isinstance(request.timeout_s, UnsetType):
+        return route.deadline_s
+    cut = isinstance(request, CompletionRequest) and request.error_behavior == "truncate"
+    return min(route.deadline_s, request.timeout_s + (CUT_GRACE_S if cut else 0.0))
 
 
 def _with_less(route: Route, lacking: list[tuple[Candidate, str]]) -> list[Candidate]:
@@ -172,9 +198,8 @@ def _with_less(route: Route, lacking: list[tuple[Candidate, str]]) -> list[Candi
     Content cannot be left out of a request; a backend that lacks it is left out instead.
     """
     first, reason = lacking[0]
-    refusal = InvalidRequest(
-        f"{first.backend.name}: {reason}", param=first.dropped[0], code="unsupported"
-    )
+    hard = [field for field in first.dropped if field not in first.request.optional]
+    refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=hard[0], code="unsupported")
     found: list[Candidate] = []
     if route.on_unsupported == "drop":
         for candidate, _ in lacking:

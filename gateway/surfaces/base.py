@@ -4,8 +4,10 @@ A surface translates and does nothing else: no socket, clock or log. The request
 body, asks for a renderer, feeds it what the backend said, and sends the bytes that it returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, overload
+
+from msgspec import Struct
 
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
@@ -14,11 +16,35 @@ from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 JSON = "application/json"
+Headers = list[tuple[bytes, bytes]]
 EVENT_STREAM = "text/event-stream; charset=utf-8"
+
+
+class Inbound(Struct, frozen=True, kw_only=True):
+    """What a surface reads: one request's body, and what stands beside it.
+
+    model:       from the path, or the operator's default on routes that name none; "" where the
+                 body must name it.
+    max_choices: the most answers that one request may ask for.
+    headers:     as they came, names in lower case.
+    """
+
+    body: bytes
+    max_choices: int
+    model: str = ""
+    headers: Iterable[tuple[bytes, bytes]] = ()
 
 
 class Renderer(Protocol):
     """Writes one generated answer, whole or as a stream, never both."""
+
+    def headers(self, backend: str) -> Headers:
+        """The dialect's own response headers; a content-type among them replaces the surface's.
+
+        Asked once: after `answer`, or before a stream's first frame.
+        backend: who answers, as PROVIDER/MODEL.
+        """
+        ...
 
     def answer(self, answer: Answer) -> bytes:
         """The body of an answer that is not streamed."""
@@ -40,13 +66,19 @@ class Renderer(Protocol):
 class VectorRenderer(Protocol):
     """Writes the answer to an embeddings request."""
 
+    def headers(self, backend: str) -> Headers:
+        """As Renderer's; asked after `embeddings`."""
+        ...
+
     def embeddings(self, embeddings: Embeddings) -> bytes: ...
 
 
 class Surface(Protocol):
-    """One wire format for one task; one instance serves all requests.
+    """One wire format; one instance serves all requests.
 
     name:        stands in logs and metrics.
+    task:        the only one that it knows, `None` where the body tells.
+    accepts:     content types of bodies beside JSON.
     keep_alive:  a frame that clients skip, for streams that are silent.
     media_type, stream_media_type: of whole bodies (errors among them), and of streams.
     """
@@ -54,7 +86,9 @@ class Surface(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def task(self) -> Task: ...
+    def task(self) -> Task | None: ...
+    @property
+    def accepts(self) -> tuple[bytes, ...]: ...
     @property
     def keep_alive(self) -> bytes: ...
     @property
@@ -62,11 +96,9 @@ class Surface(Protocol):
     @property
     def stream_media_type(self) -> str: ...
 
-    def parse(self, body: bytes, *, max_choices: int, model: str = "") -> Request:
+    def parse(self, inbound: Inbound) -> Request:
         """What the client asks for.
 
-        max_choices: the most answers that one request may ask for.
-        model:       the one that the path names, "" where the body must name it.
         Raises InvalidRequest, whose `param` is the offending field's path.
         """
         ...

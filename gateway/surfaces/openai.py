@@ -2,12 +2,14 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Renderer, VectorRenderer
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.hot import HotRoute
 from gateway.surfaces.openai_bodies import EmbeddingsRenderer, error_body, model_body, models_body
 from gateway.surfaces.openai_chunks import created_at
 from gateway.surfaces.openai_completion_render import CompletionRenderer
 from gateway.surfaces.openai_parse import parse_chat, parse_completion, parse_embeddings
 from gateway.surfaces.openai_render import ChatRenderer, ReasoningNames
+from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
 from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 from schemas.fields import Task
@@ -24,6 +26,7 @@ __all__ = (
     "CHAT",
     "COMPLETIONS",
     "EMBEDDINGS",
+    "ROUTES",
     "OpenAISurface",
     "error_body",
     "model_body",
@@ -38,6 +41,7 @@ class OpenAISurface:
     """
 
     name = "openai"
+    accepts: tuple[bytes, ...] = ()
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
@@ -46,12 +50,13 @@ class OpenAISurface:
         self.task: Task = task
         self._reasoning: ReasoningNames = reasoning
 
-    def parse(self, body: bytes, *, max_choices: int, model: str = "") -> Request:
+    def parse(self, inbound: Inbound) -> Request:
+        body, model = inbound.body, inbound.model
         match self.task:
             case "chat":
-                return parse_chat(body, max_choices=max_choices, model=model)
+                return parse_chat(body, max_choices=inbound.max_choices, model=model)
             case "completion":
-                return parse_completion(body, max_choices=max_choices, model=model)
+                return parse_completion(body, max_choices=inbound.max_choices, model=model)
             case "embeddings":
                 return parse_embeddings(body, model=model)
             case "tokens":
@@ -89,3 +94,24 @@ def _no_tokens() -> GatewayError:
 CHAT: Final = OpenAISurface("chat")
 COMPLETIONS: Final = OpenAISurface("completion")
 EMBEDDINGS: Final = OpenAISurface("embeddings")
+
+ROUTES: Final = (
+    HotRoute(
+        path="/v1/chat/completions",
+        surface=CHAT,
+        body=ChatWire,
+        summary="Answer a conversation",
+    ),
+    HotRoute(
+        path="/v1/completions",
+        surface=COMPLETIONS,
+        body=CompletionWire,
+        summary="Continue a text",
+    ),
+    HotRoute(
+        path="/v1/embeddings",
+        surface=EMBEDDINGS,
+        body=EmbeddingsWire,
+        summary="Turn inputs into vectors",
+    ),
+)

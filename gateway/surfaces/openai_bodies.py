@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from gateway.surfaces.base import Headers
 from gateway.surfaces.openai_chunks import encode
 from gateway.surfaces.openai_usage import embeddings_usage_json
 from schemas.answers import Embeddings
@@ -93,6 +94,9 @@ class EmbeddingsRenderer:
     def __init__(self, request: EmbeddingsRequest, *, id: str) -> None:
         self._request = request
         self._id = id
+
+    def headers(self, backend: str) -> Headers:
+        return []
 
     def embeddings(self, embeddings: Embeddings) -> bytes:
         """Raises UpstreamBroken if a backend's base64 is not float32 values."""

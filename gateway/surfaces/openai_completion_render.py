@@ -9,6 +9,7 @@ from typing import assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from gateway.surfaces.base import Headers
 from gateway.surfaces.openai_bodies import error_body
 from gateway.surfaces.openai_chunks import (
     Chunks,
@@ -82,6 +83,9 @@ class CompletionRenderer:
         self._usage: Usage | None = None
         self._before: dict[int, bytes] = {}
         self._after = b""
+
+    def headers(self, backend: str) -> Headers:
+        return []
 
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []

@@ -11,6 +11,7 @@ from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from gateway.surfaces.base import Headers
 from gateway.surfaces.openai_bodies import error_body
 from gateway.surfaces.openai_chunks import (
     ChatLogprob,
@@ -139,6 +140,9 @@ class ChatRenderer:
             Identity(id=self._id, object=name, created=created, model=self._model),
             include_usage=self._include_usage,
         )
+
+    def headers(self, backend: str) -> Headers:
+        return []
 
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from adapters.base import Supports
 from schemas.answers import Embeddings
 from schemas.events import Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
@@ -29,6 +30,11 @@ class Upstream(Protocol):
     """One provider, reached by whatever means. Safe for concurrent use."""
 
     name: str
+
+    @property
+    def supports(self) -> Supports:
+        """The request fields that it honours."""
+        ...
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """Batches of events, one a read. Closing the generator early closes the connection.

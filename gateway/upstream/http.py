@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from adapters.base import Adapter, Outbound
+from adapters.base import Adapter, Outbound, Supports
 from adapters.framing import FRAMING
 from gateway.clock import now
 from gateway.config.model import Timeouts
@@ -29,6 +29,10 @@ class HttpUpstream:
         self.adapter = adapter
         self._transport = transport
         self._timeouts = timeouts
+
+    @property
+    def supports(self) -> Supports:
+        return self.adapter.supports
 
     async def generate(
         self, request: GenerateRequest, call: Call

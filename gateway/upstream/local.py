@@ -82,6 +82,10 @@ class LocalUpstream:
         self._failures = 0
         self._retry_at = 0.0
 
+    @property
+    def supports(self) -> Supports:
+        return LOCAL_SUPPORTS
+
     async def generate(
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:

@@ -114,7 +114,7 @@ def test_token_prompts_and_templates_are_told() -> None:
     prompts = CompletionRequest(model="m", prompts=("a", (1, 2)), template=True)
     inputs = EmbeddingsRequest(model="m", inputs=((1,),), dimensions=3)
 
-    assert sent_fields(prompts) == {"prompt.tokens", "template"}
+    assert sent_fields(prompts) == {"prompt.tokens", "prompt.batch", "template"}
     assert sent_fields(inputs) == {"input.tokens", "dimensions"}
 
 

@@ -181,6 +181,13 @@ def test_two_providers_of_one_name_are_refused() -> None:
     assert faults(text)[0] == 'providers[1].name: "openai" is already the name of providers[0]'
 
 
+def test_the_default_model_is_one_that_is_served() -> None:
+    assert faults(GOOD + "\nserver: {default_model: chta}\n") == [
+        'server.default_model: no model is named "chta"; did you mean "chat"?'
+    ]
+    assert read(GOOD + "\nserver: {default_model: chat}\n").server.default_model == "chat"
+
+
 def test_a_fallback_must_be_a_name_and_not_an_alias() -> None:
     text = GOOD.replace("{name: chat,", "{name: chat, aliases: [talk], fallback: [talk],")
 

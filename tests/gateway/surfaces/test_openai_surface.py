@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.request_ids import uuid7
-from gateway.surfaces.base import Surface
+from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.openai import CHAT, COMPLETIONS, EMBEDDINGS, OpenAISurface
 from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
 from schemas.answers import Embeddings
@@ -29,10 +29,10 @@ REQUEST_ID = "01936f2e-1234-7abc-8def-0123456789ab"
     ],
 )
 def test_each_route_reads_its_own_task(surface: Surface, body: bytes, kind: type) -> None:
-    request = surface.parse(body, max_choices=1)
+    request = surface.parse(Inbound(body=body, max_choices=1))
 
     assert type(request) is kind
-    assert surface.parse(body, max_choices=1, model="path").model == "path"
+    assert surface.parse(Inbound(body=body, max_choices=1, model="path")).model == "path"
 
 
 def test_the_surfaces_tell_their_name_and_task() -> None:
@@ -46,7 +46,7 @@ def test_the_operators_bound_on_choices_holds(surface: Surface) -> None:
     body = b'{"model":"m","n":3,"prompt":"x","messages":[{"role":"user","content":"x"}]}'
 
     with pytest.raises(InvalidRequest, match="n must be at most 2"):
-        surface.parse(body, max_choices=2)
+        surface.parse(Inbound(body=body, max_choices=2))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_tokens_are_not_of_this_dialect() -> None:
     with pytest.raises(GatewayError, match="no task of tokens"):
         CHAT.renderer(request, REQUEST_ID)
     with pytest.raises(GatewayError, match="no task of tokens"):
-        OpenAISurface("tokens").parse(BODY, max_choices=1)
+        OpenAISurface("tokens").parse(Inbound(body=BODY, max_choices=1))
 
 
 @pytest.mark.parametrize("wire", [ChatWire, CompletionWire, EmbeddingsWire])

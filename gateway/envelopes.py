@@ -1,0 +1,16 @@
+"""In which dialect an error is told to a client that reached no route of the request path."""
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.surfaces.openai import error_body
+from schemas.errors import GatewayError
+
+Envelope = Callable[[GatewayError], bytes]
+
+ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (("/", error_body),)
+"""The beginning of a path -> who writes the errors there; the first that fits."""
+
+
+def envelope(path: str) -> Envelope:
+    return next((write for prefix, write in ENVELOPES if path.startswith(prefix)), error_body)

@@ -1,0 +1,37 @@
+"""Health, readiness, metrics and the API's description."""
+
+from litestar import Request, Response, get
+from litestar.datastructures import State
+from litestar.types import ControllerRouterHandler
+
+from gateway.state import Gateway
+
+_Request = Request[object, object, State]
+
+
+def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
+    @get("/healthz", include_in_schema=True, summary="The process is alive")
+    async def healthz() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @get("/readyz", summary="Configured, every local engine warm, not draining")
+    async def readyz() -> Response[dict[str, str | dict[str, str]]]:
+        engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
+        if gateway.draining:
+            return Response({"status": "draining"}, status_code=503)
+        if not gateway.runtime.ready:
+            return Response({"status": "loading", "engines": engines}, status_code=503)
+        return Response({"status": "ready", "engines": engines})
+
+    @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
+    async def metrics(request: _Request) -> bytes:
+        headers = request.scope["headers"]
+        if not gateway.runtime.admin_key.opens(headers):
+            gateway.runtime.keyring.caller(headers)
+        return await gateway.metrics_text()
+
+    @get("/openapi.json", media_type="application/json", include_in_schema=False)
+    async def openapi(request: _Request) -> dict[str, object]:
+        return request.app.openapi_schema.to_schema()
+
+    return [healthz, readyz, metrics, openapi]

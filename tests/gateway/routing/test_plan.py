@@ -1,0 +1,160 @@
+"""What becomes of a request on its way to a backend that lacks something."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from msgspec.structs import replace
+
+from adapters.base import Supports
+from gateway.config.model import Breaker as BreakerRule
+from gateway.routing.breaker import Breaker
+from gateway.routing.plan import Backend, Candidate, Route, RouteTable, plan
+from gateway.routing.policies import in_order
+from gateway.routing.retry import RetryBudget
+from gateway.upstream.base import Call
+from schemas.answers import Embeddings
+from schemas.errors import InvalidRequest
+from schemas.events import Event
+from schemas.requests import (
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+
+NOTHING = Sampling()
+
+
+class Silent:
+    """An upstream that nobody asks."""
+
+    name = "silent"
+    supports = Supports()
+
+    async def generate(
+        self, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        yield []
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        return Embeddings(vectors=())
+
+    async def aclose(self) -> None:
+        return
+
+
+def backend(name: str, *fields: str) -> Backend:
+    """One that takes tokens, and completions, with these fields."""
+    known = frozenset(fields)
+    return Backend(
+        name=name,
+        model="m",
+        upstream=Silent(),
+        supports=Supports(tokens=known, completion=known),
+        breaker=Breaker(BreakerRule()),
+        budget=RetryBudget(),
+    )
+
+
+def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
+    weights = tuple(1.0 for _ in backends)
+    return Route(
+        name="m", backends=backends, weights=weights, policy=in_order, deadline_s=deadline_s
+    )
+
+
+def planned(route_: Route, request: Request) -> list[Candidate]:
+    table = RouteTable([route_], {})
+    return list(plan(table, route_, request, draw=0.0, now=0.0).candidates)
+
+
+def sampling(candidate: Candidate) -> Sampling:
+    assert isinstance(candidate.request, TokenRequest)
+    return candidate.request.sampling
+
+
+def tokens(*optional: str, sampling: Sampling = NOTHING) -> TokenRequest:
+    return TokenRequest(model="m", tokens=(1,), sampling=sampling, optional=optional)
+
+
+def test_what_a_dialect_never_refuses_is_left_out_and_named() -> None:
+    request = tokens("typical_p", "watermark", sampling=Sampling(typical_p=0.5, watermark=True))
+
+    (only,) = planned(route(backend("a")), request)
+
+    assert only.dropped == ("typical_p", "watermark")
+    assert sampling(only) == Sampling()
+
+
+def test_a_backend_that_honours_it_all_is_asked_before_one_that_lacks_what_is_optional() -> None:
+    request = tokens("typical_p", sampling=Sampling(typical_p=0.5))
+
+    names = [one.name for one in planned(route(backend("a"), backend("b", "typical_p")), request)]
+
+    assert names == ["b"]
+
+
+def test_what_is_not_optional_is_refused_beside_what_is() -> None:
+    request = tokens("typical_p", sampling=Sampling(typical_p=0.5, min_p=0.1))
+
+    with pytest.raises(InvalidRequest, match=r"a: min_p is not supported$") as caught:
+        planned(route(backend("a")), request)
+
+    assert caught.value.param == "min_p"
+
+
+def test_an_optional_field_that_asks_for_nothing_is_not_named() -> None:
+    (only,) = planned(route(backend("a")), tokens("watermark", sampling=Sampling(watermark=False)))
+
+    assert only.dropped == ()
+
+
+def test_not_to_sample_is_a_temperature_of_zero_where_the_switch_is_unknown() -> None:
+    request = tokens(sampling=Sampling(do_sample=False, temperature=0.7, top_k=5))
+
+    (only,) = planned(route(backend("a", "temperature")), request)
+
+    assert sampling(only) == Sampling(temperature=0.0)
+
+
+def test_to_sample_is_what_every_backend_does() -> None:
+    request = tokens(sampling=Sampling(do_sample=True, temperature=0.7))
+
+    (only,) = planned(route(backend("a", "temperature")), request)
+
+    assert sampling(only) == Sampling(temperature=0.7)
+
+
+def test_the_switch_travels_as_it_is_where_it_is_known() -> None:
+    request = tokens(sampling=Sampling(do_sample=False, temperature=0.7))
+    knows = backend("b", "do_sample", "temperature")
+
+    candidates = planned(route(backend("a", "temperature"), knows), request)
+
+    assert [sampling(one) for one in candidates] == [
+        Sampling(temperature=0.0),
+        Sampling(temperature=0.7, do_sample=False),
+    ]
+
+
+@pytest.mark.parametrize(("timeout_s", "expected"), [(5.0, 5.0), (900.0, 30.0)])
+def test_a_requests_own_timeout_lowers_the_deadline_and_never_raises_it(
+    timeout_s: float, expected: float
+) -> None:
+    request = replace(tokens(), timeout_s=timeout_s)
+    bounded = route(backend("a"), deadline_s=30.0)
+
+    found = plan(RouteTable([bounded], {}), bounded, request, draw=0.0, now=0.0)
+
+    assert found.deadline_s == expected
+
+
+def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
+    request = CompletionRequest(model="m", prompts=("x",), timeout_s=5.0, error_behavior="truncate")
+    bounded = route(backend("a", "error_behavior"))
+
+    found = plan(RouteTable([bounded], {}), bounded, request, draw=0.0, now=0.0)
+
+    assert 5.0 < found.deadline_s <= 10.0
