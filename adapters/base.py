@@ -12,6 +12,7 @@ from msgspec import Struct
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
+from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
@@ -71,6 +72,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     `messages.opaque`, `tools.opaque`, `prompt.tokens`, `prompt.batch`: more than one,
     `input.tokens`).
     extra:  unknown top-level fields travel on unchanged.
+    extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
     """
 
@@ -79,6 +81,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     embeddings: frozenset[str] | None = None
     tokens: frozenset[str] | None = None
     extra: bool = False
+    extra_fields: Mapping[Task, frozenset[str]] = {}
     ranges: Mapping[str, Range] = {}
 
 

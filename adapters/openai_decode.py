@@ -36,6 +36,7 @@ from schemas.events import (
     RefusalDelta,
     Started,
     TextDelta,
+    Usage,
 )
 
 FINISH: Mapping[str, FinishReason] = {
@@ -151,6 +152,13 @@ class OpenAIDecoder:
         self._done = True
         return ()
 
+    def usage(self, chunk: Chunk) -> Usage | None:
+        """The totals so far, where this chunk changes them; a variant may count differently."""
+        if chunk.usage == NULL or chunk.usage == self._usage:
+            return None
+        self._usage = chunk.usage.copy()
+        return usage_from(self._usage)
+
     def _odd(self, event: str, data: bytes) -> Chunk | None:
         """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
         try:
@@ -190,9 +198,9 @@ class OpenAIDecoder:
             self._choice(choice, events)
         if not self._stream:
             self._finish_whole(events)
-        if chunk.usage != NULL and chunk.usage != self._usage:
-            self._usage = chunk.usage.copy()
-            events.append(usage_from(self._usage))
+        usage = self.usage(chunk)
+        if usage is not None:
+            events.append(usage)
         return events
 
     def _begin(self, chunk: Chunk, data: bytes, events: list[Event]) -> None:

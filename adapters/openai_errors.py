@@ -40,10 +40,13 @@ FAILED_4XX = frozenset({424, 425, 499})
 STATUS_OF_WORD: Mapping[str, int] = {
     "invalid_request_error": 400,
     "bad_request": 400,
+    "bad request": 400,
     "badrequesterror": 400,
     "invalid_parameter_value": 400,
     "context_length_exceeded": 400,
     "content_filter": 400,
+    "validation": 422,
+    "input validation error": 422,
     "authentication_error": 401,
     "permission_error": 403,
     "not_found": 404,

@@ -12,6 +12,7 @@ from typing import cast
 from adapters.base import Adapter, Endpoint
 from adapters.catalog import OPENAI, VENDORS, Vendor
 from adapters.databricks import DatabricksAdapter
+from adapters.mindie import MindIEAdapter
 from adapters.openai import OpenAIAdapter
 from schemas.errors import InvalidConfig
 
@@ -19,7 +20,9 @@ GROUP = "strowger.adapters"
 
 Build = Callable[[Endpoint], Adapter]
 
-BUILTIN: Mapping[str, Build] = {cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter)}
+BUILTIN: Mapping[str, Build] = {
+    cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter, MindIEAdapter)
+}
 
 
 class Registry:

@@ -36,6 +36,7 @@ class _Schema(Struct):
 
 
 _schema = msgspec.json.Decoder(_Schema)
+_NONE: frozenset[str] = frozenset()
 
 
 def offered(supports: Supports, task: Task) -> frozenset[str] | None:
@@ -63,7 +64,7 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     if request.extra and not supports.extra:
         faults += [
             Unsupported(field=field, reason="is not known")
-            for field in sorted(extra_fields(request))
+            for field in sorted(extra_fields(request) - supports.extra_fields.get(task, _NONE))
         ]
     for field, bounds in supports.ranges.items():
         if field in sent:

@@ -31,6 +31,7 @@ from schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
     Request,
+    TokenRequest,
 )
 from schemas.sampling import Sampling
 from schemas.secret import Secret
@@ -97,6 +98,8 @@ def request_for(case: Case) -> Request:
     sampling = Sampling(n=count) if count > 1 else Sampling()
     if "embed" in case.line or ("input" in sent and "messages" not in sent):
         return EmbeddingsRequest(model="m", inputs=("x",) * _entries(sent.get("input")))
+    if "input_id" in sent or "infer_token" in case.line:
+        return TokenRequest(model="m", tokens=(1, 2, 3), stream=case.streamed)
     if "messages" not in sent and ("prompt" in sent or "chat" not in case.line):
         prompts = ("x",) * _entries(sent.get("prompt"))
         return CompletionRequest(
@@ -208,6 +211,8 @@ def check_fields(adapter: Adapter, task: Task) -> None:
 
 def check_breaks(adapter: Adapter, task: Task) -> None:
     """Bytes that are no answer raise UpstreamBroken or another UpstreamError, never a bug."""
+    if offered(adapter.supports, task) is None:
+        return
     request = bare_request(task)
     for body in (b"", b"{", b"[1", b"\xff", b'{"choices": 5}', b"42", b"[" * 100_000):
         try:

@@ -38,6 +38,16 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "tgi/v1",
     ),
     "databricks": ("databricks/",),
+    "mindie": (
+        "mindie/chat-json-schema",
+        "mindie/chat-length",
+        "mindie/chat-stream-n2",
+        "mindie/chat-tool",
+        "mindie/infer-native",
+        "mindie/stream-",
+        "mindie/whole-",
+        "mindie/error-",
+    ),
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 
@@ -87,7 +97,7 @@ def test_every_field_is_sent_or_reported(name: str, task: Task) -> None:
     check_fields(adapter(name), task)
 
 
-@pytest.mark.parametrize("task", ["chat", "completion", "embeddings"])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", TRAFFIC)
 def test_bytes_that_are_no_answer_are_an_error(name: str, task: Task) -> None:
     check_breaks(adapter(name), task)
