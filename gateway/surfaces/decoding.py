@@ -29,9 +29,10 @@ class Reader(Generic[W]):
 
     wire:    forbids unknown fields.
     allowed: a field's path, indices left out (`stop[]`), to what it must be (`a string`).
+    where:   the path of what is read, "" for the whole body.
     """
 
-    def __init__(self, wire: type[W], allowed: Mapping[str, str]) -> None:
+    def __init__(self, wire: type[W], allowed: Mapping[str, str], where: str = "") -> None:
         lenient = msgspec.defstruct(
             wire.__name__, (), bases=(wire,), frozen=True, kw_only=True, forbid_unknown_fields=False
         )
@@ -39,6 +40,7 @@ class Reader(Generic[W]):
         self._lenient = msgspec.json.Decoder(cast(type[W], lenient))
         self._known = frozenset(field.encode_name for field in msgspec.structs.fields(wire))
         self._allowed = allowed
+        self._where = where
 
     def read(self, body: bytes) -> tuple[W, dict[str, Raw]]:
         """The known fields, and the unknown ones that are not null. Raises InvalidRequest."""
@@ -49,14 +51,14 @@ class Reader(Generic[W]):
         except ValidationError:
             return self._set_aside(body)
         except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
-            raise refusal(exc, "", self._allowed) from exc
+            raise refusal(exc, self._where, self._allowed) from exc
 
     def _set_aside(self, body: bytes) -> tuple[W, dict[str, Raw]]:
         try:
             wire = self._lenient.decode(body)
             fields = _fields.decode(body)
         except (DecodeError, RecursionError) as exc:
-            raise refusal(exc, "", self._allowed) from exc
+            raise refusal(exc, self._where, self._allowed) from exc
         known = self._known
         unknown = {name: raw for name, raw in fields.items() if name not in known}
         return wire, {name: raw for name, raw in unknown.items() if not is_null(raw)}
