@@ -21,11 +21,12 @@ from gateway.resources.openai_models import openai_models
 from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import HotRoute, Paths
+from gateway.surfaces.mindie import ROUTES as MINDIE
 from gateway.surfaces.openai import ROUTES as OPENAI
 from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
-HOT: tuple[HotRoute, ...] = (*OPENAI,)
+HOT: tuple[HotRoute, ...] = (*OPENAI, *MINDIE)
 """Every route of the request path; of two that match, the first."""
 
 

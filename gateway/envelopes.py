@@ -3,12 +3,16 @@
 from collections.abc import Callable
 from typing import Final
 
+from gateway.surfaces import mindie
 from gateway.surfaces.openai import error_body
 from schemas.errors import GatewayError
 
 Envelope = Callable[[GatewayError], bytes]
 
-ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (("/", error_body),)
+ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
+    ("/infer_token", mindie.error_body),
+    ("/", error_body),
+)
 """The beginning of a path -> who writes the errors there; the first that fits."""
 
 
