@@ -54,6 +54,13 @@ class Outbound(Struct, frozen=True, kw_only=True):
         return f"Outbound({self.method} {self.target}, {len(self.body)} bytes)"
 
 
+class TokenEndpoint(Struct, frozen=True, kw_only=True):
+    """Where a vendor's OAuth tokens come from: a path at the base URL's host, and what to ask."""
+
+    path: str
+    scope: str = ""
+
+
 class Range(Struct, frozen=True, kw_only=True):
     """What a backend takes for a field; `None` is unbounded. Items: the most list entries."""
 

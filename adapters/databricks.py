@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import UNSET, Raw
 
-from adapters.base import Endpoint, Outbound, Range, Supports
+from adapters.base import Endpoint, Outbound, Range, Supports, TokenEndpoint
 from adapters.catalog import Vendor
 from adapters.openai import OpenAIAdapter
 from adapters.openai_encode import Body, encode_body, message, part
@@ -27,6 +27,9 @@ from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, 
 
 DATABRICKS = Vendor(name="databricks", stream_usage=False)
 """Usage is on every chunk, unasked."""
+
+TOKENS = TokenEndpoint(path="/oidc/v1/token", scope="all-apis")
+"""https://docs.databricks.com/en/dev-tools/auth/oauth-m2m.html"""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"})
 CHAT = SAMPLING | {

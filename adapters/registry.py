@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from adapters.base import Adapter, Endpoint
+from adapters.base import Adapter, Endpoint, TokenEndpoint
 from adapters.catalog import OPENAI, VENDORS, Vendor
-from adapters.databricks import DatabricksAdapter
+from adapters.databricks import TOKENS, DatabricksAdapter
 from adapters.mindie import MindIEAdapter
 from adapters.openai import OpenAIAdapter
 from schemas.errors import InvalidConfig
@@ -23,6 +23,8 @@ Build = Callable[[Endpoint], Adapter]
 BUILTIN: Mapping[str, Build] = {
     cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter, MindIEAdapter)
 }
+
+TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {DatabricksAdapter.name: TOKENS}
 
 
 class Registry:
@@ -56,6 +58,10 @@ class Registry:
             return OPENAI.base_url
         row = self._rows.get(name)
         return row.base_url if row else ""
+
+    def tokens(self, name: str) -> TokenEndpoint | None:
+        """Where OAuth tokens come from, `None` where the configuration must say."""
+        return TOKEN_ENDPOINTS.get(name)
 
     def build(self, name: str, endpoint: Endpoint) -> Adapter:
         """Raises InvalidConfig for a name that nobody has, and for a plug-in that fails to load."""

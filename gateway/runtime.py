@@ -14,6 +14,7 @@ from gateway.routing.plan import NOTHING, Backend, Route, RouteTable
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
+from gateway.upstream.credentials.configured import credentials_of
 from gateway.upstream.general import HttpxTransport
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import LocalUpstream
@@ -124,7 +125,13 @@ def _remote(provider: Provider, registry: Registry) -> Upstream:
         headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
     )
     adapter = registry.build(provider.adapter, endpoint)
-    return HttpUpstream(provider.name, adapter, _transport(provider, base_url), provider.timeouts)
+    return HttpUpstream(
+        provider.name,
+        adapter,
+        _transport(provider, base_url),
+        provider.timeouts,
+        credentials=credentials_of(provider, base_url, registry),
+    )
 
 
 def _transport(provider: Provider, base_url: str) -> Transport:

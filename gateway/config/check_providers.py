@@ -6,7 +6,7 @@ from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.config.known import LOCAL, Defaults
-from gateway.config.model import Engine, Provider, Timeouts, Tls
+from gateway.config.model import Engine, OAuth, Provider, Timeouts, Tls
 from gateway.config.problems import Found, Path, Problems, nearest
 from schemas.secret import Secret
 
@@ -30,6 +30,7 @@ _OURS = frozenset(
 REMOTE_ONLY: Mapping[str, object] = {
     "base_url": None,
     "api_key": Secret(""),
+    "oauth": None,
     "headers": {},
     "timeouts": Timeouts(),
     "max_connections": 512,
@@ -160,6 +161,8 @@ def _remote(
         )
     check_credential(provider.api_key, (*path, "api_key"), problems)
     _headers(provider, path, problems)
+    if provider.oauth is not None:
+        _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:
         _file(provider.tokenizer, (*path, "tokenizer"), problems)
@@ -167,6 +170,30 @@ def _remote(
         parts = _split(provider.proxy.reveal())
         if parts is None or parts.scheme not in ("http", "https"):
             problems.add((*path, "proxy"), "expected http://HOST:PORT or https://HOST:PORT")
+
+
+def _oauth(
+    provider: Provider, oauth: OAuth, path: Path, problems: Problems, defaults: Defaults | None
+) -> None:
+    place = (*path, "oauth")
+    if provider.api_key and not problems.at((*path, "api_key")):
+        problems.add(place, "api_key stands beside it; give one of them")
+    if any(name.lower() == "authorization" for name in provider.headers):
+        problems.add(place, "its token and headers.authorization are the same header; give one")
+    if not oauth.client_secret and not problems.at((*place, "client_secret")):
+        problems.add((*place, "client_secret"), "is empty")
+    url = (*place, "token_url")
+    if problems.at(url):
+        return
+    if oauth.token_url is not None:
+        _url(oauth.token_url, url, problems)
+    elif defaults is not None and not defaults.tokens:
+        problems.add(
+            url,
+            "is missing; adapter ",
+            Found(provider.adapter),
+            " has no token endpoint of its own",
+        )
 
 
 def _headers(provider: Provider, path: Path, problems: Problems) -> None:

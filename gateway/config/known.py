@@ -12,9 +12,13 @@ LOCAL = "local"
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
-    """base_url: used where the configuration gives none; "" where it must."""
+    """base_url: used where the configuration gives none; "" where it must.
+
+    tokens: there is a token endpoint for `oauth` that goes with the base URL.
+    """
 
     base_url: str = ""
+    tokens: bool = False
 
 
 def known_adapters() -> Mapping[str, Defaults]:
@@ -24,7 +28,12 @@ def known_adapters() -> Mapping[str, Defaults]:
 
     registry = Registry()
     return {
-        **{name: Defaults(base_url=registry.base_url(name)) for name in registry.names},
+        **{
+            name: Defaults(
+                base_url=registry.base_url(name), tokens=registry.tokens(name) is not None
+            )
+            for name in registry.names
+        },
         LOCAL: Defaults(),
     }
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gateway.config.connection import OAuth, Timeouts, Tls
 from gateway.config.quantities import (
     MIB,
     Count,
@@ -135,24 +136,6 @@ class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     admin_key: Secret = Secret("")
 
 
-class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """first_token_s and between_tokens_s apply where the provider streams to the gateway."""
-
-    connect_s: Seconds = 5.0
-    first_token_s: Seconds = 60.0
-    between_tokens_s: Seconds = 30.0
-    total_s: Seconds = 600.0
-
-
-class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a provider's certificate is checked, and ours for it, as PEM files."""
-
-    verify: bool = True
-    ca_file: Path | None = None
-    client_cert: Path | None = None
-    client_key: Path | None = None
-
-
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model that the local engine loads.
 
@@ -217,7 +200,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An account or a connection.
 
     base_url:  scheme, authority and path prefix; may be absent where the adapter has a default.
-    headers:   sent with every request; values are secrets, because many are.
+    oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
     tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
     engine:    for adapter local, and only for it.
     """
@@ -226,6 +209,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adapter: Name
     base_url: str | None = None
     api_key: Secret = Secret("")
+    oauth: OAuth | None = None
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
     max_connections: Count = 512

@@ -9,6 +9,8 @@ from adapters.framing import FRAMING
 from gateway.clock import now
 from gateway.config.model import Timeouts
 from gateway.upstream.base import Call
+from gateway.upstream.credentials.base import Credentials
+from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import UpstreamBroken, UpstreamError
@@ -20,14 +22,27 @@ ANSWER_BYTES = 256 * 1024 * 1024
 
 
 class HttpUpstream:
-    """One provider behind one adapter. Safe for concurrent use; owns its transport."""
+    """One provider behind one adapter. Safe for concurrent use; owns transport and credentials.
+
+    credentials: `None` where the adapter's own headers are enough.
+    """
 
     def __init__(
-        self, name: str, adapter: Adapter, transport: Transport, timeouts: Timeouts
+        self,
+        name: str,
+        adapter: Adapter,
+        transport: Transport,
+        timeouts: Timeouts,
+        *,
+        credentials: Credentials | None = None,
     ) -> None:
         self.name = name
         self.adapter = adapter
-        self._transport = transport
+        self._transport = (
+            transport
+            if credentials is None
+            else AuthorizedTransport(transport, credentials, upstream=name)
+        )
         self._timeouts = timeouts
 
     @property

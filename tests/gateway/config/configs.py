@@ -14,6 +14,7 @@ ADAPTERS: Mapping[str, Defaults] = {
     "local": Defaults(),
     "openai": Defaults(base_url="https://api.openai.test/v1"),
     "vllm": Defaults(),
+    "databricks": Defaults(tokens=True),
 }
 
 PROVIDERS = """

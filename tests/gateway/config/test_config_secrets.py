@@ -25,6 +25,7 @@ auth:
   keys: [{name: a, key: @}]
 providers:
   - {name: p, adapter: openai, api_key: @, headers: {authorization: @, x-b: @}, proxy: @}
+  - {name: q, adapter: databricks, base_url: "https://d", oauth: {client_id: q, client_secret: @}}
 models: []
 """
 

@@ -1,0 +1,40 @@
+"""How a provider on the network is reached: its time limits, certificates and tokens."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.config.quantities import Name, Path, Seconds
+from schemas.secret import Secret
+
+
+class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """first_token_s and between_tokens_s apply where the provider streams to the gateway."""
+
+    connect_s: Seconds = 5.0
+    first_token_s: Seconds = 60.0
+    between_tokens_s: Seconds = 30.0
+    total_s: Seconds = 600.0
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a provider's certificate is checked, and ours for it, as PEM files."""
+
+    verify: bool = True
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+
+
+class OAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A service's name and secret (RFC 6749, 4.4), for which tokens are fetched and refreshed.
+
+    token_url: scope: `None` takes the adapter's own; an adapter without one needs a token_url.
+    client_auth: name and secret in an authorization header, or in the form.
+    """
+
+    client_id: Name
+    client_secret: Secret
+    token_url: str | None = None
+    scope: str | None = None
+    client_auth: Literal["basic", "body"] = "basic"

@@ -1,0 +1,1 @@
+"""Credentials that expire: kept, replaced ahead of time, and put on requests."""

@@ -1,0 +1,191 @@
+"""OAuth 2.0 client credentials: a service's own name and secret for a token that lives an hour.
+
+https://www.rfc-editor.org/rfc/rfc6749#section-4.4
+"""
+
+from base64 import b64encode
+from typing import Literal
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from adapters.base import Outbound
+from adapters.problem import problem, redacted
+from adapters.retry_after import retry_after
+from gateway.clock import now
+from gateway.upstream.credentials.base import Headers
+from gateway.upstream.credentials.refreshed import Lease, Refreshed
+from gateway.upstream.credentials.timing import ASSUMED_LIFETIME_S
+from gateway.upstream.transport import Reply, Transport
+from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from schemas.secret import Secret
+
+FETCH_S = 30.0
+"""For one call of the token endpoint, connecting included."""
+
+BODY_BYTES = 64 * 1024
+OUR_FAULT = frozenset({400, 401, 403, 404, 405})
+"""Statuses that more tries cannot cure; a token endpoint answers 400 where a client is unknown."""
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """What is asked for, and by whom.
+
+    url:  the token endpoint. scope: "" leaves it to the endpoint.
+    auth: where the client's name and secret stand: in an `authorization` header or in the form.
+    """
+
+    url: str
+    client_id: str
+    client_secret: Secret
+    scope: str = ""
+    auth: Literal["basic", "body"] = "basic"
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    """RFC 6749, 5.1; some endpoints write the seconds as text."""
+
+    access_token: str
+    token_type: str = "bearer"
+    expires_in: float | str | None = None
+
+
+class _Fault(Struct, frozen=True, kw_only=True):
+    """RFC 6749, 5.2."""
+
+    error: str
+    error_description: str | None = None
+
+
+_answer = msgspec.json.Decoder(_Answer)
+_fault = msgspec.json.Decoder(_Fault)
+
+
+class ClientCredentials:
+    """See Credentials. Owns `transport`, which leads to the token endpoint's origin.
+
+    upstream: the provider's configured name. connect_s: until a connection stands.
+    """
+
+    def __init__(
+        self, grant: Grant, transport: Transport, *, upstream: str, connect_s: float
+    ) -> None:
+        self._transport = transport
+        self._upstream = upstream
+        self._connect_s = connect_s
+        self._outbound = _outbound(grant)
+        self._secrets = _forms(grant)
+        self._token: Refreshed[Secret] = Refreshed(self._fetch, upstream=upstream)
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials({self._upstream!r})"
+
+    async def headers(self, outbound: Outbound) -> Headers:
+        """See Credentials."""
+        token = await self._token.get()
+        return (("authorization", f"Bearer {token.reveal()}"),)
+
+    def rejected(self, headers: Headers) -> bool:
+        """See Credentials."""
+        return any(
+            self._token.reject(Secret(value.removeprefix("Bearer ")))
+            for name, value in headers
+            if name == "authorization"
+        )
+
+    async def aclose(self) -> None:
+        """See Credentials."""
+        await self._token.aclose()
+        await self._transport.aclose()
+
+    async def _fetch(self) -> Lease[Secret]:
+        asked = now()
+        over = asked + FETCH_S
+        try:
+            reply = await self._transport.exchange(
+                self._outbound, connect_by=asked + self._connect_s, head_by=over
+            )
+            try:
+                body = await reply.body(over, BODY_BYTES)
+            finally:
+                await reply.aclose()
+        except UpstreamError as exc:
+            reason = exc.message.removeprefix(f"{exc.upstream}: ")
+            raise UpstreamUnreachable(
+                f"no access token: {reason}", upstream=self._upstream
+            ) from exc
+        if reply.status != 200:
+            raise self._refusal(reply, body)
+        return self._lease(body)
+
+    def _lease(self, body: bytes) -> Lease[Secret]:
+        try:
+            answer = _answer.decode(body)
+            seconds = ASSUMED_LIFETIME_S if answer.expires_in is None else float(answer.expires_in)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
+            raise self._unusable("its answer is not that of a token endpoint") from exc
+        if answer.token_type.lower() != "bearer":
+            raise self._unusable("its token is not a bearer token")
+        if not answer.access_token.isascii() or not answer.access_token.isprintable():
+            raise self._unusable("its token holds characters that cannot be sent")
+        if not answer.access_token or not seconds > 0:
+            raise self._unusable("its token is empty, or has expired already")
+        return Lease(value=Secret(answer.access_token), lifetime_s=seconds)
+
+    def _unusable(self, reason: str) -> UpstreamRefused:
+        return UpstreamRefused(
+            f"no access token: {reason}; check oauth.token_url", upstream=self._upstream
+        )
+
+    def _refusal(self, reply: Reply, body: bytes) -> UpstreamError:
+        reason = redacted(_reason(body), self._secrets)
+        said = f"no access token: the token endpoint answered {reply.status}"
+        text = f"{said}: {reason}" if reason else said
+        if reply.status in OUR_FAULT:
+            return UpstreamRefused(text, upstream=self._upstream)
+        if 300 <= reply.status < 400:
+            return UpstreamRefused(f"{text}; check oauth.token_url", upstream=self._upstream)
+        wait = retry_after(reply.headers)
+        return UpstreamUnreachable(text, upstream=self._upstream, retry_after=wait)
+
+
+def _outbound(grant: Grant) -> Outbound:
+    """Sent as it is each time. RFC 6749, 2.3.1: name and secret are form-encoded before base64."""
+    parts = urlsplit(grant.url)
+    form = {"grant_type": "client_credentials"}
+    if grant.scope:
+        form["scope"] = grant.scope
+    headers: Headers = (
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("accept", "application/json"),
+    )
+    if grant.auth == "body":
+        form |= {"client_id": grant.client_id, "client_secret": grant.client_secret.reveal()}
+    else:
+        headers = (*headers, ("authorization", f"Basic {_basic(grant)}"))
+    return Outbound(
+        target=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+        headers=headers,
+        body=urlencode(form).encode(),
+    )
+
+
+def _basic(grant: Grant) -> str:
+    pair = f"{quote_plus(grant.client_id)}:{quote_plus(grant.client_secret.reveal())}"
+    return b64encode(pair.encode()).decode()
+
+
+def _forms(grant: Grant) -> tuple[str, ...]:
+    """Every way in which the secret is written on the wire, longest first."""
+    secret = grant.client_secret.reveal()
+    return (_basic(grant), quote_plus(secret), secret)
+
+
+def _reason(body: bytes) -> str:
+    """RFC 6749's two fields, or whatever else the endpoint says."""
+    try:
+        fault = _fault.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return problem(body).message
+    return f"{fault.error}: {fault.error_description}" if fault.error_description else fault.error

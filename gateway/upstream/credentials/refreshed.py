@@ -1,0 +1,193 @@
+"""A credential that is kept, and replaced before it expires, by one fetch at a time.
+
+While it is valid nobody waits: it is replaced in the background, and a fetch that fails is logged
+and tried again. A caller waits only where there is none, and fails at once while a failed fetch
+is not to be repeated yet. A credential that nobody has asked for since it came is left to expire.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from gateway.clock import now
+from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
+from schemas.errors import UpstreamError, UpstreamUnreachable
+
+_log = logging.getLogger("strowger.credentials")
+
+T = TypeVar("T")
+
+
+class Lease(Struct, Generic[T], frozen=True, kw_only=True):
+    """lifetime_s: from the moment at which it was asked for."""
+
+    value: T
+    lifetime_s: float
+
+
+class _Held(Struct, Generic[T], frozen=True, kw_only=True):
+    """asked, expires: readings of the clock."""
+
+    value: T
+    asked: float
+    expires: float
+
+
+class _Failure(Struct, frozen=True, kw_only=True):
+    """What the last fetch said, kept as words: an exception would keep frames, and secrets."""
+
+    kind: type[UpstreamError]
+    message: str
+    until: float
+
+
+class Refreshed(Generic[T]):
+    """fetch: raises UpstreamError, whose text is logged; it must have a time limit of its own.
+
+    clock, draw: for tests; see gateway.upstream.credentials.timing.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[], Awaitable[Lease[T]]],
+        *,
+        upstream: str,
+        clock: Callable[[], float] = now,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._fetch = fetch
+        self._upstream = upstream
+        self._clock = clock
+        self._draw = draw
+        # The mutable state: what is held and how it fares, and the one fetch and the one timer.
+        self._held: _Held[T] | None = None
+        self._used = False
+        self._failures = 0
+        self._failure: _Failure | None = None
+        self._replaced = 0
+        self._fetching: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def get(self) -> T:
+        """A valid value. Raises UpstreamError where none can be had."""
+        held = self._held
+        if held is not None and self._clock() < held.expires:
+            self._used = True
+            if self._timer is None and self._fetching is None and not self._closed:
+                self._begin()  # its time came while nobody used it
+            return held.value
+        while True:
+            if self._fetching is None:
+                self._raise_if_too_soon()
+                self._begin()
+            await self._fetched()
+            if self._held is not None and self._held is not held:
+                self._used = True
+                return self._held.value
+
+    def reject(self, value: T) -> bool:
+        """The provider does not accept `value`, whatever its lifetime; true: get another.
+
+        The first time at once. Values that are rejected one after the other are replaced at the
+        pace of failing fetches.
+        """
+        held = self._held
+        if held is None or held.value != value:
+            return True
+        age = self._clock() - held.asked
+        if self._replaced and age < pause(self._replaced, 1.0):
+            return False
+        self._replaced += 1
+        self._held = None
+        self._stop_timer()
+        _log.warning("%s: a credential was rejected before it expired", self._upstream)
+        return True
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._stop_timer()
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.wait({self._fetching})
+
+    def _raise_if_too_soon(self) -> None:
+        if self._closed:
+            raise UpstreamUnreachable("its connections are being closed", upstream=self._upstream)
+        failure = self._failure
+        left = failure.until - self._clock() if failure is not None else 0.0
+        if failure is not None and left > 0:
+            raise failure.kind(failure.message, upstream=self._upstream, retry_after=left)
+
+    def _begin(self) -> None:
+        self._stop_timer()
+        self._fetching = asyncio.get_running_loop().create_task(self._replace())
+
+    async def _fetched(self) -> None:
+        """Until the one fetch is over; whoever gives up waiting does not end it for the others."""
+        fetching = self._fetching
+        if fetching is not None:
+            await asyncio.wait({fetching})
+            if not fetching.cancelled():
+                fetching.result()
+
+    async def _replace(self) -> None:
+        """The one fetch. Never raises UpstreamError: those who wait look at what it left."""
+        asked = self._clock()
+        try:
+            lease = await self._fetch()
+        except UpstreamError as exc:
+            self._failed(exc)
+        else:
+            self._succeeded(lease, asked)
+        finally:
+            self._fetching = None
+
+    def _succeeded(self, lease: Lease[T], asked: float) -> None:
+        if self._failures:
+            _log.info("%s: there is a new credential again", self._upstream)
+        self._failures, self._failure = 0, None
+        self._held = _Held(
+            value=lease.value, asked=asked, expires=expires_at(asked, lease.lifetime_s)
+        )
+        self._used = False
+        self._wake_at(refresh_at(asked, lease.lifetime_s, self._draw()))
+
+    def _failed(self, exc: UpstreamError) -> None:
+        self._failures += 1
+        at = self._clock()
+        wait = max(pause(self._failures, self._draw()), exc.retry_after or 0.0)
+        message = exc.message.removeprefix(f"{exc.upstream}: ")
+        self._failure = _Failure(kind=type(exc), message=message, until=at + wait)
+        left = self._held.expires - at if self._held is not None else 0.0
+        _log.warning(
+            "%s: %s; next try in %.1f s%s",
+            self._upstream,
+            message,
+            wait,
+            f", the present credential is valid for {left:.0f} s" if left > 0 else "",
+        )
+        if left > 0:
+            self._wake_at(at + wait)
+
+    def _wake_at(self, at: float) -> None:
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, at - self._clock()), self._wake)
+
+    def _wake(self) -> None:
+        """Replace it while it is valid, if anyone wants it."""
+        self._timer = None
+        if self._used and self._fetching is None:
+            self._replaced = 0
+            self._begin()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,449 @@
+"""Tokens that expire: fetched once for all, replaced ahead of time, and never shown."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from adapters.base import Outbound
+from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
+from gateway.upstream.credentials.refreshed import Lease, Refreshed
+from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
+from gateway.upstream.credentials.transport import AuthorizedTransport
+from gateway.upstream.general import HttpxTransport
+from gateway.upstream.transport import Reply
+from gateway.upstream.wire import WireTransport
+from schemas.errors import (
+    UpstreamError,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from schemas.secret import Secret
+from tests.databricks_server import DatabricksServer, databricks_server
+from tests.provider import Answer, Received, provider
+
+pytestmark = pytest.mark.anyio
+
+CHAT = b'{"messages":[{"role":"user","content":"hi"}]}'
+ASK = Outbound(
+    target="/serving-endpoints/m/invocations",
+    headers=(("content-type", "application/json"), ("authorization", "Bearer of-the-adapter")),
+    body=CHAT,
+)
+
+
+def soon(seconds: float = 5.0) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+def grant(server: DatabricksServer, **changes: str) -> Grant:
+    given = {"client_id": server.client_id, "scope": "all-apis"} | changes
+    return Grant(
+        url=f"{server.base_url}/oidc/v1/token",
+        client_id=given["client_id"],
+        client_secret=Secret(given.get("client_secret", server.client_secret)),
+        scope=given["scope"],
+        auth="body" if given.get("auth") == "body" else "basic",
+    )
+
+
+def credentials_for(what: Grant) -> ClientCredentials:
+    origin = what.url.removesuffix("/oidc/v1/token")
+    transport = HttpxTransport(origin, name="dbx", max_connections=1)
+    return ClientCredentials(what, transport, upstream="dbx", connect_s=2.0)
+
+
+@asynccontextmanager
+async def authorized(
+    server: DatabricksServer, **changes: str
+) -> AsyncGenerator[AuthorizedTransport]:
+    transport = AuthorizedTransport(
+        WireTransport(server.base_url, name="dbx", max_connections=100),
+        credentials_for(grant(server, **changes)),
+        upstream="dbx",
+    )
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
+async def ask(transport: AuthorizedTransport) -> tuple[int, bytes]:
+    reply: Reply = await transport.exchange(ASK, connect_by=soon(2), head_by=soon())
+    try:
+        return reply.status, await reply.body(soon(), 10_000)
+    finally:
+        await reply.aclose()
+
+
+@pytest.mark.parametrize("auth", ["basic", "body"])
+async def test_requests_carry_a_token_in_place_of_the_adapters_header(auth: str) -> None:
+    async with databricks_server() as server, authorized(server, auth=auth) as transport:
+        status, _ = await ask(transport)
+
+    [request], [token_request] = server.requests, server.token_requests
+    assert status == 200
+    assert request.headers["authorization"] == f"Bearer {server.issued[0]}"
+    assert request.headers["content-type"] == "application/json"
+    assert request.body == CHAT
+    assert ("authorization" in token_request.headers) == (auth == "basic")
+    assert (b"client_secret" in token_request.body) == (auth == "body")
+
+
+async def test_a_hundred_requests_at_once_fetch_one_token() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.token_delay_s = 0.05
+        answers = await asyncio.gather(*(ask(transport) for _ in range(100)))
+        again, _ = await ask(transport)
+
+    assert {status for status, _ in answers} == {200}
+    assert again == 200
+    assert server.token_calls == 1
+
+
+async def test_one_that_gives_up_waiting_does_not_end_it_for_the_others() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.token_delay_s = 0.1
+        impatient = asyncio.create_task(ask(transport))
+        patient = asyncio.create_task(ask(transport))
+        await asyncio.sleep(0.02)
+        impatient.cancel()
+        status, _ = await patient
+
+    assert status == 200
+    assert server.token_calls == 1
+
+
+async def test_tokens_are_replaced_while_requests_go_on() -> None:
+    async with databricks_server(lifetime_s=0.5) as server, authorized(server) as transport:
+        over = soon(1.2)
+        statuses = [(await ask(transport))[0] for _ in iter(lambda: soon(0) < over, False)]
+
+    assert set(statuses) == {200}
+    assert len(statuses) > 20
+    assert server.token_calls >= 3
+
+
+async def test_without_requests_a_token_is_left_to_expire_and_the_next_request_waits() -> None:
+    async with databricks_server(lifetime_s=0.2) as server, authorized(server) as transport:
+        await ask(transport)
+        await asyncio.sleep(0.6)
+        calls = server.token_calls
+        status, _ = await ask(transport)
+
+    assert calls <= 2
+    assert status == 200
+    assert server.requests[-1].headers["authorization"] == f"Bearer {server.issued[-1]}"
+
+
+async def test_a_request_waits_for_a_token_no_longer_than_it_may() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.token_delay_s = 5.0
+
+        with pytest.raises(UpstreamTimeout, match="dbx: no credentials in time"):
+            await transport.exchange(ASK, connect_by=soon(0.05), head_by=soon(0.1))
+
+    assert server.requests == []
+
+
+async def test_an_endpoint_that_fails_is_not_asked_by_every_request() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.fail_tokens(503, {"message": "down"}, times=50)
+        outcomes = await asyncio.gather(
+            *(ask(transport) for _ in range(20)), return_exceptions=True
+        )
+        outcomes += await asyncio.gather(
+            *(ask(transport) for _ in range(20)), return_exceptions=True
+        )
+
+    assert server.token_calls == 1
+    assert server.requests == []
+    for outcome in outcomes:
+        assert isinstance(outcome, UpstreamUnreachable)
+        assert outcome.retry_after is not None
+        assert 0 < outcome.retry_after <= 1
+
+
+async def test_an_endpoint_that_recovers_is_asked_again_after_the_pause() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.fail_tokens(503)
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await ask(transport)
+        await asyncio.sleep(caught.value.retry_after or 0)
+
+        status, _ = await ask(transport)
+
+    assert status == 200
+
+
+async def test_a_revoked_token_is_replaced_and_its_requests_are_answered() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        await ask(transport)
+        server.revoke()
+        answers = await asyncio.gather(*(ask(transport) for _ in range(30)))
+
+    assert {status for status, _ in answers} == {200}
+    assert server.token_calls == 2
+
+
+async def test_a_provider_that_refuses_every_token_is_not_hammered() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.accepting = False
+        answers = [await ask(transport) for _ in range(50)]
+
+    assert {status for status, _ in answers} == {401}
+    assert b"UNAUTHENTICATED" in answers[0][1]
+    assert 2 <= server.token_calls <= 3
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "text"),
+    [
+        (
+            401,
+            {"error": "invalid_client", "error_description": "no such client"},
+            UpstreamRefused,
+            "the token endpoint answered 401: invalid_client: no such client",
+        ),
+        (
+            400,
+            {"error": "invalid_scope"},
+            UpstreamRefused,
+            "the token endpoint answered 400: invalid_scope",
+        ),
+        (
+            403,
+            {"error_code": "PERMISSION_DENIED", "message": "not in this network"},
+            UpstreamRefused,
+            "answered 403: not in this network",
+        ),
+        (302, {}, UpstreamRefused, "answered 302; check oauth.token_url"),
+        (429, {"message": "slow down"}, UpstreamUnreachable, "answered 429: slow down"),
+        (500, {}, UpstreamUnreachable, "answered 500"),
+        (200, {"token": "x"}, UpstreamRefused, "its answer is not that of a token endpoint"),
+        (200, {"access_token": ""}, UpstreamRefused, "its token is empty, or has expired already"),
+        (200, {"access_token": "a", "expires_in": 0}, UpstreamRefused, "has expired already"),
+        (200, {"access_token": "a", "token_type": "mac"}, UpstreamRefused, "not a bearer token"),
+        (200, {"access_token": "a\r\nx: y"}, UpstreamRefused, "characters that cannot be sent"),
+    ],
+)
+async def test_why_there_is_no_token_is_said(
+    status: int, body: dict[str, object], kind: type[UpstreamError], text: str
+) -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.fail_tokens(status, body)
+
+        with pytest.raises(kind) as caught:
+            await ask(transport)
+
+    assert caught.value.message.startswith("dbx: no access token: ")
+    assert text in caught.value.message
+
+
+async def test_the_endpoint_says_when_to_come_back() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.fail_tokens(429, headers={"retry-after": "9"})
+
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await ask(transport)
+
+    assert caught.value.retry_after == pytest.approx(9, abs=0.5)
+
+
+async def test_an_endpoint_that_is_not_there_is_unreachable() -> None:
+    async with databricks_server() as server:
+        gone = server.base_url
+    credentials = credentials_for(
+        Grant(url=f"{gone}/oidc/v1/token", client_id="c", client_secret=Secret("s"))
+    )
+
+    with pytest.raises(UpstreamUnreachable, match="dbx: no access token: the exchange failed"):
+        await credentials.headers(ASK)
+
+    await credentials.aclose()
+
+
+async def test_a_lifetime_may_be_text_or_missing() -> None:
+    for said in ({"expires_in": "3600"}, {}, {"expires_in": None}):
+        async with databricks_server() as server:
+            server.fail_tokens(200, {"access_token": server.key, **said})
+            async with authorized(server) as transport:
+                assert (await ask(transport))[0] == 200
+
+
+async def test_the_secret_is_in_no_log_error_or_repr(caplog: pytest.LogCaptureFixture) -> None:
+    """Not even where the endpoint repeats what it was sent, in any of its spellings."""
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+
+    async def echo(request: Received, answer: Answer) -> None:
+        sent = f"{request.headers.get('authorization')} and {request.body.decode()}"
+        await answer.json({"error": "bad", "error_description": sent}, 401)
+
+    async with provider(echo) as endpoint, databricks_server() as server:
+        for auth in ("basic", "body"):
+            url = endpoint.base_url.removesuffix("/v1")
+            what = Grant(
+                url=f"{url}/oidc/v1/token",
+                client_id=server.client_id,
+                client_secret=Secret(server.client_secret),
+                auth="body" if auth == "body" else "basic",
+            )
+            credentials = credentials_for(what)
+            with pytest.raises(UpstreamRefused) as caught:
+                await credentials.headers(ASK)
+            said += [str(caught.value), repr(caught.value), repr(credentials), repr(what)]
+            said.append(repr(caught.value.__cause__))
+            await credentials.aclose()
+    basic = endpoint.requests[0].headers["authorization"].removeprefix("Basic ")
+    posted = endpoint.requests[1].body.decode().partition("client_secret=")[2]
+
+    assert posted
+    for text in (*said, *caplog.messages):
+        for secret in (server.client_secret, basic, posted):
+            assert secret not in text
+    assert "***" in said[0]
+
+
+async def test_a_token_that_the_provider_repeats_in_an_error_is_not_shown() -> None:
+    async def echo(request: Received, answer: Answer) -> None:
+        await answer.json({"message": f"bad {request.headers['authorization']}"}, 403)
+
+    async with databricks_server() as server, provider(echo) as vendor:
+        transport = AuthorizedTransport(
+            WireTransport(vendor.base_url.removesuffix("/v1"), name="dbx", max_connections=2),
+            credentials_for(grant(server)),
+            upstream="dbx",
+        )
+        status, body = await ask(transport)
+        await transport.aclose()
+
+    assert status == 403
+    assert server.issued[0].encode() not in body
+    assert b"***" in body
+
+
+async def test_closing_ends_a_fetch_and_the_requests_that_wait_for_it() -> None:
+    async with databricks_server() as server:
+        async with authorized(server) as transport:
+            server.token_delay_s = 5.0
+            waiting = asyncio.create_task(ask(transport))
+            await asyncio.sleep(0.05)
+
+        with pytest.raises(UpstreamUnreachable, match="are being closed"):
+            await waiting
+        with pytest.raises(UpstreamUnreachable, match="are being closed"):
+            await ask(transport)
+
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not [task for task in others if "Refreshed" in repr(task)]
+
+
+class Clock:
+    """Time that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def counted(lifetime_s: float) -> Callable[[], Awaitable[Lease[int]]]:
+    """A fetch that returns 1, 2, 3, …"""
+    calls = [0]
+
+    async def fetch() -> Lease[int]:
+        calls[0] += 1
+        return Lease(value=calls[0], lifetime_s=lifetime_s)
+
+    return fetch
+
+
+async def test_a_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
+    """A fetch takes 0.1 s and begins 0.18 s before the end."""
+    fetch = counted(1.2)
+
+    async def slow() -> Lease[int]:
+        await asyncio.sleep(0.1)
+        return await fetch()
+
+    kept = Refreshed(slow, upstream="up", draw=lambda: 0.0)
+    await kept.get()
+    slowest, over, values = 0.0, soon(2.2), set[int]()
+    while (started := soon(0)) < over:
+        values.add(await kept.get())
+        slowest = max(slowest, soon(0) - started)
+        await asyncio.sleep(0.001)
+    await kept.aclose()
+
+    assert values == {1, 2, 3}
+    assert slowest < 0.09
+
+
+async def test_a_failed_refresh_fails_nobody_while_the_value_is_valid(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fetch = counted(1.0)
+
+    async def once() -> Lease[int]:
+        lease = await fetch()
+        if lease.value > 1:
+            raise UpstreamUnreachable("no access token: down", upstream="up")
+        return lease
+
+    kept = Refreshed(once, upstream="up", draw=lambda: 0.0)
+    over = soon(0.86)
+    values = set[int]()
+    while soon(0) < over:
+        values.add(await kept.get())
+        await asyncio.sleep(0.005)
+    await kept.aclose()
+
+    assert values == {1}
+    [line] = caplog.messages
+    assert line.startswith("up: no access token: down; next try in 0.5 s, the present credential")
+
+
+async def test_a_value_serves_until_shortly_before_its_end() -> None:
+    clock = Clock()
+    kept = Refreshed(counted(3600), upstream="up", clock=clock, draw=lambda: 0.5)
+
+    first = await kept.get()
+    clock.now += 3589
+    still = await kept.get()
+    clock.now += 2
+    after = await kept.get()
+
+    assert (first, still, after) == (1, 1, 2)
+    await kept.aclose()
+
+
+async def test_rejected_values_are_replaced_ever_more_slowly() -> None:
+    clock = Clock()
+    kept = Refreshed(counted(3600), upstream="up", clock=clock)
+    replaced: list[float] = []
+
+    for _ in range(600):
+        value = await kept.get()
+        if kept.reject(value):
+            replaced.append(clock.now - 1000)
+        clock.now += 0.5
+
+    assert replaced == [0, 1.5, 4, 8.5, 17, 33.5, 66, 126.5, 187, 247.5]
+    await kept.aclose()
+
+
+def test_a_credential_is_replaced_at_about_four_fifths_of_its_life() -> None:
+    assert refresh_at(100, 3600, 0.0) == 100 + 2700
+    assert refresh_at(100, 3600, 1.0) == 100 + 3060
+    assert expires_at(100, 3600) == 3690
+    assert expires_at(100, 1) == pytest.approx(100.9)
+
+
+def test_failed_tries_are_repeated_after_one_second_and_at_most_one_minute() -> None:
+    assert [pause(failures, 1.0) for failures in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
+    assert pause(3, 0.0) == 2
