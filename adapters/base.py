@@ -16,7 +16,8 @@ from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
-Framing = Literal["sse", "ndjson", "eventstream"]
+Framing = Literal["sse", "sse-unmarked", "ndjson", "eventstream"]
+"""`sse-unmarked`: without an end mark in the dialect; where the body ends, the stream is whole."""
 
 STRAY = "\x00stray"
 """The event name under which lines that are no SSE field reach a decoder (a bare JSON error)."""
@@ -81,6 +82,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra:  unknown top-level fields travel on unchanged.
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
+    requires: fields without which this backend takes no request.
     """
 
     chat: frozenset[str] | None = None
@@ -90,6 +92,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra: bool = False
     extra_fields: Mapping[Task, frozenset[str]] = {}
     ranges: Mapping[str, Range] = {}
+    requires: frozenset[str] = frozenset()
 
 
 class Decoder(Protocol):

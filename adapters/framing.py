@@ -96,6 +96,11 @@ class SSEParser:
             self._dispatch(frames)
         return frames
 
+    @property
+    def inside(self) -> bool:
+        """A frame has begun that is not complete."""
+        return bool(self._head or self._tail or self._size or self._event)
+
     def _whole_frames(self, data: bytes, frames: list[Frame]) -> bytes:
         """The frames that lie whole in `data`. Returns what follows them.
 
@@ -175,6 +180,16 @@ class SSEParser:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
+class UnmarkedSSEParser(SSEParser):
+    """Server-sent events of a dialect without an end mark: the body must end between two frames."""
+
+    def close(self) -> list[Frame]:
+        """Raises UpstreamBroken where the body has ended inside a frame."""
+        if self.inside:
+            raise UpstreamBroken("stream ended inside a frame", upstream=self._upstream)
+        return []
+
+
 class LinesParser:
     """One JSON text a line (NDJSON); blank lines are skipped, the last may lack its line end."""
 
@@ -214,5 +229,9 @@ def _is_field(line: bytes) -> bool:
     return _NAME.issuperset(name)
 
 
-FRAMING: dict[Framing, Callable[[str], FrameParser]] = {"sse": SSEParser, "ndjson": LinesParser}
+FRAMING: dict[Framing, Callable[[str], FrameParser]] = {
+    "sse": SSEParser,
+    "sse-unmarked": UnmarkedSSEParser,
+    "ndjson": LinesParser,
+}
 """A parser for each framing; called with the provider's name, which starts its errors."""

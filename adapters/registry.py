@@ -14,6 +14,7 @@ from adapters.catalog import OPENAI, VENDORS, Vendor
 from adapters.databricks import TOKENS, DatabricksAdapter
 from adapters.mindie import MindIEAdapter
 from adapters.openai import OpenAIAdapter
+from adapters.triton import TritonAdapter
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
@@ -21,7 +22,7 @@ GROUP = "strowger.adapters"
 Build = Callable[[Endpoint], Adapter]
 
 BUILTIN: Mapping[str, Build] = {
-    cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter, MindIEAdapter)
+    cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter, MindIEAdapter, TritonAdapter)
 }
 
 TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {DatabricksAdapter.name: TOKENS}

@@ -135,8 +135,8 @@ def request_with(task: Task, field: str) -> tuple[Request, Request]:
     """A request with the field, and the same one without it."""
     without_it = bare_request(task)
     for needed in NEEDS.get(field, ()):
-        without_it = _set(without_it, needed)
-    return _set(without_it, field), without_it
+        without_it = with_field(without_it, needed)
+    return with_field(without_it, field), without_it
 
 
 def request_with_extra(task: Task, name: str, value: Raw) -> Request:
@@ -152,7 +152,8 @@ def request_with_nulls(task: Task) -> Request:
     return msgspec.structs.replace(request, sampling=nulls)
 
 
-def _set(request: Request, field: str) -> Request:
+def with_field(request: Request, field: str) -> Request:
+    """The request with the field's sample value."""
     match request:
         case ChatRequest() if field in PARTS:
             message = Message(role="user", content=(PARTS[field],))

@@ -20,6 +20,8 @@ from schemas.requests import ChatRequest, Request
 TOOL_PROPERTIES = "tools.properties"
 """A name in `Supports.ranges` for the most properties that one tool's parameters may have."""
 
+MISSING = "is required; send it, or have it set in the model's defaults"
+
 
 class Unsupported(Struct, frozen=True, kw_only=True):
     """field: as in schemas.fields, or the task's name where the backend lacks the whole task.
@@ -45,7 +47,7 @@ def offered(supports: Supports, task: Task) -> frozenset[str] | None:
 
 
 def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]:
-    """What of the request this backend cannot honour; empty is the common case.
+    """What of the request this backend cannot honour, or misses; empty is the common case.
 
     A field whose value asks for nothing (`n: 1`) is never among them.
     """
@@ -66,6 +68,8 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             Unsupported(field=field, reason="is not known")
             for field in sorted(extra_fields(request) - supports.extra_fields.get(task, _NONE))
         ]
+    if supports.requires:
+        faults += [Unsupported(field=one, reason=MISSING) for one in supports.requires - sent]
     for field, bounds in supports.ranges.items():
         if field in sent:
             fault = _outside(field_value(request, field), bounds)

@@ -48,6 +48,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "mindie/whole-",
         "mindie/error-",
     ),
+    "triton": ("triton/generate", "triton/llmapi", "triton/error-"),
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 

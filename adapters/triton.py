@@ -1,0 +1,148 @@
+"""TensorRT-LLM's text models on a Triton server: `ensemble` and `tensorrt_llm_bls`.
+
+The generate extension, whose differences from our schema are: keys that name no input of the
+model are no error there but request parameters that nobody reads, `max_tokens` is mandatory, a
+stop string is part of the answer, and nothing says why an answer ended or that it has ended. So
+counts are asked for always, and what was renamed (`random_seed` and `min_length`, now `seed` and
+`min_tokens`) is sent under both names: each server reads the one that it has.
+
+`model` in the configuration is the Triton model's name, or `NAME/versions/VERSION`.
+https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
+https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import UnsetType
+
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.openai import accept, merged_headers
+from adapters.openai_errors import error_from
+from adapters.triton_decode import TextDecoder
+from adapters.triton_sampling import answers, beams, bound, numbers, returned
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.fields import task_of
+from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Request
+
+NUMBERS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_tokens": "min_tokens",
+    "end_id": "end_id",
+    "pad_id": "pad_id",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "repetition_penalty": "repetition_penalty",
+    "beam_width": "beam_width",
+    "length_penalty": "length_penalty",
+}
+"""Our names -> the inputs'."""
+
+OLDER: Mapping[str, str] = {"seed": "random_seed", "min_tokens": "min_length"}
+"""Names before TensorRT-LLM 0.16. A number that is no input must fit in an int64."""
+
+WORDS: Mapping[str, str] = {"stop": "stop_words", "bad_words": "bad_words"}
+
+ASKED: Mapping[str, bool] = {
+    "exclude_input_in_output": True,
+    "return_num_input_tokens": True,
+    "return_num_output_tokens": True,
+}
+
+COMPLETION = frozenset({*NUMBERS, *WORDS, "max_tokens", "n", "ignore_eos"})
+
+SUPPORTS = Supports(
+    completion=COMPLETION,
+    ranges={"max_tokens": Range(minimum=1)},
+    requires=frozenset({"max_tokens"}),
+)
+
+INT64 = 1 << 63
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TritonAdapter:
+    """Completions of one text prompt; no chat: a text model has no chat template."""
+
+    name: ClassVar[str] = "triton"
+    framing: ClassVar[Framing] = "sse-unmarked"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._models = models_path(endpoint)
+        self._headers = headers(endpoint)
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, CompletionRequest):
+            raise not_offered(self.endpoint, request)
+        body = self._body(request)
+        streamed = request.stream and beams(request.sampling) == 1
+        if streamed:
+            body["stream"] = True
+        several = answers(request.sampling) > 1 and beams(request.sampling) == 1
+        door = "generate_stream" if streamed or several else "generate"
+        return Outbound(
+            target=f"{self._models}/{quote(model, safe='/')}/{door}",
+            headers=self._headers[streamed],
+            body=_encode(body),
+            stream=streamed,
+        )
+
+    def decoder(self, request: GenerateRequest) -> TextDecoder:
+        if not isinstance(request, CompletionRequest):
+            raise not_offered(self.endpoint, request)
+        return TextDecoder(self.endpoint, request)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise not_offered(self.endpoint, request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self.endpoint, status, headers, body)
+
+    def _body(self, request: CompletionRequest) -> dict[str, object]:
+        prompt = request.prompts[0]
+        if len(request.prompts) != 1 or not isinstance(prompt, str):
+            raise InvalidRequest("prompt: this backend takes one text at a time", param="prompt")
+        sampling = request.sampling
+        body: dict[str, object] = {"text_input": prompt, "max_tokens": bound(request), **ASKED}
+        for field, value in numbers(sampling, NUMBERS).items():
+            body[NUMBERS[field]] = value
+            if field in OLDER and value < INT64:
+                body[OLDER[field]] = value
+        for field, name in WORDS.items():
+            words: tuple[str, ...] | UnsetType = getattr(sampling, field)
+            if words:
+                body[name] = words
+        count = returned(sampling)
+        if count is not None:
+            body["num_return_sequences"] = count
+        return body
+
+
+def models_path(endpoint: Endpoint) -> str:
+    return f"{urlsplit(endpoint.base_url).path.rstrip('/')}/v2/models"
+
+
+def headers(endpoint: Endpoint) -> dict[bool, tuple[tuple[str, str], ...]]:
+    """For whole answers (false) and streams (true). Triton knows no keys; a proxy may."""
+    key = endpoint.key.reveal()
+    credentials = (("authorization", f"Bearer {key}"),) if key else ()
+    return {
+        stream: merged_headers(credentials, accept(stream), endpoint.headers)
+        for stream in (False, True)
+    }
+
+
+def not_offered(endpoint: Endpoint, request: Request) -> InvalidRequest:
+    return InvalidRequest(f"{endpoint.name} does not offer {task_of(request)}", param="model")

@@ -1,0 +1,72 @@
+"""Streams of pieces and streams of growing text are told apart."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.growing_text import GrowingText
+from adapters.stop_strings import StopStrings
+
+WORDS = st.lists(st.sampled_from([" the", " red", " fox", ".", " é", " 1", "0"]), min_size=1)
+
+
+def shown(events: list[str], *, pieces: bool = False) -> str:
+    text = GrowingText(pieces=pieces)
+    return "".join([*(text.add(one) for one in events), text.close()])
+
+
+@given(WORDS)
+def test_growing_text_is_shown_once(words: list[str]) -> None:
+    growing = ["".join(words[: count + 1]) for count in range(len(words))]
+
+    assert shown(growing) == "".join(words)
+
+
+@given(st.text(alphabet="aé漢😀 ", min_size=2))
+def test_growing_text_with_unfinished_characters_is_shown_once(text: str) -> None:
+    data = text.encode()
+    growing = [data[: count + 1].decode(errors="replace") for count in range(len(data))]
+
+    assert shown(growing) == text
+
+
+@given(WORDS)
+def test_pieces_are_shown_as_they_are_where_that_is_known(words: list[str]) -> None:
+    assert shown(words, pieces=True) == "".join(words)
+
+
+@given(WORDS)
+def test_pieces_are_found_out_by_the_first_that_does_not_go_on_from_the_one_before(
+    words: list[str],
+) -> None:
+    assert shown([" a", " b", *words]) == " a b" + "".join(words)
+
+
+def test_pieces_that_repeat_themselves_are_pieces() -> None:
+    assert shown([" ha"] * 30) == " ha" * 30
+    assert shown(["\n", "\n"]) == "\n\n"
+
+
+def test_empty_pieces_prove_nothing() -> None:
+    assert shown(["", "", " a", " b", ""]) == " a b"
+
+
+@pytest.mark.parametrize("stops", [("END",), ("aab", "ab"), ("b", "abc"), ("", "c")])
+@given(text=st.text(alphabet="abc") | st.text(alphabet="abEND"), places=st.sets(st.integers(0, 30)))
+def test_text_is_cut_at_the_first_stop_string_however_it_is_fed(
+    stops: tuple[str, ...], text: str, places: set[int]
+) -> None:
+    cuts = sorted({0, len(text), *(place for place in places if place < len(text))})
+    feed = StopStrings(stops)
+    found = [
+        (place + len(stop), place) for stop in stops if stop and (place := text.find(stop)) >= 0
+    ]
+    wanted = text[: min(found)[1]] if found else text
+
+    parts = [feed.feed(text[start:end]) for start, end in pairwise(cuts)]
+    got = "".join([*parts, feed.close()])
+
+    assert got == wanted
+    assert bool(feed.found) == bool(found)
