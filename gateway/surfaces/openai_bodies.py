@@ -26,7 +26,7 @@ TYPES: Final[dict[int, str]] = {
 """The envelope's `type` by status; other 4xx are the request's fault, all 5xx ours."""
 
 
-class _Error(Struct, frozen=True, kw_only=True):
+class Error(Struct, frozen=True, kw_only=True):
     message: str
     type: str
     param: str | None
@@ -34,7 +34,7 @@ class _Error(Struct, frozen=True, kw_only=True):
 
 
 class _Envelope(Struct, frozen=True, kw_only=True):
-    error: _Error
+    error: Error
 
 
 class _Model(Struct, frozen=True, kw_only=True):
@@ -65,16 +65,16 @@ class _Vectors(Struct, frozen=True, kw_only=True):
 
 def error_body(exc: GatewayError) -> bytes:
     """`{"error": {"message", "type", "param", "code"}}`, always with all four."""
+    return encode(_Envelope(error=openai_error(exc)))
+
+
+def openai_error(exc: GatewayError) -> Error:
     kind = exc.type if isinstance(exc, UpstreamRejected) else None
-    return encode(
-        _Envelope(
-            error=_Error(
-                message=exc.message,
-                type=kind or TYPES.get(exc.status) or _type(exc.status),
-                param=exc.param,
-                code=exc.code,
-            )
-        )
+    return Error(
+        message=exc.message,
+        type=kind or TYPES.get(exc.status) or _type(exc.status),
+        param=exc.param,
+        code=exc.code,
     )
 
 

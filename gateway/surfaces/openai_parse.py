@@ -54,9 +54,9 @@ _RARE: Final = (
 _NOTHING_RARE: Final = (None,) * len(_RARE)
 _rare: Final[Callable[[SamplingWire], tuple[object, ...]]] = attrgetter(*_RARE)
 
-_chat: Final = Reader(ChatWire, CHAT_ALLOWED)
-_completion: Final = Reader(CompletionWire, COMPLETION_ALLOWED)
-_embeddings: Final = Reader(EmbeddingsWire, ALLOWED)
+CHAT_READER: Final = Reader(ChatWire, CHAT_ALLOWED)
+COMPLETION_READER: Final = Reader(CompletionWire, COMPLETION_ALLOWED)
+EMBEDDINGS_READER: Final = Reader(EmbeddingsWire, ALLOWED)
 
 
 class _OnlyUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,14 +73,21 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
-def parse_chat(body: bytes, *, model: str = "", max_choices: int = MAX_CHOICES) -> ChatRequest:
+def parse_chat(
+    body: bytes,
+    *,
+    model: str = "",
+    max_choices: int = MAX_CHOICES,
+    reader: Reader[ChatWire] = CHAT_READER,
+) -> ChatRequest:
     """`POST /v1/chat/completions`.
 
     model:       the one that the path names, "" where the body must name it.
     max_choices: the most answers that one request may ask for.
+    reader:      of a dialect whose fields have ranges of their own.
     Raises InvalidRequest.
     """
-    wire, extra = _chat.read(body)
+    wire, extra = reader.read(body)
     max_tokens, max_tokens_field = _chat_max_tokens(wire)
     if wire.n is not None:
         _check_choices(wire.n, 1, "n", max_choices)
@@ -109,15 +116,20 @@ def parse_chat(body: bytes, *, model: str = "", max_choices: int = MAX_CHOICES) 
 
 
 def parse_completion(
-    body: bytes, *, model: str = "", max_choices: int = MAX_CHOICES, raw_prompt: bool = True
+    body: bytes,
+    *,
+    model: str = "",
+    max_choices: int = MAX_CHOICES,
+    raw_prompt: bool = True,
+    reader: Reader[CompletionWire] = COMPLETION_READER,
 ) -> CompletionRequest:
     """`POST /v1/completions`.
 
-    model, max_choices: as for `parse_chat`; choices are prompts x n.
-    raw_prompt:         what an absent `use_raw_prompt` means.
+    model, max_choices, reader: as for `parse_chat`; choices are prompts x n.
+    raw_prompt:                 what an absent `use_raw_prompt` means.
     Raises InvalidRequest.
     """
-    wire, extra = _completion.read(body)
+    wire, extra = reader.read(body)
     prompts, batch = _prompts(wire.prompt, "prompt")
     _check_choices(wire.n, len(prompts), "n", max_choices)
     _check_best_of(wire, len(prompts), max_choices)
@@ -144,9 +156,11 @@ def parse_completion(
     )
 
 
-def parse_embeddings(body: bytes, *, model: str = "") -> EmbeddingsRequest:
-    """`POST /v1/embeddings`. model: as for `parse_chat`. Raises InvalidRequest."""
-    wire, extra = _embeddings.read(body)
+def parse_embeddings(
+    body: bytes, *, model: str = "", reader: Reader[EmbeddingsWire] = EMBEDDINGS_READER
+) -> EmbeddingsRequest:
+    """`POST /v1/embeddings`. model, reader: as for `parse_chat`. Raises InvalidRequest."""
+    wire, extra = reader.read(body)
     inputs, batch = _prompts(wire.input, "input")
     if len(inputs) > MAX_INPUTS:
         raise InvalidRequest(f"input must have at most {MAX_INPUTS} entries", param="input")

@@ -1,0 +1,51 @@
+"""The Databricks surface: its invocations, and the paths of the OpenAI client beside them."""
+
+from typing import Final, overload
+
+from gateway.surfaces.base import EVENT_STREAM, JSON, Renderer, VectorRenderer
+from gateway.surfaces.databricks_errors import error_body
+from gateway.surfaces.databricks_parse import parse_invocation, parse_task
+from gateway.surfaces.databricks_render import DatabricksRenderer, DatabricksVectors
+from gateway.surfaces.openai import OpenAISurface
+from schemas.errors import GatewayError
+from schemas.fields import Task
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+BLANK_LINE: Final = b"\n\n"
+"""A frame without data. MLflow's client skips blank lines, and takes a comment for a failure."""
+
+
+class DatabricksSurface:
+    """See `gateway.surfaces.base.Surface`. task: `None` where the body tells it."""
+
+    name = "databricks"
+    keep_alive = BLANK_LINE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+
+    def __init__(self, task: Task | None = None) -> None:
+        self._task: Task | None = task
+        self._openai = OpenAISurface("chat")
+
+    def parse(self, body: bytes, *, max_choices: int, model: str = "") -> Request:
+        if self._task is None:
+            return parse_invocation(body, model=model, max_choices=max_choices)
+        return parse_task(self._task, body, model=model, max_choices=max_choices)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+        if isinstance(request, EmbeddingsRequest):
+            return DatabricksVectors(self._openai.renderer(request, request_id))
+        return DatabricksRenderer(self._openai.renderer(request, request_id))
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+INVOCATIONS: Final = DatabricksSurface()
+CHAT: Final = DatabricksSurface("chat")
+COMPLETIONS: Final = DatabricksSurface("completion")
+EMBEDDINGS: Final = DatabricksSurface("embeddings")

@@ -1,0 +1,145 @@
+"""Databricks' bodies become requests, or an InvalidRequest that names the field.
+
+The OpenAI dialect with rules of its own: a system message stands first or nowhere, thinking comes
+back as a part of a message's content, a completion has no limit of tokens unless it says so, its
+prompt is wrapped in the model's chat template unless `use_raw_prompt` is true, and `suffix` is
+put behind each answer.
+https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from gateway.surfaces.databricks_reasoning import with_thoughts
+from gateway.surfaces.databricks_wire import (
+    DATABRICKS_CHAT_ALLOWED,
+    DATABRICKS_COMPLETION_ALLOWED,
+    DATABRICKS_EMBEDDINGS_ALLOWED,
+    DatabricksChatWire,
+    DatabricksCompletionWire,
+    DatabricksEmbeddingsWire,
+    InvocationWire,
+)
+from gateway.surfaces.decoding import Reader, is_null, refusal
+from gateway.surfaces.openai_parse import (
+    MAX_CHOICES,
+    parse_chat,
+    parse_completion,
+    parse_embeddings,
+)
+from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
+from schemas.errors import InvalidRequest
+from schemas.fields import Task
+from schemas.messages import Message
+from schemas.requests import ChatRequest, CompletionRequest, Request
+
+_chat: Final[Reader[ChatWire]] = Reader(DatabricksChatWire, DATABRICKS_CHAT_ALLOWED)
+_completion: Final[Reader[CompletionWire]] = Reader(
+    DatabricksCompletionWire, DATABRICKS_COMPLETION_ALLOWED
+)
+_embeddings: Final[Reader[EmbeddingsWire]] = Reader(
+    DatabricksEmbeddingsWire, DATABRICKS_EMBEDDINGS_ALLOWED
+)
+
+TASKS: Final[dict[str, Task]] = {
+    "messages": "chat",
+    "prompt": "completion",
+    "input": "embeddings",
+}
+"""The field that tells what an invocation asks for."""
+
+_ELSEWHERE: Final = ("dataframe_records", "dataframe_split", "instances", "inputs")
+"""What the service's endpoints for models of other kinds take."""
+
+
+class _Addressed(Struct, frozen=True, kw_only=True):
+    tool_call_id: str | None = None
+
+
+_invocation: Final = msgspec.json.Decoder(InvocationWire)
+_addressed: Final = msgspec.json.Decoder(_Addressed)
+
+
+def parse_invocation(body: bytes, *, model: str, max_choices: int = MAX_CHOICES) -> Request:
+    """`POST /serving-endpoints/{name}/invocations`.
+
+    model:       the endpoint's name, from the path.
+    max_choices: the most answers that one request may ask for.
+    Raises InvalidRequest.
+    """
+    return parse_task(_task(body, model), body, model=model, max_choices=max_choices)
+
+
+def parse_task(task: Task, body: bytes, *, model: str, max_choices: int = MAX_CHOICES) -> Request:
+    """A body whose task is known. model: "" where the body must name it. Raises InvalidRequest."""
+    match task:
+        case "chat":
+            return _read_chat(body, model, max_choices)
+        case "completion":
+            return _read_completion(body, model, max_choices)
+        case "embeddings":
+            return parse_embeddings(body, model=model, reader=_embeddings)
+        case "tokens":
+            raise InvalidRequest("this surface takes text, not tokens")
+
+
+def _task(body: bytes, model: str) -> Task:
+    try:
+        wire = _invocation.decode(body)
+    except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
+        raise refusal(exc, "", DATABRICKS_CHAT_ALLOWED) from exc
+    if wire.model is not None and wire.model != model:
+        raise InvalidRequest(
+            f"model: the path names {model!r}, the body {wire.model!r}; leave it out of the body",
+            param="model",
+        )
+    sent = [name for name in TASKS if _is_sent(getattr(wire, name))]
+    if len(sent) == 1:
+        return TASKS[sent[0]]
+    found = ", ".join(sent) or next((n for n in _ELSEWHERE if _is_sent(getattr(wire, n))), "none")
+    raise InvalidRequest(
+        "the body must have exactly one of messages (chat), prompt (completion) and input "
+        f"(embeddings); it has {found}",
+        param=sent[1] if sent else None,
+    )
+
+
+def _is_sent(raw: Raw | UnsetType) -> bool:
+    return isinstance(raw, Raw) and not is_null(raw)
+
+
+def _read_chat(body: bytes, model: str, max_choices: int) -> ChatRequest:
+    request = parse_chat(body, model=model, max_choices=max_choices, reader=_chat)
+    for place, message in enumerate(request.messages):
+        _check_message(message, place)
+    messages = tuple(with_thoughts(one, place) for place, one in enumerate(request.messages))
+    return replace(request, messages=messages)
+
+
+def _check_message(message: Message, place: int) -> None:
+    if place and message.role in ("system", "developer"):
+        raise InvalidRequest(
+            f"messages[{place}].role: a {message.role} message can only be the first one",
+            param=f"messages[{place}].role",
+        )
+    if message.role != "tool" and isinstance(message.raw, Raw):
+        where = f"messages[{place}].tool_call_id"
+        try:
+            answers = _addressed.decode(message.raw).tool_call_id
+        except DecodeError as exc:
+            raise refusal(exc, f"messages[{place}]", DATABRICKS_CHAT_ALLOWED) from exc
+        if answers:
+            raise InvalidRequest(f"{where} belongs in a message of role tool", param=where)
+
+
+def _read_completion(body: bytes, model: str, max_choices: int) -> CompletionRequest:
+    request = parse_completion(
+        body, model=model, max_choices=max_choices, raw_prompt=False, reader=_completion
+    )
+    sampling = request.sampling
+    if sampling.max_tokens is UNSET:
+        sampling = replace(sampling, max_tokens=None)
+    return replace(request, sampling=sampling, suffix=UNSET, append_suffix=request.suffix)
