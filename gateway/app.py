@@ -17,16 +17,22 @@ from gateway.documentation import documented
 from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
 from gateway.front import Front
+from gateway.resources.databricks_endpoints import databricks_endpoints
 from gateway.resources.openai_models import openai_models
 from gateway.resources.operations import operations
 from gateway.state import Gateway
+from gateway.surfaces.databricks import ROUTES as DATABRICKS
 from gateway.surfaces.hot import HotRoute, Paths
 from gateway.surfaces.mindie import ROUTES as MINDIE
 from gateway.surfaces.openai import ROUTES as OPENAI
 from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
-HOT: tuple[HotRoute, ...] = (*OPENAI, *MINDIE)
+HOT: tuple[HotRoute, ...] = (
+    *OPENAI,
+    *MINDIE,
+    *DATABRICKS,
+)
 """Every route of the request path; of two that match, the first."""
 
 
@@ -38,7 +44,13 @@ def build_app(gateway: Gateway) -> ASGIApp:
 
     hot = {route.path: Endpoint(current, route) for route in HOT}
     posts = [documented(route, hot[route.path]) for route in HOT]
-    handlers = [*posts, *operations(gateway), *openai_models(gateway), admin_routes(current)]
+    handlers = [
+        *posts,
+        *operations(gateway),
+        *openai_models(gateway),
+        *databricks_endpoints(gateway),
+        admin_routes(current),
+    ]
     return Front(hot, Paths(HOT), _litestar(gateway, handlers))
 
 

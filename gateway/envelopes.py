@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.surfaces import mindie
+from gateway.surfaces.databricks_errors import error_body as databricks_error
 from gateway.surfaces.openai import error_body
 from schemas.errors import GatewayError
 
@@ -11,6 +12,9 @@ Envelope = Callable[[GatewayError], bytes]
 
 ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
     ("/infer_token", mindie.error_body),
+    ("/serving-endpoints", databricks_error),
+    ("/api/2.0/", databricks_error),
+    ("/.well-known/databricks-config", databricks_error),
     ("/", error_body),
 )
 """The beginning of a path -> who writes the errors there; the first that fits."""

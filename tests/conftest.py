@@ -1,6 +1,10 @@
 """Fixtures that every test may use."""
 
+import os
+
 import pytest
+
+os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
 
 @pytest.fixture

@@ -2,10 +2,17 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Renderer, VectorRenderer
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
 from gateway.surfaces.databricks_errors import error_body
 from gateway.surfaces.databricks_parse import parse_invocation, parse_task
 from gateway.surfaces.databricks_render import DatabricksRenderer, DatabricksVectors
+from gateway.surfaces.databricks_wire import (
+    DatabricksChatWire,
+    DatabricksCompletionWire,
+    DatabricksEmbeddingsWire,
+    InvocationWire,
+)
+from gateway.surfaces.hot import HotRoute
 from gateway.surfaces.openai import OpenAISurface
 from schemas.errors import GatewayError
 from schemas.fields import Task
@@ -19,18 +26,20 @@ class DatabricksSurface:
     """See `gateway.surfaces.base.Surface`. task: `None` where the body tells it."""
 
     name = "databricks"
+    accepts: tuple[bytes, ...] = ()
     keep_alive = BLANK_LINE
     media_type = JSON
     stream_media_type = EVENT_STREAM
 
     def __init__(self, task: Task | None = None) -> None:
-        self._task: Task | None = task
+        self.task: Task | None = task
         self._openai = OpenAISurface("chat")
 
-    def parse(self, body: bytes, *, max_choices: int, model: str = "") -> Request:
-        if self._task is None:
-            return parse_invocation(body, model=model, max_choices=max_choices)
-        return parse_task(self._task, body, model=model, max_choices=max_choices)
+    def parse(self, inbound: Inbound) -> Request:
+        body, model, most = inbound.body, inbound.model, inbound.max_choices
+        if self.task is None:
+            return parse_invocation(body, model=model, max_choices=most)
+        return parse_task(self.task, body, model=model, max_choices=most)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
@@ -49,3 +58,30 @@ INVOCATIONS: Final = DatabricksSurface()
 CHAT: Final = DatabricksSurface("chat")
 COMPLETIONS: Final = DatabricksSurface("completion")
 EMBEDDINGS: Final = DatabricksSurface("embeddings")
+
+ROUTES: Final = (
+    HotRoute(
+        path="/serving-endpoints/chat/completions",
+        surface=CHAT,
+        body=DatabricksChatWire,
+        summary="Answer a conversation, as Databricks does",
+    ),
+    HotRoute(
+        path="/serving-endpoints/completions",
+        surface=COMPLETIONS,
+        body=DatabricksCompletionWire,
+        summary="Continue texts, as Databricks does",
+    ),
+    HotRoute(
+        path="/serving-endpoints/embeddings",
+        surface=EMBEDDINGS,
+        body=DatabricksEmbeddingsWire,
+        summary="Turn inputs into vectors, as Databricks does",
+    ),
+    HotRoute(
+        path="/serving-endpoints/{model}/invocations",
+        surface=INVOCATIONS,
+        body=InvocationWire,
+        summary="Any of the three: its body is that of one of them",
+    ),
+)

@@ -2,8 +2,8 @@
 
 The OpenAI dialect with rules of its own: a system message stands first or nowhere, thinking comes
 back as a part of a message's content, a completion has no limit of tokens unless it says so, its
-prompt is wrapped in the model's chat template unless `use_raw_prompt` is true, and `suffix` is
-put behind each answer.
+prompt is wrapped in the model's chat template unless `use_raw_prompt` is true (where that is
+absent, a backend that knows no templates will do), and `suffix` is put behind each answer.
 https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
 """
 
@@ -59,8 +59,13 @@ class _Addressed(Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
+class _RawPrompt(Struct, frozen=True, kw_only=True):
+    use_raw_prompt: bool | None = None
+
+
 _invocation: Final = msgspec.json.Decoder(InvocationWire)
 _addressed: Final = msgspec.json.Decoder(_Addressed)
+_raw_prompt: Final = msgspec.json.Decoder(_RawPrompt)
 
 
 def parse_invocation(body: bytes, *, model: str, max_choices: int = MAX_CHOICES) -> Request:
@@ -142,4 +147,11 @@ def _read_completion(body: bytes, model: str, max_choices: int) -> CompletionReq
     sampling = request.sampling
     if sampling.max_tokens is UNSET:
         sampling = replace(sampling, max_tokens=None)
-    return replace(request, sampling=sampling, suffix=UNSET, append_suffix=request.suffix)
+    silent = request.template and _raw_prompt.decode(body).use_raw_prompt is None
+    return replace(
+        request,
+        sampling=sampling,
+        suffix=UNSET,
+        append_suffix=request.suffix,
+        optional=("template",) if silent else (),
+    )

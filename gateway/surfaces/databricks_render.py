@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from gateway.surfaces.base import Renderer, VectorRenderer
+from gateway.surfaces.base import Headers, Renderer, VectorRenderer
 from gateway.surfaces.databricks_errors import error_frame
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class DatabricksRenderer:

@@ -112,7 +112,7 @@ CHAT = (
     *GENERATION,
     Field(
         name="tool_choice",
-        quote="tool_choice podporuje různé řetězce klíčových slov, jako jsou auto , required a none .",
+        quote="podporuje různé řetězce klíčových slov, jako jsou auto , required a none .",
         default="none",
         good=(
             "auto",

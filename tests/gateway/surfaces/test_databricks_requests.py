@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
 from gateway.surfaces.databricks_parse import parse_invocation, parse_task
 from schemas.errors import InvalidRequest
@@ -220,9 +221,9 @@ def test_thinking_that_comes_back_as_a_part_of_the_content_is_thinking() -> None
     )
 
     text = TextPart(text="42", raw=Raw(msgspec.json.encode(said)))
-    known = {"role": "assistant", "reasoning": "hm, yes", "signature": "sig"}
-    assert request.messages[1] == Message(content=(text,), **known)
-    assert request.messages[2] == Message(**known)
+    thinking = Message(role="assistant", reasoning="hm, yes", signature="sig")
+    assert request.messages[1] == replace(thinking, content=(text,))
+    assert request.messages[2] == thinking
     assert request.messages[3].reasoning is UNSET
 
 
