@@ -200,7 +200,7 @@ class Answer:
             if not text and not logprobs:
                 return []
             return [TextDelta(text=text, index=self.index, logprobs=logprobs)]
-        elapsed, self._last = (now - self._last) * 1000.0, now
+        elapsed, self._last = max(now - self._last, 0.0) * 1000.0, now
         return [
             Tokens(
                 ids=tuple(held.token for held in ready),

@@ -197,18 +197,18 @@ class Service:
     def _deliver(self, deltas: list[Delta]) -> None:
         """Called by the engine's thread."""
         if deltas and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._route, deltas)
+            self._loop.call_soon_threadsafe(self._route, deltas, time.monotonic())
 
     def _ended(self) -> None:
         """Called by the engine's thread, as its last act."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._over.set)
 
-    def _route(self, deltas: list[Delta]) -> None:
+    def _route(self, deltas: list[Delta], at: float) -> None:
         for delta in deltas:
             inbox = self._inboxes.get(delta.id)
             if inbox is not None:
-                inbox.put(delta)
+                inbox.put(delta, at)
 
 
 class _Run:
@@ -234,13 +234,14 @@ class _Run:
         self._cached: dict[int, int] = {}
         self._scored: dict[int, tuple[Drawn, ...]] = {}
         self._selects = order.choices > order.shown
+        self._began = 0.0
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
         """A job a prompt; its other choices are siblings, which share the prompt's pages.
 
         Choice i draws with the i-th derived seed.
         """
-        now = time.monotonic()
+        now = self._began = time.monotonic()
         jobs: list[Job] = []
         for place in range(len(self._order.prompts)):
             lead, *others = [
@@ -294,23 +295,24 @@ class _Run:
         )
 
     def begin(self) -> list[Event]:
-        now = time.monotonic()
         batch: list[Event] = []
         for choice in self._choices:
-            events = choice.answer.begin(now, self._order.echoes[choice.prompt])
+            events = choice.answer.begin(self._began, self._order.echoes[choice.prompt])
             (choice.held if self._selects else batch).extend(events)
         return batch
 
-    def absorb(self, deltas: list[Delta]) -> list[Event]:
-        """The events that some deltas make. Raises what ends the whole request."""
-        now = time.monotonic()
+    def absorb(self, deltas: list[tuple[float, Delta]]) -> list[Event]:
+        """The events that some deltas make, by the times at which they came.
+
+        Raises what ends the whole request.
+        """
         batch: list[Event] = []
-        for delta in deltas:
+        for at, delta in deltas:
             choice = self.live.get(delta.id)
             if choice is None:
                 continue
             events = self._tensors(choice, delta)
-            events += self._events(choice, delta, now)
+            events += self._events(choice, delta, at)
             self._cached.setdefault(choice.prompt, delta.cached)
             if choice.answer.ended:
                 del self.live[delta.id]

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from types import TracebackType
 
 from gateway.clock import now
+from gateway.routing.intervals import Intervals
 from gateway.routing.plan import Candidate, Plan
 from gateway.routing.retry import may_move_on, may_repeat, pause
 from gateway.routing.trip import Attempt, Trip
@@ -18,7 +19,7 @@ from gateway.upstream.base import Call
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.errors import DeadlineExceeded, GatewayError, Unavailable, UpstreamBusy, UpstreamError
 from schemas.events import CONTENT, Event, Usage
-from schemas.requests import EmbeddingsRequest
+from schemas.requests import EmbeddingsRequest, TokenRequest
 
 _CONTENT = frozenset(CONTENT)
 
@@ -180,11 +181,14 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
         held: list[Event] = []
         request = attempt.candidate.request
         assert not isinstance(request, EmbeddingsRequest)
+        intervals = Intervals(trip.started) if isinstance(request, TokenRequest) else None
         with attempt:
             source = attempt.candidate.backend.upstream.generate(request, attempt.call)
             async with aclosing(source):
                 async for batch in source:
                     content = _note(trip, batch)
+                    if intervals is not None:
+                        batch = intervals.timed(batch, now())
                     if attempt.committed:
                         yield batch
                         continue
