@@ -1,0 +1,98 @@
+"""The binary tensor extension: where a body's JSON ends, and which bytes belong to which tensor.
+
+https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
+"""
+
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.surfaces.base import Inbound
+from schemas.errors import BodyTooLarge, InvalidRequest
+
+HEADER: Final = b"inference-header-content-length"
+OCTETS: Final = b"application/octet-stream"
+
+MAX_INFLATED: Final = 64 << 20
+"""Bytes that a compressed body may unfold to."""
+
+_ANY_ZLIB: Final = 47
+"""zlib's window bits that recognise both gzip and deflate."""
+
+
+class Tail:
+    """The bytes behind the JSON; tensors take theirs from it in the order of the JSON."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def take(self, name: str, size: int) -> bytes:
+        """The next `size` bytes, which are the tensor `name`'s. Raises InvalidRequest."""
+        if not 0 <= size <= len(self._data):
+            raise InvalidRequest(
+                f"{name}: binary_data_size is {size}, but {len(self._data)} bytes are left "
+                "in the body",
+                param=name,
+            )
+        data, self._data = bytes(self._data[:size]), self._data[size:]
+        return data
+
+    def close(self) -> None:
+        """Raises InvalidRequest for bytes that belong to no tensor."""
+        if len(self._data):
+            raise InvalidRequest(
+                f"the body has {len(self._data)} bytes after those of its tensors; "
+                "binary_data_size tells each tensor's"
+            )
+
+
+def cut(inbound: Inbound) -> tuple[bytes, Tail]:
+    """A body's JSON, and what follows it. Raises InvalidRequest, BodyTooLarge."""
+    body = _inflated(inbound)
+    given = _header(inbound.headers, HEADER)
+    if not given:
+        return body, Tail(memoryview(b""))
+    if not given.isdigit() or int(given) > len(body):
+        raise InvalidRequest(
+            f"inference-header-content-length: {given.decode('latin-1')!r} must be the JSON's "
+            f"length, at most the body's {len(body)} bytes",
+            param="inference-header-content-length",
+        )
+    length = int(given)
+    return body[:length], Tail(memoryview(body)[length:])
+
+
+def joined(json: bytes, tails: Iterable[bytes]) -> bytes:
+    return b"".join((json, *tails))
+
+
+def _inflated(inbound: Inbound) -> bytes:
+    encoding = _header(inbound.headers, b"content-encoding").strip().lower()
+    if encoding in (b"", b"identity"):
+        return inbound.body
+    if encoding not in (b"gzip", b"deflate"):
+        raise InvalidRequest(
+            f"content-encoding: {encoding.decode('latin-1')!r} is not read here; "
+            "send gzip, deflate or none",
+            param="content-encoding",
+        )
+    reader = zlib.decompressobj(_ANY_ZLIB)
+    try:
+        body = reader.decompress(inbound.body, MAX_INFLATED)
+    except zlib.error as exc:
+        raise InvalidRequest(
+            f"the body is no {encoding.decode()} as its content-encoding says: {exc}",
+            param="content-encoding",
+        ) from exc
+    if reader.unconsumed_tail:
+        raise BodyTooLarge(f"the body unfolds to more than {MAX_INFLATED} bytes")
+    if not reader.eof or reader.unused_data:
+        raise InvalidRequest(
+            f"the body's {encoding.decode()} is cut short, or something follows it",
+            param="content-encoding",
+        )
+    return body
+
+
+def _header(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes:
+    return next((value for name, value in headers if name == wanted), b"")

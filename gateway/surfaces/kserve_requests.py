@@ -1,0 +1,63 @@
+"""Requests with what their KServe answer must look like, which no backend needs to know."""
+
+from msgspec import Struct
+
+from schemas.requests import CompletionRequest, TokenRequest
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """One output tensor of an answer, and whether its data goes behind the JSON."""
+
+    name: str
+    binary: bool = False
+
+
+class InferReply(Struct, frozen=True, kw_only=True):
+    """id: echoed, "" for none. outputs: in the order of the answer.
+
+    pad:        token that fills up rows of unequal length; it may be -1.
+    with_input: the prompt stands in front of each row (exclude_input_in_output is false).
+    """
+
+    id: str = ""
+    outputs: tuple[Wanted, ...]
+    pad: int = -1
+    with_input: bool = False
+
+
+class InferRequest(TokenRequest, frozen=True, kw_only=True):
+    """`/infer`: tensors in, tensors out."""
+
+    reply: InferReply
+
+
+class GenerateReply(Struct, frozen=True, kw_only=True):
+    """What a `/generate` or `/generate_stream` answer shows beside its text or tokens.
+
+    pieces:     a frame for each piece; else one for the whole answer.
+    sequences:  frames tell which of several answers they belong to.
+    """
+
+    id: str = ""
+    pieces: bool = False
+    sequences: bool = False
+    pad: int = -1
+    with_input: bool = False
+    log_probs: bool = False
+    context_logits: bool = False
+    generation_logits: bool = False
+    num_input_tokens: bool = False
+    num_output_tokens: bool = False
+    finish_reason: bool = False
+
+
+class GenerateTextRequest(CompletionRequest, frozen=True, kw_only=True):
+    """`text_input` in, `text_output` out."""
+
+    reply: GenerateReply
+
+
+class GenerateTokensRequest(TokenRequest, frozen=True, kw_only=True):
+    """`input_ids` in, `output_ids` out."""
+
+    reply: GenerateReply

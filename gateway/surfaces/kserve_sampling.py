@@ -1,0 +1,178 @@
+"""TensorRT-LLM's sampling terms, and what they mean in ours: its ranges, defaults and rules.
+
+https://nvidia.github.io/TensorRT-LLM/advanced/gpt-runtime.html#sampling-parameters: without topK
+and topP its search is greedy, a topP of 0 is none, and beams are not normalised by their length.
+"""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final, Literal, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
+
+from schemas.errors import InvalidRequest
+from schemas.sampling import Sampling
+from schemas.tensors import Tensor
+
+_T = TypeVar("_T")
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What a client asked of the sampler, under TensorRT-LLM's own meanings.
+
+    top_k:          0 is off. top_p: 0 is off. With neither, the likeliest token is taken.
+    beam_width:     0 and 1 are no beam search.
+    early_stopping: 1, 0, or anything else for "only by length".
+    end_id:         -1 is no end token. pad_id: fills up beams of unequal length.
+    sequences:      answers returned, of the beams where there are several.
+    """
+
+    max_tokens: int
+    beam_width: int | UnsetType = UNSET
+    sequences: int | UnsetType = UNSET
+    temperature: float | UnsetType = UNSET
+    top_k: int | UnsetType = UNSET
+    top_p: float | UnsetType = UNSET
+    top_p_min: float | UnsetType = UNSET
+    top_p_decay: float | UnsetType = UNSET
+    top_p_reset_id: int | UnsetType = UNSET
+    min_p: float | UnsetType = UNSET
+    length_penalty: float | UnsetType = UNSET
+    early_stopping: int | UnsetType = UNSET
+    repetition_penalty: float | UnsetType = UNSET
+    presence_penalty: float | UnsetType = UNSET
+    frequency_penalty: float | UnsetType = UNSET
+    min_tokens: int | UnsetType = UNSET
+    no_repeat_ngram_size: int | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+    end_id: int | UnsetType = UNSET
+    pad_id: int | UnsetType = UNSET
+    embedding_bias: Tensor | UnsetType = UNSET
+    bad_word_ids: tuple[tuple[int, ...], ...] | UnsetType = UNSET
+    stop_words: tuple[tuple[int, ...], ...] | UnsetType = UNSET
+    bad_words: tuple[str, ...] | UnsetType = UNSET
+    stop: tuple[str, ...] | UnsetType = UNSET
+    log_probs: bool = False
+
+    @property
+    def beams(self) -> int:
+        """How many; 1 is no beam search."""
+        return max(_or(self.beam_width, 1), 1)
+
+    @property
+    def rows(self) -> int:
+        """Answers that the client gets."""
+        return _or(self.sequences, self.beams)
+
+    @property
+    def greedy(self) -> bool:
+        return self.beams == 1 and _or(self.top_k, 0) == 0 and _or(self.top_p, 0.0) == 0.0
+
+
+class _Range(Struct, frozen=True, kw_only=True):
+    """low, high: both allowed, unless `above`: then low is not."""
+
+    low: float
+    high: float = inf
+    above: bool = False
+
+    def holds(self, value: float) -> bool:
+        return (self.low < value if self.above else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        low = f"over {self.low:g}" if self.above else f"at least {self.low:g}"
+        return low if self.high == inf else f"{low} and at most {self.high:g}"
+
+
+LARGEST: Final = 3.4028234663852886e38
+RANGES: Final[Mapping[str, _Range]] = {
+    "max_tokens": _Range(low=1),
+    "beam_width": _Range(low=0),
+    "sequences": _Range(low=1),
+    "temperature": _Range(low=0, high=LARGEST),
+    "top_k": _Range(low=0),
+    "top_p": _Range(low=0, high=1),
+    "top_p_min": _Range(low=0, high=1, above=True),
+    "top_p_decay": _Range(low=0, high=1, above=True),
+    "top_p_reset_id": _Range(low=-1),
+    "min_p": _Range(low=0, high=1),
+    "length_penalty": _Range(low=-LARGEST, high=LARGEST),
+    "repetition_penalty": _Range(low=0, high=LARGEST, above=True),
+    "presence_penalty": _Range(low=-LARGEST, high=LARGEST),
+    "frequency_penalty": _Range(low=-LARGEST, high=LARGEST),
+    "min_tokens": _Range(low=0),
+    "no_repeat_ngram_size": _Range(low=0),
+    "end_id": _Range(low=-1),
+    "pad_id": _Range(low=-1),
+}
+
+
+def check(terms: Terms, names: Mapping[str, str], *, max_choices: int) -> None:
+    """Raises InvalidRequest naming what is out of range.
+
+    names: what the client calls a term, where that differs.
+    """
+    for field, allowed in RANGES.items():
+        value = getattr(terms, field)
+        if value is not UNSET and not allowed.holds(value):
+            name = names.get(field, field)
+            raise InvalidRequest(f"{name}: {value:g} must be {allowed}", param=name)
+    beams = names.get("beam_width", "beam_width")
+    sequences = names.get("sequences", "sequences")
+    if terms.beams > max_choices:
+        raise InvalidRequest(f"{beams}: must be at most {max_choices}", param=beams)
+    most = terms.beams if terms.beams > 1 else max_choices
+    if terms.rows > most:
+        raise InvalidRequest(f"{sequences}: must be at most {most}", param=sequences)
+
+
+def sampling_of(terms: Terms, *, tokens: bool) -> Sampling:
+    """The terms in our words. What the client left out and we need not say stays left out.
+
+    tokens: the request is one of tokens, which gets all its beams unless it says otherwise.
+    """
+    beams = terms.beams > 1
+    all_beams = tokens and terms.rows == terms.beams
+    return Sampling(
+        temperature=0.0 if terms.greedy else terms.temperature,
+        top_k=UNSET if terms.greedy else _candidates(terms),
+        top_p=UNSET if terms.greedy or not _or(terms.top_p, 0.0) else terms.top_p,
+        top_p_min=UNSET if terms.greedy else terms.top_p_min,
+        top_p_decay=UNSET if terms.greedy else terms.top_p_decay,
+        top_p_reset_id=UNSET if terms.greedy else terms.top_p_reset_id,
+        min_p=UNSET if terms.greedy else terms.min_p,
+        max_tokens=terms.max_tokens,
+        min_tokens=terms.min_tokens,
+        stop=terms.stop,
+        stop_words=terms.stop_words,
+        bad_words=terms.bad_words,
+        bad_word_ids=terms.bad_word_ids,
+        end_id=terms.end_id,
+        pad_id=terms.pad_id,
+        seed=terms.seed,
+        presence_penalty=terms.presence_penalty,
+        frequency_penalty=terms.frequency_penalty,
+        repetition_penalty=terms.repetition_penalty,
+        no_repeat_ngram_size=terms.no_repeat_ngram_size,
+        embedding_bias=terms.embedding_bias,
+        logprobs=True if terms.log_probs else UNSET,
+        n=UNSET if all_beams or (terms.rows == 1 and not beams) else terms.rows,
+        beam_width=terms.beams if beams else UNSET,
+        length_penalty=_or(terms.length_penalty, 0.0) if beams else UNSET,
+        early_stopping=_early(terms.early_stopping) if beams else UNSET,
+    )
+
+
+def _candidates(terms: Terms) -> int | None | UnsetType:
+    """0 keeps the whole vocabulary; said only where the client said it."""
+    return None if terms.top_k == 0 else terms.top_k
+
+
+def _early(value: int | UnsetType) -> bool | Literal["never"] | UnsetType:
+    if isinstance(value, UnsetType):
+        return UNSET
+    return "never" if value not in (0, 1) else value == 1
+
+
+def _or(value: _T | UnsetType, silent: _T) -> _T:
+    return silent if isinstance(value, UnsetType) else value
