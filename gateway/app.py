@@ -18,11 +18,13 @@ from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
 from gateway.front import Front
 from gateway.resources.databricks_endpoints import databricks_endpoints
+from gateway.resources.kserve_models import kserve_models
 from gateway.resources.openai_models import openai_models
 from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.databricks import ROUTES as DATABRICKS
 from gateway.surfaces.hot import HotRoute, Paths
+from gateway.surfaces.kserve import ROUTES as KSERVE
 from gateway.surfaces.mindie import ROUTES as MINDIE
 from gateway.surfaces.openai import ROUTES as OPENAI
 from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
@@ -32,6 +34,7 @@ HOT: tuple[HotRoute, ...] = (
     *OPENAI,
     *MINDIE,
     *DATABRICKS,
+    *KSERVE,
 )
 """Every route of the request path; of two that match, the first."""
 
@@ -49,6 +52,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
         *operations(gateway),
         *openai_models(gateway),
         *databricks_endpoints(gateway),
+        *kserve_models(gateway),
         admin_routes(current),
     ]
     return Front(hot, Paths(HOT), _litestar(gateway, handlers))

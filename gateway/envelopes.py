@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from gateway.surfaces import mindie
+from gateway.surfaces import kserve_bodies, mindie
 from gateway.surfaces.databricks_errors import error_body as databricks_error
 from gateway.surfaces.openai import error_body
 from schemas.errors import GatewayError
@@ -15,6 +15,7 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
     ("/serving-endpoints", databricks_error),
     ("/api/2.0/", databricks_error),
     ("/.well-known/databricks-config", databricks_error),
+    ("/v2", kserve_bodies.error_body),
     ("/", error_body),
 )
 """The beginning of a path -> who writes the errors there; the first that fits."""

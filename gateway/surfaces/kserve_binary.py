@@ -48,7 +48,7 @@ class Tail:
 
 def cut(inbound: Inbound) -> tuple[bytes, Tail]:
     """A body's JSON, and what follows it. Raises InvalidRequest, BodyTooLarge."""
-    body = _inflated(inbound)
+    body = inflated(inbound)
     given = _header(inbound.headers, HEADER)
     if not given:
         return body, Tail(memoryview(b""))
@@ -62,11 +62,8 @@ def cut(inbound: Inbound) -> tuple[bytes, Tail]:
     return body[:length], Tail(memoryview(body)[length:])
 
 
-def joined(json: bytes, tails: Iterable[bytes]) -> bytes:
-    return b"".join((json, *tails))
-
-
-def _inflated(inbound: Inbound) -> bytes:
+def inflated(inbound: Inbound) -> bytes:
+    """The body without its content-encoding. Raises InvalidRequest, BodyTooLarge."""
     encoding = _header(inbound.headers, b"content-encoding").strip().lower()
     if encoding in (b"", b"identity"):
         return inbound.body
@@ -92,6 +89,10 @@ def _inflated(inbound: Inbound) -> bytes:
             param="content-encoding",
         )
     return body
+
+
+def joined(json: bytes, tails: Iterable[bytes]) -> bytes:
+    return b"".join((json, *tails))
 
 
 def _header(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes:

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve_binary import cut
+from gateway.surfaces.kserve_bodies import VERSION
 from gateway.surfaces.kserve_inputs import Inputs, read_inputs
 from gateway.surfaces.kserve_requests import InferReply, InferRequest, Wanted
 from gateway.surfaces.kserve_sampling import Terms, check, sampling_of
@@ -17,9 +18,6 @@ from gateway.surfaces.kserve_tensors import numbers
 from gateway.surfaces.kserve_wire import INFER, InferParameters, InferWire
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable
-
-VERSION: Final = "1"
-"""The only version of every model."""
 
 NO_END: Final = -1
 

@@ -102,6 +102,7 @@ RANGES: Final[Mapping[str, _Range]] = {
     "frequency_penalty": _Range(low=-LARGEST, high=LARGEST),
     "min_tokens": _Range(low=0),
     "no_repeat_ngram_size": _Range(low=0),
+    "seed": _Range(low=0, high=2**64 - 1),
     "end_id": _Range(low=-1),
     "pad_id": _Range(low=-1),
 }

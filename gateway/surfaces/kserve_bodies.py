@@ -1,0 +1,134 @@
+"""What KServe clients get beside answers: errors, and who is served, from the tables of tensors.
+
+https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from gateway.surfaces.kserve_tables import INPUTS, OUTPUTS, Shape, Spec
+from schemas.errors import GatewayError
+
+VERSION: Final = "1"
+"""The only version of every model."""
+
+PLATFORM: Final = "tensorrt_llm"
+"""Whose requests these are; what answers them is the gateway's own business."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Error(Struct, frozen=True, kw_only=True):
+    error: str
+
+
+class _Server(Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    extensions: tuple[str, ...]
+
+
+class _Tensor(Struct, frozen=True, kw_only=True):
+    name: str
+    datatype: str
+    shape: Shape
+
+
+class _Model(Struct, frozen=True, kw_only=True):
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: list[_Tensor]
+    outputs: list[_Tensor]
+
+
+class _ConfigTensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    data_type: str
+    dims: Shape
+    optional: bool = False
+
+
+class _Transactions(Struct, frozen=True, kw_only=True):
+    decoupled: bool
+
+
+class _Config(Struct, frozen=True, kw_only=True):
+    name: str
+    platform: str
+    backend: str
+    max_batch_size: int
+    input: list[_ConfigTensor]
+    output: list[_ConfigTensor]
+    model_transaction_policy: _Transactions
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A line of the repository's index. state: READY or UNAVAILABLE. reason: "" when ready."""
+
+    name: str
+    version: str = VERSION
+    state: str
+    reason: str = ""
+
+
+def error_body(exc: GatewayError) -> bytes:
+    return _encode(_Error(error=exc.message))
+
+
+def server_body(version: str) -> bytes:
+    """version: the gateway's own."""
+    extensions = ("binary_tensor_data", "model_configuration", "model_repository", "parameters")
+    return _encode(_Server(name="strowger", version=version, extensions=extensions))
+
+
+def model_body(name: str) -> bytes:
+    return _encode(
+        _Model(
+            name=name,
+            versions=(VERSION,),
+            platform=PLATFORM,
+            inputs=_tensors(INPUTS),
+            outputs=_tensors(OUTPUTS),
+        )
+    )
+
+
+def config_body(name: str) -> bytes:
+    """What Triton's model configuration says of the same; requests are not batched by clients."""
+    return _encode(
+        _Config(
+            name=name,
+            platform=PLATFORM,
+            backend="strowger",
+            max_batch_size=0,
+            input=_config(INPUTS, optional=True),
+            output=_config(OUTPUTS, optional=False),
+            model_transaction_policy=_Transactions(decoupled=False),
+        )
+    )
+
+
+def index_body(models: Iterable[Listed]) -> bytes:
+    return _encode(list(models))
+
+
+def _tensors(specs: Sequence[Spec]) -> list[_Tensor]:
+    return [
+        _Tensor(name=spec.name, datatype=spec.datatypes[0], shape=spec.shapes[0]) for spec in specs
+    ]
+
+
+def _config(specs: Sequence[Spec], *, optional: bool) -> list[_ConfigTensor]:
+    return [
+        _ConfigTensor(
+            name=spec.name,
+            data_type=f"TYPE_{spec.datatypes[0]}",
+            dims=spec.shapes[0],
+            optional=optional and not spec.required,
+        )
+        for spec in specs
+    ]
