@@ -13,7 +13,7 @@ from schemas.errors import BodyTooLarge, InvalidRequest
 HEADER: Final = b"inference-header-content-length"
 OCTETS: Final = b"application/octet-stream"
 
-MAX_INFLATED: Final = 64 << 20
+MAX_INFLATED: Final = 32 << 20
 """Bytes that a compressed body may unfold to."""
 
 _ANY_ZLIB: Final = 47

@@ -20,6 +20,7 @@ from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable
 
 NO_END: Final = -1
+"""The seed: "End token Id. If not specified, defaults to -1"."""
 
 NAMES: Final = {
     "max_tokens": ("request_output_len",),
@@ -53,12 +54,11 @@ def parse_infer(inbound: Inbound) -> InferRequest:
     names = {ours: inputs.sent(*theirs) for ours, theirs in NAMES.items()}
     check(terms, names, max_choices=inbound.max_choices)
     parameters = wire.parameters or _NO_PARAMETERS
-    silent_end = terms.end_id is UNSET
     return InferRequest(
         model=inbound.model,
         tokens=_prompt(inputs),
         sampling=sampling_of(terms, tokens=True),
-        optional=("end_id", "pad_id") if silent_end else ("pad_id",),
+        optional=("pad_id",) if inputs.has("end_id") else ("end_id", "pad_id"),
         priority=priority(parameters.priority),
         timeout_s=timeout_s(parameters.timeout),
         lora=_lora(inputs),
@@ -159,7 +159,7 @@ def _terms(inputs: Inputs) -> Terms:
         min_tokens=inputs.integer(*NAMES["min_tokens"]),
         no_repeat_ngram_size=inputs.integer("no_repeat_ngram_size"),
         seed=inputs.integer(*NAMES["seed"]),
-        end_id=end_id,
+        end_id=NO_END if isinstance(end_id, UnsetType) else end_id,
         pad_id=inputs.integer("pad_id"),
         embedding_bias=inputs.tensor("embedding_bias"),
         bad_word_ids=inputs.words("bad_words_list"),

@@ -1,0 +1,40 @@
+"""Bodies of infer requests as JSON, and what our surface makes of them."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from gateway.surfaces.base import Inbound
+from gateway.surfaces.kserve_infer_parse import parse_infer
+from gateway.surfaces.kserve_requests import InferRequest
+from schemas.errors import InvalidRequest
+
+Tensor = tuple[str, list[int], object]
+"""Datatype, shape, and data."""
+
+REQUIRED: Mapping[str, Tensor] = {
+    "request_output_len": ("INT32", [1, 1], [8]),
+    "input_ids": ("INT32", [1, 3], [5, 6, 7]),
+}
+
+
+def body(tensors: Mapping[str, Tensor | None] | None = None, **fields: object) -> bytes:
+    """A request with the two mandatory tensors, and these; `None` leaves one out."""
+    wanted: dict[str, Tensor | None] = {**REQUIRED, **(tensors or {})}
+    found = [
+        {"name": name, "datatype": given[0], "shape": given[1], "data": given[2]}
+        for name, given in wanted.items()
+        if given is not None
+    ]
+    return json.dumps({"inputs": found, **fields}).encode()
+
+
+def parsed(tensors: Mapping[str, Tensor | None] | None = None, **fields: object) -> InferRequest:
+    return parse_infer(Inbound(body=body(tensors, **fields), model="m", max_choices=16))
+
+
+def refused(tensors: Mapping[str, Tensor | None] | None = None, **fields: object) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parsed(tensors, **fields)
+    return caught.value
