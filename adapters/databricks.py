@@ -1,29 +1,40 @@
-"""Databricks Foundation Model APIs: the OpenAI dialect with a path and a few words of its own.
+"""Databricks Foundation Model APIs: the OpenAI dialect with paths and a few words of its own.
 
 The serving endpoint is named in the path (`/serving-endpoints/{name}/invocations`) and not in the
-body; completions are wrapped in a prompt template unless `use_raw_prompt` says otherwise; `suffix`
-is appended to each answer; embedders take an `instruction`. Reasoning comes, and goes back, as a
-part in a list of contents. `RANGES` holds the documented bounds, those on tools among them.
+body, a model written `endpoint/served-model` reaches that one past the traffic split, completions
+are wrapped in a prompt template unless `use_raw_prompt` says otherwise, `suffix` is appended to
+each answer, and embedders take an `instruction`. Reasoning comes, and goes back, as a part in a
+list of contents (see databricks_messages). `RANGES` holds the documented bounds.
 https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
 
-A base URL that ends in `/serving-endpoints` selects the OpenAI client's paths instead
-(`/serving-endpoints/chat/completions`, the endpoint's name in `model`).
+A base URL that ends in one of `OPENAI_PATHS` selects the OpenAI client's paths instead
+(`…/chat/completions`, the endpoint's or the Unity Catalog model's name in `model`).
 """
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
-import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, Range, Supports, TokenEndpoint
 from adapters.catalog import Vendor
-from adapters.openai import OpenAIAdapter
-from adapters.openai_encode import Body, encode_body, message, part
-from adapters.openai_wire import read_object
+from adapters.databricks_messages import databricks_message
+from adapters.openai import OpenAIAdapter, expected_choices
+from adapters.openai_decode import OpenAIDecoder
+from adapters.openai_encode import Body, encode_body
+from adapters.openai_wire import Chunk
 from adapters.support import TOOL_PROPERTIES
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
+from schemas.events import Event
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 DATABRICKS = Vendor(name="databricks", stream_usage=False)
 """Usage is on every chunk, unasked."""
@@ -61,9 +72,8 @@ RANGES = {
     "top_logprobs": Range(minimum=0, maximum=20),
 }
 
-OPENAI_PATHS = "/serving-endpoints"
-
-_THOUGHTS = ("reasoning", "reasoning_content", "reasoning_signature")
+INVOCATIONS = "/serving-endpoints"
+OPENAI_PATHS = (INVOCATIONS, "/ai-gateway/mlflow/v1")
 
 
 class DatabricksAdapter(OpenAIAdapter):
@@ -76,22 +86,28 @@ class DatabricksAdapter(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = msgspec.structs.replace(
+            request = replace(
                 request,
-                messages=tuple(_rewritten(one) for one in request.messages),
+                messages=tuple(databricks_message(one) for one in request.messages),
                 max_tokens_field="max_tokens",
             )
         outbound = super().encode(request, model)
         if not self._by_path:
             return outbound
-        return msgspec.structs.replace(
-            outbound,
-            target=f"{self._base}{OPENAI_PATHS}/{quote(model, safe='')}/invocations",
-        )
+        target = f"{self._base}{INVOCATIONS}/{_address(model)}/invocations"
+        return replace(outbound, target=target)
+
+    def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
+        if isinstance(request, CompletionRequest) and not request.stream:
+            return BatchDecoder(self.endpoint, stream=False, choices=expected_choices(request))
+        return super().decoder(request)
 
     def finish_body(self, body: Body, request: Request) -> bytes:
+        """`stream` is always said: its default is true in one edition of the reference."""
         if self._by_path:
             del body["model"]
+        if not isinstance(request, EmbeddingsRequest):
+            body["stream"] = body.get("stream", False)
         match request:
             case CompletionRequest():
                 if not request.template:
@@ -113,29 +129,20 @@ class DatabricksAdapter(OpenAIAdapter):
         )
 
 
-def _rewritten(one: Message) -> Message:
-    """A developer speaks as the system; an assistant's reasoning becomes a part of its content."""
-    thoughts = one.role == "assistant" and (one.reasoning or one.signature)
-    if one.role != "developer" and not thoughts:
-        return one
-    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
-    for name in _THOUGHTS:
-        fields.pop(name, None)
-    if one.role == "developer":
-        fields["role"] = "system"
-    if thoughts:
-        fields["content"] = [_reasoning(one), *_parts(one)]
-    return msgspec.structs.replace(one, raw=Raw(encode_body(fields)))
+class BatchDecoder(OpenAIDecoder):
+    """Whole completions. The reference gives several choices of one prompt that prompt's index."""
+
+    def _chunk(self, chunk: Chunk, data: bytes) -> Sequence[Event]:
+        indexes = [choice.index for choice in chunk.choices]
+        if len(indexes) == self._expected > len(set(indexes)):
+            in_order = sorted(chunk.choices, key=attrgetter("index"))
+            placed = (replace(choice, index=place) for place, choice in enumerate(in_order))
+            chunk = replace(chunk, choices=tuple(placed))
+        return super()._chunk(chunk, data)
 
 
-def _reasoning(one: Message) -> Body:
-    summary: Body = {"type": "summary_text", "text": one.reasoning or ""}
-    if one.signature:
-        summary["signature"] = one.signature
-    return {"type": "reasoning", "summary": [summary]}
-
-
-def _parts(one: Message) -> list[Raw | Body]:
-    if isinstance(one.content, tuple):
-        return [part(piece) for piece in one.content]
-    return [{"type": "text", "text": one.content}] if one.content else []
+def _address(model: str) -> str:
+    """Names of endpoints and of served models hold no slash, so one between them tells."""
+    endpoint, slash, served = model.partition("/")
+    path = quote(endpoint, safe="")
+    return f"{path}/served-models/{quote(served, safe='')}" if slash else path

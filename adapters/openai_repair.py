@@ -29,8 +29,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Summary(Struct, frozen=True, kw_only=True):
+    """data: a thought that only the vendor can read (Databricks' `summary_encrypted_text`)."""
+
     text: str = ""
     signature: str | None = None
+    data: str | None = None
 
 
 class _Part(Struct, frozen=True, kw_only=True):
@@ -122,6 +125,9 @@ def _content(raw: Raw) -> _Split:
         if part.summary or part.thinking:
             thought = part.summary or part.thinking or ()
             summaries = (_Summary(text=thought),) if isinstance(thought, str) else thought
+            if any(summary.data for summary in summaries):
+                split.rest.append(piece)
+                continue
             for summary in summaries:
                 split.reasoning.append(summary.text)
                 split.signature += summary.signature or ""

@@ -2,7 +2,8 @@
 
 Known shapes: OpenAI's `{"error": {…}}`, vLLM's older flat one, `{"error": "text"}`, FastAPI's
 `{"detail": …}`, `{"message": …}`, Databricks' `{"error_code", "message"}` (whose message can be
-JSON again), a list around any of them, JSON inside a JSON string, plain text and HTML.
+JSON again, and hold the error of a vendor behind it), a list around any of them, JSON inside a
+JSON string, plain text and HTML.
 """
 
 from collections.abc import Iterable
@@ -14,11 +15,14 @@ from msgspec import Struct
 LONGEST = 2000
 """Characters of a vendor's message that we pass on."""
 
-_MESSAGE = ("message", "msg", "detail", "error", "error_message", "errors", "description")
+_BEHIND = ("external_model_error", "external_model_message")
+"""What Databricks was told by the vendor behind one of its endpoints: the real cause."""
+
+_MESSAGE = (*_BEHIND, "message", "msg", "detail", "error", "error_message", "errors", "description")
 _CODE = ("code", "error_code", "status")
 _STATUS = ("status_code", "http_status", "http_status_code", "code", "status")
 _TYPE = ("type", "error_type", "reason")
-_DEPTH = 4
+_DEPTH = 6
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -71,6 +75,8 @@ def _object(fields: dict[str, object], depth: int) -> Problem:
             inner = _understand(fields[name], depth - 1)
             break
     code = _word(fields, _CODE)
+    if "error_code" in fields and inner.code is not None and not inner.code.isdigit():
+        code = inner.code  # the vendor's behind says more than BAD_REQUEST
     return Problem(
         message=inner.message,
         type=_word(fields, _TYPE) or inner.type,

@@ -1,0 +1,91 @@
+"""Messages as Databricks takes them: no roles, fields or nulls that its reference does not have.
+
+It refuses a message with a field that it does not know, so what other dialects write beside the
+content (`reasoning_content`, `refusal: null`) becomes a part of the content or is left out.
+https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference#contentitem
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.openai_encode import Body, encode_body, message, part
+from adapters.openai_wire import NULL, UNREADABLE, read_list, read_object
+from schemas.messages import Message, OpaquePart
+
+CONTENT_PARTS = "content_parts"
+"""Where a client gets the parts of an answer that OpenAI's dialect has no place for."""
+
+_BECOME_PARTS = frozenset({"reasoning", "reasoning_content", "reasoning_signature", CONTENT_PARTS})
+
+
+class _Kind(Struct, frozen=True, kw_only=True):
+    type: str = ""
+
+
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def databricks_message(one: Message) -> Message:
+    """The same message, or one whose `raw` says it as Databricks wants it."""
+    if one.role == "developer":
+        return _with_fields(one, {**_fields(one), "role": "system"})
+    return _assistant(one) if one.role == "assistant" else one
+
+
+def _assistant(one: Message) -> Message:
+    """Thoughts go first: Claude refuses a turn that calls tools and begins otherwise."""
+    fields = _fields(one)
+    thoughts, others = _handed_back(fields.get(CONTENT_PARTS))
+    if (one.reasoning or one.signature) and not _thinks_already(one):
+        thoughts = [_reasoning(one), *thoughts]
+    kept = {
+        name: value
+        for name, value in fields.items()
+        if name not in _BECOME_PARTS and (name == "content" or value != NULL)
+    }
+    if thoughts or others:
+        kept["content"] = [*thoughts, *_parts(one), *others]
+    elif kept.keys() == fields.keys():
+        return one
+    return _with_fields(one, kept)
+
+
+def _fields(one: Message) -> Body:
+    return {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
+
+
+def _with_fields(one: Message, fields: Body) -> Message:
+    return replace(one, raw=Raw(encode_body(fields)))
+
+
+def _handed_back(parts: object) -> tuple[list[Raw | Body], list[Raw | Body]]:
+    """Thoughts that nobody can read, and parts of other kinds."""
+    if not isinstance(parts, Raw):
+        return [], []
+    try:
+        kinds = [(_kind.decode(one).type, one) for one in read_list(parts)]
+    except UNREADABLE:
+        return [], []
+    thoughts: list[Raw | Body] = [one for kind, one in kinds if kind == "reasoning"]
+    return thoughts, [one for kind, one in kinds if kind != "reasoning"]
+
+
+def _thinks_already(one: Message) -> bool:
+    """The client sent the thought as Databricks itself would have."""
+    return isinstance(one.content, tuple) and any(
+        isinstance(piece, OpaquePart) and piece.type == "reasoning" for piece in one.content
+    )
+
+
+def _reasoning(one: Message) -> Body:
+    summary: Body = {"type": "summary_text", "text": one.reasoning or ""}
+    if one.signature:
+        summary["signature"] = one.signature
+    return {"type": "reasoning", "summary": [summary]}
+
+
+def _parts(one: Message) -> list[Raw | Body]:
+    if isinstance(one.content, tuple):
+        return [part(piece) for piece in one.content]
+    return [{"type": "text", "text": one.content}] if one.content else []
