@@ -1,0 +1,324 @@
+"""OpenAI's own client in front of the gateway, a Databricks workspace with OAuth behind it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from msgspec import Struct
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+
+from tests.databricks_answers import PROMPT_TOKENS, SIGNATURE, THOUGHT, vector
+from tests.databricks_server import DatabricksServer, databricks_server
+from tests.gateway.serving import Serving, serving
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+providers:
+  - name: dbx
+    adapter: databricks
+    base_url: {url}
+    oauth: {{client_id: {id}, client_secret: "{secret}"}}
+    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+models:
+  - name: chat
+    retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}
+    backends: [{{provider: dbx, model: databricks-claude}}]
+  - name: one-of-two
+    backends: [{{provider: dbx, model: split/served-b}}]
+"""
+HELLO: ChatCompletionMessageParam = {"role": "user", "content": "hi there"}
+WEATHER: ChatCompletionToolParam = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+    },
+}
+
+
+class Setting(Struct, frozen=True, kw_only=True, eq=False):
+    """A workspace, the gateway in front of it, and a client of the gateway."""
+
+    server: DatabricksServer
+    gateway: Serving
+    client: openai.AsyncOpenAI
+
+
+@pytest.fixture
+async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(databricks_server())
+        config = CONFIG.format(
+            url=server.base_url, id=server.client_id, secret=server.client_secret
+        )
+        gateway = await stack.enter_async_context(serving(config, tmp_path))
+        client = await stack.enter_async_context(
+            openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0)
+        )
+        yield Setting(server=server, gateway=gateway, client=client)
+
+
+async def test_a_chat_is_answered_with_a_token_of_the_workspace(setting: Setting) -> None:
+    answer = await setting.client.chat.completions.create(
+        model="chat", messages=[{"role": "system", "content": "Be brief."}, HELLO], max_tokens=9
+    )
+
+    [request] = setting.server.requests
+    assert answer.choices[0].message.content == "You said hi there"
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == PROMPT_TOKENS
+    assert request.path == "/serving-endpoints/databricks-claude/invocations"
+    assert request.headers["authorization"] == f"Bearer {setting.server.issued[0]}"
+    assert setting.server.token_calls == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_stream_arrives_whole_however_it_is_cut(setting: Setting, seed: int) -> None:
+    setting.server.fragment(seed=seed)
+
+    stream = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+
+    text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+    usages = [one.usage for one in chunks if one.usage is not None]
+    assert text == "You said hi there"
+    assert len(usages) == 1
+    assert usages[0].completion_tokens == 3
+    assert "stream_options" not in setting.server.bodies[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_tool_is_called_and_its_result_is_heard(setting: Setting, stream: bool) -> None:
+    async with setting.client.chat.completions.stream(
+        model="chat", messages=[HELLO], tools=[WEATHER]
+    ) as answers:
+        streamed = (await answers.get_final_completion()).choices[0]
+    whole = (
+        await setting.client.chat.completions.create(
+            model="chat", messages=[HELLO], tools=[WEATHER]
+        )
+    ).choices[0]
+    called = streamed if stream else whole
+    assert called.message.tool_calls is not None
+    [call] = called.message.tool_calls
+    assert call.type == "function"
+
+    after = await setting.client.chat.completions.create(
+        model="chat",
+        messages=[
+            HELLO,
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {
+                            "name": call.function.name,
+                            "arguments": call.function.arguments,
+                        },
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": call.id, "content": "21 degrees"},
+        ],
+        tools=[WEATHER],
+    )
+
+    assert called.finish_reason == "tool_calls"
+    assert (call.function.name, json.loads(call.function.arguments)) == ("weather", {"at": "Paris"})
+    assert after.choices[0].message.content == "The tool said 21 degrees"
+
+
+async def test_an_answer_keeps_to_a_schema(setting: Setting) -> None:
+    answer = await setting.client.chat.completions.create(
+        model="chat",
+        messages=[HELLO],
+        response_format={
+            "type": "json_schema",
+            "json_schema": {
+                "name": "sum",
+                "schema": {"type": "object", "properties": {"sum": {"type": "integer"}}},
+                "strict": True,
+            },
+        },
+    )
+
+    assert json.loads(answer.choices[0].message.content or "") == {"sum": 42}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_signed_thought_comes_back_with_the_next_turn(
+    setting: Setting, stream: bool
+) -> None:
+    """The workspace refuses a thought without its signature."""
+    body = {
+        "model": "chat",
+        "messages": [HELLO],
+        "thinking": {"type": "enabled", "budget_tokens": 10},
+        "stream": stream,
+    }
+    said = message_of(await post(setting, body), stream=stream)
+
+    turns = [HELLO, {"refusal": None, **said}, {"role": "user", "content": "and now?"}]
+    second = json.loads(await post(setting, {**body, "messages": turns, "stream": False}))
+
+    assert (said["reasoning_content"], said["reasoning_signature"]) == (THOUGHT, SIGNATURE)
+    assert second["choices"][0]["message"]["content"] == "You said and now?"
+    assert second["usage"]["completion_tokens_details"]["reasoning_tokens"] == 3
+    assert setting.server.bodies[1]["messages"] == [
+        HELLO,
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "reasoning",
+                    "summary": [{"type": "summary_text", "text": THOUGHT, "signature": SIGNATURE}],
+                },
+                {"type": "text", "text": "You said hi there"},
+            ],
+        },
+        {"role": "user", "content": "and now?"},
+    ]
+
+
+async def test_inputs_become_vectors(setting: Setting) -> None:
+    plain = await setting.client.embeddings.create(model="chat", input=["a", "b"])
+    instructed = await setting.client.embeddings.create(
+        model="chat", input="a", extra_body={"instruction": "Represent: "}
+    )
+
+    assert [one.embedding for one in plain.data] == [vector("a"), vector("b")]
+    assert instructed.data[0].embedding == vector("Represent: a")
+
+
+async def test_prompts_are_completed_in_their_order(setting: Setting) -> None:
+    answer = await setting.client.completions.create(
+        model="chat", prompt=["one", "two"], n=2, echo=True
+    )
+
+    assert [choice.text for choice in answer.choices] == [
+        "oneraw answer to one #0",
+        "oneraw answer to one #1",
+        "tworaw answer to two #0",
+        "tworaw answer to two #1",
+    ]
+
+
+async def test_several_choices_and_their_log_probabilities(setting: Setting) -> None:
+    answer = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], n=2, logprobs=True, stop=[" there"]
+    )
+
+    assert [choice.message.content for choice in answer.choices] == ["You said hi"] * 2
+    assert answer.choices[0].logprobs is not None
+    assert answer.choices[0].logprobs.content is not None
+    assert answer.choices[0].logprobs.content[0].logprob == -0.5
+
+
+async def test_one_served_model_is_reached_past_the_split(setting: Setting) -> None:
+    await setting.client.chat.completions.create(model="one-of-two", messages=[HELLO])
+
+    [request] = setting.server.requests
+    assert request.path == "/serving-endpoints/split/served-models/served-b/invocations"
+
+
+async def test_a_field_that_databricks_lacks_is_refused_by_name(setting: Setting) -> None:
+    with pytest.raises(openai.BadRequestError, match="seed"):
+        await setting.client.chat.completions.create(model="chat", messages=[HELLO], seed=1)
+
+    assert setting.server.requests == []
+
+
+async def test_what_the_workspace_refuses_is_told_in_its_words(setting: Setting) -> None:
+    with pytest.raises(openai.BadRequestError, match="only allowed as the first message"):
+        await setting.client.chat.completions.create(
+            model="chat", messages=[HELLO, {"role": "system", "content": "Be brief."}]
+        )
+
+
+async def test_a_limit_is_waited_for_as_long_as_it_says(setting: Setting) -> None:
+    setting.server.fail(429, "REQUEST_LIMIT_EXCEEDED", headers={"retry-after": "7"}, times=9)
+
+    with pytest.raises(openai.RateLimitError) as caught:
+        await setting.client.chat.completions.create(model="chat", messages=[HELLO])
+
+    assert caught.value.response.headers["retry-after"] == "7"
+
+
+async def test_a_failure_that_passes_is_not_seen(setting: Setting) -> None:
+    setting.server.fail(503, "TEMPORARILY_UNAVAILABLE", times=2)
+
+    answer = await setting.client.chat.completions.create(model="chat", messages=[HELLO])
+
+    assert answer.choices[0].message.content == "You said hi there"
+    assert len(setting.server.requests) == 3
+
+
+async def test_a_stream_cut_short_is_an_error(setting: Setting) -> None:
+    setting.server.cut_short(bytes_sent=500)
+    stream = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], stream=True
+    )
+
+    with pytest.raises(openai.APIError, match="dbx: "):
+        _ = [chunk async for chunk in stream]
+
+
+async def test_a_revoked_token_is_replaced_without_the_clients_noticing(setting: Setting) -> None:
+    await setting.client.chat.completions.create(model="chat", messages=[HELLO])
+    setting.server.revoke()
+
+    answers = await asyncio.gather(
+        *(setting.client.chat.completions.create(model="chat", messages=[HELLO]) for _ in range(20))
+    )
+
+    assert {answer.choices[0].message.content for answer in answers} == {"You said hi there"}
+    assert setting.server.token_calls == 2
+    assert {line.status for line in setting.gateway.access_lines()} == {200}
+
+
+async def test_a_workspace_that_does_not_know_us_is_named_and_the_secret_is_not(
+    setting: Setting,
+) -> None:
+    setting.server.fail_tokens(401, times=9)
+
+    with pytest.raises(openai.APIStatusError) as caught:
+        await setting.client.chat.completions.create(model="chat", messages=[HELLO])
+
+    assert caught.value.status_code == 502
+    assert "dbx: no access token: the token endpoint answered 401: invalid_client" in str(
+        caught.value
+    )
+    assert setting.server.client_secret not in caught.value.response.text
+    assert setting.server.requests == []
+
+
+async def post(setting: Setting, body: object) -> bytes:
+    """A chat request whose answer is wanted as it came."""
+    async with httpx.AsyncClient() as client:
+        answer = await client.post(f"{setting.gateway.url}/v1/chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def message_of(answer: bytes, *, stream: bool) -> dict[str, str]:
+    """The assistant's message, out of a body or out of the deltas of a stream."""
+    if not stream:
+        return json.loads(answer)["choices"][0]["message"]
+    fields = dict.fromkeys(("content", "reasoning_content", "reasoning_signature"), "")
+    for line in answer.splitlines():
+        if line.startswith(b"data: {"):
+            delta = json.loads(line.removeprefix(b"data: "))["choices"][0]["delta"]
+            fields = {name: text + (delta.get(name) or "") for name, text in fields.items()}
+    return fields | {"role": "assistant"}
