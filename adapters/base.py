@@ -5,7 +5,7 @@ bytes into events, and says beforehand which request fields it can honour.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -136,4 +136,13 @@ class Adapter(Protocol):
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         """What an answer with a status of 400 or more means. Header names are lower-case."""
+        ...
+
+
+@runtime_checkable
+class HeadReader(Protocol):
+    """An adapter whose answers say in their header fields what the client should hear, too."""
+
+    def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> Decoder:
+        """In place of `decoder`, once the head of a 200 has come. Names are lower-case."""
         ...

@@ -11,12 +11,13 @@ A base URL that ends in one of `OPENAI_PATHS` selects the OpenAI client's paths 
 (`…/chat/completions`, the endpoint's or the Unity Catalog model's name in `model`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, Range, Supports, TokenEndpoint
@@ -73,6 +74,9 @@ RANGES = {
 }
 
 INVOCATIONS = "/serving-endpoints"
+SERVED = "served-model-name"
+"""The answer's header field that tells which served model gave it."""
+
 OPENAI_PATHS = (INVOCATIONS, "/ai-gateway/mlflow/v1")
 
 
@@ -98,9 +102,18 @@ class DatabricksAdapter(OpenAIAdapter):
         return replace(outbound, target=target)
 
     def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
-        if isinstance(request, CompletionRequest) and not request.stream:
-            return BatchDecoder(self.endpoint, stream=False, choices=expected_choices(request))
-        return super().decoder(request)
+        return self.decoder_of(request, {})
+
+    def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> OpenAIDecoder:
+        """See HeadReader."""
+        batch = isinstance(request, CompletionRequest) and not request.stream
+        kind = BatchDecoder if batch else DatabricksDecoder
+        return kind(
+            self.endpoint,
+            stream=request.stream,
+            choices=expected_choices(request),
+            served=headers.get(SERVED, ""),
+        )
 
     def finish_body(self, body: Body, request: Request) -> bytes:
         """`stream` is always said: its default is true in one edition of the reference."""
@@ -129,7 +142,18 @@ class DatabricksAdapter(OpenAIAdapter):
         )
 
 
-class BatchDecoder(OpenAIDecoder):
+class DatabricksDecoder(OpenAIDecoder):
+    """served: who answered, of the models that share the endpoint's traffic; "" if nobody says."""
+
+    def __init__(
+        self, endpoint: Endpoint, *, stream: bool, choices: int = 1, served: str = ""
+    ) -> None:
+        super().__init__(endpoint, stream=stream, choices=choices)
+        if served:
+            self._extra["served_model_name"] = Raw(msgspec.json.encode(served))
+
+
+class BatchDecoder(DatabricksDecoder):
     """Whole completions. The reference gives several choices of one prompt that prompt's index."""
 
     def _chunk(self, chunk: Chunk, data: bytes) -> Sequence[Event]:

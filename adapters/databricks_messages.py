@@ -19,11 +19,18 @@ CONTENT_PARTS = "content_parts"
 _BECOME_PARTS = frozenset({"reasoning", "reasoning_content", "reasoning_signature", CONTENT_PARTS})
 
 
-class _Kind(Struct, frozen=True, kw_only=True):
+class _Summary(Struct, frozen=True, kw_only=True):
+    """data: a thought that only the vendor can read."""
+
+    data: str | None = None
+
+
+class _Part(Struct, frozen=True, kw_only=True):
     type: str = ""
+    summary: tuple[_Summary, ...] = ()
 
 
-_kind = msgspec.json.Decoder(_Kind)
+_part = msgspec.json.Decoder(_Part)
 
 
 def databricks_message(one: Message) -> Message:
@@ -64,7 +71,7 @@ def _handed_back(parts: object) -> tuple[list[Raw | Body], list[Raw | Body]]:
     if not isinstance(parts, Raw):
         return [], []
     try:
-        kinds = [(_kind.decode(one).type, one) for one in read_list(parts)]
+        kinds = [(_part.decode(one).type, one) for one in read_list(parts)]
     except UNREADABLE:
         return [], []
     thoughts: list[Raw | Body] = [one for kind, one in kinds if kind == "reasoning"]
@@ -74,8 +81,16 @@ def _handed_back(parts: object) -> tuple[list[Raw | Body], list[Raw | Body]]:
 def _thinks_already(one: Message) -> bool:
     """The client sent the thought as Databricks itself would have."""
     return isinstance(one.content, tuple) and any(
-        isinstance(piece, OpaquePart) and piece.type == "reasoning" for piece in one.content
+        isinstance(piece, OpaquePart) and piece.type == "reasoning" and _can_be_read(piece)
+        for piece in one.content
     )
+
+
+def _can_be_read(piece: OpaquePart) -> bool:
+    try:
+        return not any(one.data for one in _part.decode(piece.raw).summary)
+    except UNREADABLE:
+        return True
 
 
 def _reasoning(one: Message) -> Body:

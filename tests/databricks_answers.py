@@ -91,7 +91,7 @@ def _check_messages(messages: list[Json]) -> None:
         for part in cast("list[Json]", content) if isinstance(content, list) else []:
             if part.get("type") == "reasoning":
                 summary = cast("list[Json]", part["summary"])
-                if summary[0].get("signature") != SIGNATURE:
+                if "text" in summary[0] and summary[0].get("signature") != SIGNATURE:
                     raise Refused("Invalid signature in thinking block")
 
 

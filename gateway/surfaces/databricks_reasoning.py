@@ -15,8 +15,11 @@ from schemas.messages import Message, OpaquePart, Part
 
 
 class _Summary(Struct, frozen=True, kw_only=True):
+    """data: a thought that only the vendor can read (`summary_encrypted_text`)."""
+
     text: str = ""
     signature: str = ""
+    data: str = ""
 
 
 class _Reasoning(Struct, frozen=True, kw_only=True):
@@ -37,8 +40,11 @@ def with_thoughts(message: Message, place: int) -> Message:
     thoughts: list[_Summary] = []
     others: list[Part] = []
     for index, part in enumerate(content):
+        summary = ()
         if isinstance(part, OpaquePart) and part.type == "reasoning":
-            thoughts += _read(part, f"messages[{place}].content[{index}]")
+            summary = _read(part, f"messages[{place}].content[{index}]")
+        if summary and not any(one.data for one in summary):
+            thoughts += summary
         else:
             others.append(part)
     if len(others) == len(content):

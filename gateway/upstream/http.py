@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from adapters.base import Adapter, Outbound, Supports
+from adapters.base import Adapter, Decoder, HeadReader, Outbound, Supports
 from adapters.framing import FRAMING
 from gateway.clock import now
 from gateway.config.model import Timeouts
@@ -44,6 +44,7 @@ class HttpUpstream:
             else AuthorizedTransport(transport, credentials, upstream=name)
         )
         self._timeouts = timeouts
+        self._head_reader = adapter if isinstance(adapter, HeadReader) else None
 
     @property
     def supports(self) -> Supports:
@@ -62,12 +63,12 @@ class HttpUpstream:
             await self._check(reply, first_by)
             if not outbound.stream or _is_json(reply):
                 whole = msgspec.structs.replace(request, stream=False)
-                decoder = self.adapter.decoder(whole)
+                decoder = self._decoder(whole, reply)
                 body = await reply.body(over, ANSWER_BYTES)
                 yield [*decoder.feed("", body), *decoder.close()]
                 return
             parser = FRAMING[self.adapter.framing](self.name)
-            decoder = self.adapter.decoder(request)
+            decoder = self._decoder(request, reply)
             by, content = first_by, False
             while chunk := await reply.chunk(by):
                 events: list[Event] = []
@@ -102,6 +103,11 @@ class HttpUpstream:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+    def _decoder(self, request: GenerateRequest, reply: Reply) -> Decoder:
+        if self._head_reader is not None:
+            return self._head_reader.decoder_of(request, reply.headers)
+        return self.adapter.decoder(request)
 
     async def _exchange(self, outbound: Outbound, started: float, head_by: float) -> Reply:
         return await self._transport.exchange(

@@ -226,6 +226,64 @@ async def test_several_choices_and_their_log_probabilities(setting: Setting) -> 
     assert answer.choices[0].logprobs.content[0].logprob == -0.5
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_served_model_that_answered_is_told(setting: Setting, stream: bool) -> None:
+    body = {"model": "chat", "messages": [HELLO], "stream": stream}
+
+    answer = await post(setting, body)
+
+    first = answer.partition(b"\n")[0].removeprefix(b"data: ") if stream else answer
+    assert json.loads(first)["served_model_name"] == "served-1"
+
+
+THOUGHTFUL = {
+    "role": "assistant",
+    "content": [
+        {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": THOUGHT, "signature": SIGNATURE}],
+        },
+        {"type": "text", "text": "Hm."},
+    ],
+}
+ENCRYPTED = {
+    "role": "assistant",
+    "content": [
+        {"type": "reasoning", "summary": [{"type": "summary_encrypted_text", "data": "ZQ=="}]},
+        {"type": "text", "text": "Hm."},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [HELLO], "max_tokens": 9, "temperature": 0.5, "top_p": 0.5, "top_k": 3},
+        {"messages": [HELLO], "stop": ["x"], "n": 2, "logprobs": True, "top_logprobs": 2},
+        {"messages": [HELLO], "tools": [WEATHER], "tool_choice": "required"},
+        {"messages": [HELLO], "response_format": {"type": "json_object"}},
+        {"messages": [HELLO], "reasoning_effort": "low", "usage_context": {"team": "a"}},
+        {"messages": [HELLO, THOUGHTFUL, HELLO], "thinking": {"type": "enabled"}},
+        {"messages": [HELLO, ENCRYPTED, HELLO]},
+        {"prompt": "one", "use_raw_prompt": True, "max_tokens": 5},
+        {"prompt": ["one", "two"], "suffix": "!", "echo": True, "error_behavior": "truncate"},
+        {"input": ["a", "b"], "instruction": "Represent: "},
+    ],
+    ids="+".join,
+)
+async def test_databricks_own_fields_go_through_unchanged(
+    setting: Setting, body: dict[str, object]
+) -> None:
+    """From a client of the gateway's Databricks surface; `stream` alone is always said."""
+    async with httpx.AsyncClient() as client:
+        url = f"{setting.gateway.url}/serving-endpoints/chat/invocations"
+        answer = await client.post(url, json=body)
+
+    [arrived] = setting.server.bodies
+    assert answer.status_code == 200, answer.text
+    assert {**arrived, "stream": False} == {**body, "stream": False}
+
+
 async def test_one_served_model_is_reached_past_the_split(setting: Setting) -> None:
     await setting.client.chat.completions.create(model="one-of-two", messages=[HELLO])
 
