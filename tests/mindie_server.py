@@ -9,8 +9,9 @@
 
 It speaks /infer_token, /generate, /generate_stream and /v1/chat/completions, checks its input as
 MindIE does, and says what `tests.mindie_model` says. `cut` is a seed for cutting every answer's
-bytes in random places; `old` answers tokens in the seed's form. `tls` may demand a certificate of
-the client; `server.connections` has it.
+bytes in random places; `old` answers tokens in the seed's form; `gap_s` is the time between the
+frames of a stream, so that a client sees them one by one. `tls` may demand a certificate of the
+client; `server.connections` has it.
 """
 
 import asyncio
@@ -104,8 +105,10 @@ class MindIEServer:
         cut: int | None,
         *,
         old: bool,
+        gap_s: float,
     ) -> None:
         self.model = model
+        self._gap_s = gap_s
         self._old = old
         self.faults = list(faults)
         self.left = 0
@@ -215,6 +218,7 @@ class MindIEServer:
                     return
                 case _:
                     await self._chunks(peer, frame.encode())
+                    await asyncio.sleep(self._gap_s)
         await peer.send(b"0\r\n\r\n")
 
     async def _chunks(self, peer: Peer, data: bytes) -> None:
@@ -269,11 +273,12 @@ async def mindie_server(
     faults: Sequence[Fault] = (),
     cut: int | None = None,
     old: bool = False,
+    gap_s: float = 0.0,
     tls: ssl.SSLContext | None = None,
     host: str = "127.0.0.1",
 ) -> AsyncGenerator[MindIEServer, None]:
     """A server until the block ends. host: what its base_url calls 127.0.0.1."""
-    server = MindIEServer(model, speaker, faults, cut, old=old)
+    server = MindIEServer(model, speaker, faults, cut, old=old, gap_s=gap_s)
     async with raw_server(server.script, tls=tls, host=host) as raw:
         server.listen(raw)
         yield server
