@@ -35,14 +35,14 @@ SAMPLING = frozenset(
         "temperature",
         "top_k",
         "top_p",
-        "typical_p",
         "do_sample",
         "max_tokens",
         "seed",
         "repetition_penalty",
-        "watermark",
     }
 )
+"""`typical_p` and `watermark` are taken too, and documented as without effect."""
+
 TOKENS = SAMPLING | {"priority"}
 COMPLETION = SAMPLING | {"stop"}
 
@@ -50,7 +50,6 @@ RANGES: Mapping[str, Range] = {
     "temperature": Range(minimum=0),
     "top_k": Range(minimum=1, maximum=LONGEST),
     "top_p": Range(minimum=0, maximum=1),
-    "typical_p": Range(above=0, maximum=1),
     "max_tokens": Range(minimum=1, maximum=LONGEST),
     "seed": Range(minimum=0, maximum=2**63 - 1),
     "repetition_penalty": Range(above=0),

@@ -19,7 +19,7 @@ Parameters = dict[str, object]
 LONGEST = 2**31 - 1
 """The largest bound: the server stops at its own `maxIterTimes` before it."""
 
-_AS_IT_IS = ("top_k", "typical_p", "do_sample", "seed", "repetition_penalty", "watermark")
+_AS_IT_IS = ("top_k", "do_sample", "seed", "repetition_penalty")
 _encode = msgspec.json.Encoder().encode
 
 

@@ -49,10 +49,15 @@ def _overview(registry: Registry, names: tuple[str, ...]) -> Table:
         supports = supported(registry, name)
         tasks = [task for task in FIELDS if offered(supports, task) is not None]
         url = "this machine" if name == LOCAL else registry.base_url(name) or "must be given"
-        table.add_row(
-            escape(name), ", ".join(tasks), "sent on" if supports.extra else "refused", escape(url)
-        )
+        table.add_row(escape(name), ", ".join(tasks), _unknown(supports), escape(url))
     return table
+
+
+def _unknown(supports: Supports) -> str:
+    """What becomes of fields that are in no table of ours."""
+    if supports.extra:
+        return "sent on"
+    return "refused, but for a few" if supports.extra_fields else "refused"
 
 
 def _fields(supports: Supports) -> Table:
@@ -62,6 +67,9 @@ def _fields(supports: Supports) -> Table:
         marks = [_mark(field, task, supports) for task in tasks]
         bounds = supports.ranges.get(field)
         table.add_row(field, *marks, _words(bounds) if bounds else "")
+    few = supports.extra_fields
+    for field in sorted({field for task in tasks for field in few.get(task, ())}):
+        table.add_row(field, *("yes" if field in few.get(task, ()) else "" for task in tasks), "")
     return table
 
 

@@ -82,12 +82,10 @@ def test_every_sampling_parameter_has_its_own_name(request_: GenerateRequest) ->
         temperature=0.5,
         top_k=10,
         top_p=0.95,
-        typical_p=0.5,
         do_sample=True,
         max_tokens=20,
         seed=7,
         repetition_penalty=1.03,
-        watermark=False,
     )
 
     assert parameters(request) == {
@@ -95,12 +93,10 @@ def test_every_sampling_parameter_has_its_own_name(request_: GenerateRequest) ->
         "temperature": 0.5,
         "top_k": 10,
         "top_p": 0.95,
-        "typical_p": 0.5,
         "do_sample": True,
         "max_new_tokens": 20,
         "seed": 7,
         "repetition_penalty": 1.03,
-        "watermark": False,
     }
 
 
@@ -128,6 +124,16 @@ def test_greedy_is_a_switch_and_the_whole_nucleus_is_silence(
     request_: GenerateRequest, fields: dict[str, object], sent: dict[str, object]
 ) -> None:
     assert parameters(sampled(request_, **fields)) == {**BOUND, **sent}
+
+
+@BOTH
+def test_parameters_that_the_server_takes_without_effect_are_reported_and_not_sent(
+    request_: GenerateRequest,
+) -> None:
+    request = sampled(request_, typical_p=0.5, watermark=True)
+
+    assert faults(request) == ["typical_p", "watermark"]
+    assert parameters(request) == BOUND
 
 
 def test_a_token_requests_priority_and_deadline_go_along_in_whole_seconds() -> None:
@@ -181,7 +187,6 @@ def test_embeddings_are_not_offered() -> None:
         ("max_tokens", 2**31 - 1, 2**31),
         ("max_tokens", 1, 0),
         ("top_k", 1, 0),
-        ("typical_p", 1.0, 0.0),
         ("repetition_penalty", 0.1, 0.0),
     ],
 )
@@ -202,12 +207,10 @@ SAMPLINGS = st.builds(
     temperature=st.floats(0, 2) | st.just(msgspec.UNSET),
     top_p=st.floats(0, 1) | st.just(msgspec.UNSET),
     top_k=st.integers(1, 2**31 - 1) | st.none() | st.just(msgspec.UNSET),
-    typical_p=st.floats(0, 1, exclude_min=True) | st.just(msgspec.UNSET),
     do_sample=st.booleans() | st.just(msgspec.UNSET),
     max_tokens=st.integers(1, 2**31 - 1) | st.none() | st.just(msgspec.UNSET),
     seed=st.integers(0, 2**63 - 1) | st.none() | st.just(msgspec.UNSET),
     repetition_penalty=st.floats(0, 2, exclude_min=True) | st.just(msgspec.UNSET),
-    watermark=st.booleans() | st.just(msgspec.UNSET),
 )
 
 

@@ -67,16 +67,20 @@ def test_the_default_configuration_is_fine() -> None:
 def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(uncommented((ROOT / "config.yaml").read_text(encoding="utf-8")))
+    (tmp_path / "certs").mkdir()
+    for name in ("mindie-ca.pem", "gateway.pem", "gateway.key"):
+        (tmp_path / "certs" / name).touch()
     env = {
         "TEAM_A_KEY": "team-a-secret",
         "OPENAI_API_KEY": "sk-1",
         "DATABRICKS_HOST": "dbc.test",
         "DATABRICKS_TOKEN": "dapi-1",
+        "MINDIE_HOST": "npu.test",
     }
 
     result = run("check", str(path), env=env)
 
-    assert result.output == f"{path}: OK (3 providers, 5 models, 1 key)\n"
+    assert result.output == f"{path}: OK (4 providers, 5 models, 1 key)\n"
 
 
 def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> None:
@@ -136,6 +140,7 @@ def test_models_lists_the_adapters() -> None:
 
     assert "https://api.openai.com/v1" in rows["openai"]
     assert "must be given" in rows["databricks"]
+    assert "refused, but for a few" in rows["mindie"]
     assert "this machine" in rows["local"]
 
 
@@ -147,6 +152,15 @@ def test_models_shows_what_an_adapter_can_honour() -> None:
     assert rows["FIELD"][:2] == ["CHAT", "COMPLETION"]
     assert rows["temperature"][:2] == ["yes", "yes"]
     assert rows["top_k"][:2] == ["no", "no"]
+
+
+def test_models_shows_the_few_unknown_fields_that_an_adapter_sends_on() -> None:
+    rows = {
+        line.split()[0]: line.split()[1:] for line in run("models", "mindie").stdout.splitlines()
+    }
+
+    assert rows["FIELD"][:3] == ["CHAT", "COMPLETION", "TOKENS"]
+    assert rows["chat_template_kwargs"] == ["yes"]
 
 
 def test_an_unknown_adapter_is_a_wrong_usage() -> None:

@@ -172,6 +172,7 @@ async def test_tokens_in_are_tokens_out(tmp_path: Path, old: bool) -> None:
                 "seed": 7,
             },
         }
+        assert answer.headers["x-gateway-dropped-params"] == "typical_p"
         (sent,) = here.server.bodies("/infer_token")
         assert sent == {
             "input_id": [5, 6, 7],
@@ -181,7 +182,6 @@ async def test_tokens_in_are_tokens_out(tmp_path: Path, old: bool) -> None:
                 "max_new_tokens": 20,
                 "top_k": 10,
                 "top_p": 0.95,
-                "typical_p": 0.5,
                 "do_sample": True,
                 "seed": 7,
                 "priority": 2,
