@@ -36,7 +36,7 @@ TOOL = {
         "description": "Adds two numbers.",
         "parameters": {
             "type": "object",
-            "properties": {"a": {"type": "integer"}},
+            "properties": {"a": {"enum": [17, 25]}},
             "required": ["a"],
             "additionalProperties": False,
         },
