@@ -162,7 +162,7 @@ class Endpoint:
                 held = await self._first(source, answering, gateway)
                 if not answering.begun:
                     await answering.begin(renderer.headers(trip.backend))
-                    gateway.keepalive.add(answering)
+                    gateway.keepalive.add(answering, self._surface.keep_alive)
                 if data := renderer.events(held):
                     await answering.frame(data)
                 async for batch in source:
@@ -193,7 +193,7 @@ class Endpoint:
             if not first.done():
                 await answering.begin()
                 await answering.frame(self._surface.keep_alive)
-                gateway.keepalive.add(answering)
+                gateway.keepalive.add(answering, self._surface.keep_alive)
             return await first
         finally:
             if not first.done():

@@ -1,10 +1,9 @@
-"""Comments on streams that have begun and are silent, so that proxies do not cut them."""
+"""Signs of life on streams that have begun and are silent, so that proxies do not cut them."""
 
 import asyncio
 from typing import Protocol
 
 from gateway.clock import now
-from gateway.surfaces.sse import KEEP_ALIVE
 
 
 class Frames(Protocol):
@@ -21,17 +20,18 @@ class KeepAlive:
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
-        self._streams: set[Frames] = set()
+        self._streams: dict[Frames, bytes] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
-    def add(self, stream: Frames) -> None:
-        self._streams.add(stream)
+    def add(self, stream: Frames, sign: bytes) -> None:
+        """sign: a frame that the stream's clients skip."""
+        self._streams[stream] = sign
         if self._timer is None:
             self._wait()
 
     def remove(self, stream: Frames) -> None:
-        self._streams.discard(stream)
+        self._streams.pop(stream, None)
 
     def _wait(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._silence_s / 4, self._sweep)
@@ -40,9 +40,9 @@ class KeepAlive:
         self._timer = None
         loop = asyncio.get_running_loop()
         before = now() - self._silence_s
-        for stream in self._streams:
+        for stream, sign in self._streams.items():
             if stream.last_sent <= before and not stream.busy:
-                task = loop.create_task(stream.frame(KEEP_ALIVE))
+                task = loop.create_task(stream.frame(sign))
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
         if self._streams:

@@ -1,9 +1,9 @@
 """The service's own clients, unchanged, against the local engine: the SDK, MLflow's, OpenAI's."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
-from typing import Protocol, TypeVar, cast
+from typing import cast
 
 import openai
 import pytest
@@ -15,10 +15,8 @@ from databricks.sdk.service.serving import (
     EndpointStateReady,
     QueryEndpointResponseObject,
 )
-from mlflow.deployments import (
-    get_deploy_client,  # pyright: ignore[reportUnknownVariableType]  # mlflow has no annotations
-)
 
+from tests.gateway.mlflow_client import Deployments, deployments
 from tests.gateway.serving import Serving, serving
 
 pytest.importorskip("torch")
@@ -33,7 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:get_open_ai_client:DeprecationWarning"),
 ]
 
-T = TypeVar("T")
 CASE = "bert-cls"
 KEY = "key-of-team-a"
 QUESTION = "What is 17 + 25?"
@@ -59,17 +56,6 @@ models:
 """
 
 
-class Deployments(Protocol):
-    """What this file uses of MLflow's client, which has no annotations."""
-
-    def predict(self, *, endpoint: str, inputs: Mapping[str, object]) -> dict[str, object]: ...
-    def predict_stream(
-        self, *, endpoint: str, inputs: Mapping[str, object]
-    ) -> Iterator[dict[str, object]]: ...
-    def list_endpoints(self) -> list[dict[str, object]]: ...
-    def get_endpoint(self, endpoint: str) -> dict[str, object]: ...
-
-
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
@@ -93,10 +79,7 @@ async def workspace(gateway: Serving) -> WorkspaceClient:
 
 @pytest.fixture
 async def mlflow(gateway: Serving, monkeypatch: pytest.MonkeyPatch) -> Deployments:
-    monkeypatch.setenv("DATABRICKS_HOST", gateway.url)
-    monkeypatch.setenv("DATABRICKS_TOKEN", KEY)
-    make = cast(Callable[[str], object], get_deploy_client)
-    return cast(Deployments, await asyncio.to_thread(make, "databricks"))
+    return await asyncio.to_thread(deployments, gateway.url, KEY, monkeypatch)
 
 
 async def test_the_sdk_asks_for_a_chat(workspace: WorkspaceClient) -> None:
