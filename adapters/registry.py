@@ -15,6 +15,8 @@ from adapters.databricks import TOKENS, DatabricksAdapter
 from adapters.mindie import MindIEAdapter
 from adapters.openai import OpenAIAdapter
 from adapters.triton import TritonAdapter
+from adapters.triton_tokens import TritonTokensAdapter
+from adapters.triton_tokens_decoupled import DecoupledTritonTokensAdapter
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
@@ -22,7 +24,15 @@ GROUP = "strowger.adapters"
 Build = Callable[[Endpoint], Adapter]
 
 BUILTIN: Mapping[str, Build] = {
-    cls.name: cls for cls in (OpenAIAdapter, DatabricksAdapter, MindIEAdapter, TritonAdapter)
+    cls.name: cls
+    for cls in (
+        OpenAIAdapter,
+        DatabricksAdapter,
+        MindIEAdapter,
+        TritonAdapter,
+        TritonTokensAdapter,
+        DecoupledTritonTokensAdapter,
+    )
 }
 
 TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {DatabricksAdapter.name: TOKENS}

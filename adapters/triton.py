@@ -22,7 +22,7 @@ from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai import accept, merged_headers
 from adapters.openai_errors import error_from
 from adapters.triton_decode import TextDecoder
-from adapters.triton_sampling import answers, beams, bound, numbers, returned
+from adapters.triton_sampling import INT64, answers, beams, bound, numbers, returned
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.fields import task_of
@@ -62,8 +62,6 @@ SUPPORTS = Supports(
     ranges={"max_tokens": Range(minimum=1)},
     requires=frozenset({"max_tokens"}),
 )
-
-INT64 = 1 << 63
 
 _encode = msgspec.json.Encoder().encode
 

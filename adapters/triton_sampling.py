@@ -13,6 +13,7 @@ from schemas.requests import CompletionRequest, TokenRequest
 from schemas.sampling import Sampling
 
 UINT64 = 1 << 64
+INT64 = 1 << 63
 CUT_CANDIDATES = frozenset({"temperature", "top_k", "top_p", "top_p_decay", "top_p_min"})
 """What changes nothing where sampling is greedy."""
 
@@ -71,3 +72,16 @@ def returned(sampling: Sampling) -> int | None:
     """
     count = answers(sampling)
     return count if count > 1 or beams(sampling) > 1 else None
+
+
+def stop_words(sampling: Sampling) -> tuple[tuple[int, ...], ...]:
+    """Sequences that end an answer; a single stop token is a word of one."""
+    single = tuple((token,) for token in sampling.stop_token_ids or ())
+    return (*(sampling.stop_words or ()), *single)
+
+
+def end_token(sampling: Sampling) -> int | None:
+    """The token that ends an answer, where the client named one."""
+    if isinstance(sampling.end_id, UnsetType) or sampling.end_id < 0:
+        return None
+    return None if sampling.ignore_eos is True else sampling.end_id

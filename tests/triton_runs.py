@@ -91,7 +91,9 @@ def _sequence(prompt: list[int], wanted: Wanted, place: int) -> list[int]:
 def _streamed(
     model: Model, tensors: Tensors, prompt: list[int], ids: list[int], index: int | None
 ) -> Iterator[Response]:
-    """One token a response; a stream never has the prompt in it."""
+    """One token a response; a stream never has the prompt in it, and is never without any."""
+    if not ids:
+        yield _response(model, tensors, prompt, [[]], index, echo=False)
     for place, token in enumerate(ids):
         response = _response(model, tensors, prompt, [[token]], index, echo=False)
         if model.accumulate:

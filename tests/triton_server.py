@@ -24,6 +24,7 @@ from tests.provider import Answer, Provider, Received
 from tests.triton_models import MODELS, Model, Slot, Values
 from tests.triton_runs import run
 from tests.triton_wire import (
+    HEADER_LENGTH,
     Inference,
     Json,
     Refused,
@@ -34,7 +35,6 @@ from tests.triton_wire import (
 )
 
 MODEL_PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/(\d+))?(?:/(\w+))?")
-HEADER_LENGTH = "inference-header-content-length"
 SPLIT = 8
 """Bytes of the longest piece where a body is sent in random pieces."""
 

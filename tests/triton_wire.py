@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from tests.triton_models import Model, Slot, Value, Values
 
+HEADER_LENGTH = "inference-header-content-length"
+
 FORMATS = {
     "BOOL": "?",
     "INT32": "i",

@@ -49,6 +49,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "mindie/error-",
     ),
     "triton": ("triton/generate", "triton/llmapi", "triton/error-"),
+    "triton-tokens": ("triton/infer", "triton/error-"),
+    "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 
