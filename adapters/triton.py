@@ -55,7 +55,7 @@ ASKED: Mapping[str, bool] = {
     "return_num_output_tokens": True,
 }
 
-COMPLETION = frozenset({*NUMBERS, *WORDS, "max_tokens", "n", "ignore_eos"})
+COMPLETION = frozenset({*NUMBERS, *WORDS, "max_tokens", "n", "ignore_eos", "do_sample"})
 
 SUPPORTS = Supports(
     completion=COMPLETION,

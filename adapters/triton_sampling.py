@@ -1,7 +1,9 @@
 """Sampling in TensorRT-LLM's terms, the same for its text models and its raw-tensor models.
 
-`top_k` 1 is greedy in every version, a temperature of 0 only in recent ones; and an end token of
--1 never comes, which is our `ignore_eos`.
+Its search is greedy, whatever the temperature, where neither `top_k` nor `top_p` is given: so a
+request to draw names the whole vocabulary. `top_k` 1 is greedy in every version, a temperature of
+0 only in recent ones; and an end token of -1 never comes, which is our `ignore_eos`.
+https://nvidia.github.io/TensorRT-LLM/advanced/gpt-runtime.html#sampling-parameters
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,7 @@ def numbers(sampling: Sampling, names: Mapping[str, str]) -> dict[str, Number]:
             "early_stopping: 'never' has no form in TensorRT-LLM; send true or false",
             param="early_stopping",
         )
-    greedy = sampling.temperature == 0
+    greedy = sampling.temperature == 0 or sampling.do_sample is False
     found: dict[str, Number] = {}
     for field in names:
         value = getattr(sampling, field)
@@ -38,11 +40,19 @@ def numbers(sampling: Sampling, names: Mapping[str, str]) -> dict[str, Number]:
             found[field] = value
     if greedy:
         found["top_k"] = 1
+    elif _draws(sampling) and not {"top_k", "top_p"} & found.keys():
+        found["top_p"] = 1.0
     if sampling.ignore_eos is True:
         found["end_id"] = -1
     if "seed" in found:
         found["seed"] = int(found["seed"]) % UINT64
     return found
+
+
+def _draws(sampling: Sampling) -> bool:
+    """The client asks for chance: beams have none, and who is silent gets the server's default."""
+    asked = sampling.do_sample is True or sampling.temperature is not UNSET
+    return asked and beams(sampling) == 1
 
 
 def bound(request: CompletionRequest | TokenRequest) -> int:

@@ -28,6 +28,7 @@ TOKENS = frozenset(
         *SCALARS,
         "max_tokens",
         "ignore_eos",
+        "do_sample",
         "n",
         "stop_words",
         "stop_token_ids",

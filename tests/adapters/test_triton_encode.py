@@ -49,7 +49,10 @@ def test_the_prompt_and_the_bound_travel_and_counts_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("sampling", "wire"),
     [
-        ({"temperature": 0.7}, {"temperature": 0.7}),
+        ({"temperature": 0.7}, {"temperature": 0.7, "top_p": 1.0}),
+        ({"temperature": 0.7, "top_k": 5}, {"temperature": 0.7, "top_k": 5}),
+        ({"do_sample": True}, {"top_p": 1.0}),
+        ({"do_sample": False, "temperature": 0.7}, {"top_k": 1}),
         ({"top_p": 0.9, "top_k": 40}, {"top_p": 0.9, "top_k": 40}),
         ({"stop": ("END", "\n")}, {"stop_words": ["END", "\n"]}),
         ({"stop": ()}, {}),

@@ -36,7 +36,8 @@ PLAIN: Values = {
 }
 
 SAMPLING: list[tuple[dict[str, object], Values]] = [
-    ({"temperature": 0.5}, {"temperature": ((1, 1), [0.5])}),
+    ({"temperature": 0.5}, {"temperature": ((1, 1), [0.5]), "runtime_top_p": ((1, 1), [1.0])}),
+    ({"do_sample": False}, {"runtime_top_k": ((1, 1), [1])}),
     (
         {"top_p": 0.75, "top_k": 4},
         {"runtime_top_p": ((1, 1), [0.75]), "runtime_top_k": ((1, 1), [4])},
