@@ -138,12 +138,13 @@ class Answer:
         self.reasoned += self._reading is not None and self._reading.reasoning
         self.cum_logprob += drawn.logprob or 0.0
         silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
+        told = self._order.logprobs and (self._order.as_tokens or not silent)
         piece = "" if silent else self._text.feed(drawn.token)
         held = _Held(
             token=drawn.token,
             start=self._seen,
             end=self._seen + len(piece),
-            logprobs=self._names.logprobs(drawn) if self._order.logprobs and not silent else (),
+            logprobs=self._names.logprobs(drawn) if told else (),
         )
         self._seen = held.end
         self._held.append(held)

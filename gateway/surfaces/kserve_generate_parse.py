@@ -79,7 +79,8 @@ def _text_request(
 ) -> GenerateTextRequest:
     text = _text(wire)
     for name in _TOKENS_ONLY:
-        if getattr(wire, name) not in (None, False, (False,)):
+        given: object = getattr(wire, name)
+        if not any(given is nothing for nothing in (None, False)):
             raise InvalidRequest(f"{name}: only requests with input_ids have this", param=name)
     return GenerateTextRequest(
         model=model,

@@ -142,7 +142,6 @@ ALLOWED: Final = {
     **{f"parameters.{name}": must for name, must in _MUST.items()},
     **{f"parameters.{name}[]": must for name, must in _MUST.items()},
     "id": "a string",
-    "parameters": "an object with the names that may stand beside it",
 }
 
 _READER: Final = Reader(GenerateWire, ALLOWED)

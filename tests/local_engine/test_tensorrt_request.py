@@ -283,6 +283,18 @@ async def test_return_log_probs_gives_output_log_probs_and_cum_log_probs(
     assert silent.logprobs == []
 
 
+async def test_log_probs_go_with_every_token_of_output_ids_and_so_with_the_end(
+    service: Service,
+) -> None:
+    likely = await greedy(service)
+
+    choice = await one(service, temperature=0.0, end_id=likely[3], logprobs=True)
+
+    values = [entry.logprob for entry in choice.logprobs]
+    assert [entry.id for entry in choice.logprobs] == choice.token_ids == likely[:4]
+    assert score(choice) == pytest.approx(math.fsum(value or 0.0 for value in values), abs=1e-4)
+
+
 async def test_output_ids_and_sequence_length_agree_for_every_answer(service: Service) -> None:
     answer = await ask(service, request({"n": 3, **SEEDED}))
 
