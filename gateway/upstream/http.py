@@ -39,9 +39,7 @@ class HttpUpstream:
         self.name = name
         self.adapter = adapter
         self._transport = (
-            transport
-            if credentials is None
-            else AuthorizedTransport(transport, credentials, upstream=name)
+            transport if credentials is None else AuthorizedTransport(transport, credentials)
         )
         self._timeouts = timeouts
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None

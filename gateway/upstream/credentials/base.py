@@ -13,11 +13,12 @@ class Credentials(Protocol):
     Entra and Vertex tokens look at nothing of the request; AWS signatures cover all of it.
     """
 
-    async def headers(self, outbound: Outbound) -> Headers:
+    async def headers(self, outbound: Outbound, *, by: float) -> Headers:
         """What to add to this request, in place of headers of the same name; lower-case names.
 
-        Waits only while there is nothing valid. Raises UpstreamRefused where the provider does
-        not accept us, UpstreamUnreachable where it cannot be asked.
+        Waits only while there is nothing valid, and then until `by`, loop time. Raises
+        UpstreamRefused where the provider does not accept us, UpstreamUnreachable where it
+        cannot be asked, UpstreamTimeout where it takes too long.
         """
         ...
 

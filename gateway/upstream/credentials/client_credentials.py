@@ -81,9 +81,9 @@ class ClientCredentials:
     def __repr__(self) -> str:
         return f"ClientCredentials({self._upstream!r})"
 
-    async def headers(self, outbound: Outbound) -> Headers:
+    async def headers(self, outbound: Outbound, *, by: float) -> Headers:
         """See Credentials."""
-        token = await self._token.get()
+        token = await self._token.get(by)
         return (("authorization", f"Bearer {token.reveal()}"),)
 
     def rejected(self, headers: Headers) -> bool:

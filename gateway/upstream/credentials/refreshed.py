@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.clock import now
 from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
-from schemas.errors import UpstreamError, UpstreamUnreachable
+from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 _log = logging.getLogger("strowger.credentials")
 
@@ -73,8 +73,8 @@ class Refreshed(Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def get(self) -> T:
-        """A valid value. Raises UpstreamError where none can be had."""
+    async def get(self, by: float) -> T:
+        """A valid value; waits until `by`, loop time. Raises UpstreamError where there is none."""
         held = self._held
         if held is not None and self._clock() < held.expires:
             self._used = True
@@ -85,7 +85,7 @@ class Refreshed(Generic[T]):
             if self._fetching is None:
                 self._raise_if_too_soon()
                 self._begin()
-            await self._fetched()
+            await self._fetched(by)
             if self._held is not None and self._held is not held:
                 self._used = True
                 return self._held.value
@@ -127,13 +127,17 @@ class Refreshed(Generic[T]):
         self._stop_timer()
         self._fetching = asyncio.get_running_loop().create_task(self._replace())
 
-    async def _fetched(self) -> None:
+    async def _fetched(self, by: float) -> None:
         """Until the one fetch is over; whoever gives up waiting does not end it for the others."""
         fetching = self._fetching
-        if fetching is not None:
-            await asyncio.wait({fetching})
-            if not fetching.cancelled():
-                fetching.result()
+        if fetching is None:
+            return
+        left = by - asyncio.get_running_loop().time()
+        done, _ = await asyncio.wait({fetching}, timeout=max(0.0, left))
+        if not done:
+            raise UpstreamTimeout("no credentials in time", upstream=self._upstream)
+        if not fetching.cancelled():
+            fetching.result()
 
     async def _replace(self) -> None:
         """The one fetch. Never raises UpstreamError: those who wait look at what it left."""

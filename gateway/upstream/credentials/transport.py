@@ -1,6 +1,5 @@
 """A transport whose requests carry credentials, and are sent once more where those had lapsed."""
 
-import asyncio
 from collections.abc import Mapping
 
 import msgspec
@@ -9,7 +8,6 @@ from adapters.base import Outbound
 from gateway.clock import now
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.transport import Reply, Transport
-from schemas.errors import UpstreamTimeout
 
 UNAUTHENTICATED = 401
 SHORTEST_SECRET = 8
@@ -23,10 +21,9 @@ class AuthorizedTransport:
     credentials have something new to offer.
     """
 
-    def __init__(self, transport: Transport, credentials: Credentials, *, upstream: str) -> None:
+    def __init__(self, transport: Transport, credentials: Credentials) -> None:
         self._transport = transport
         self._credentials = credentials
-        self._upstream = upstream
 
     async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
         """See Transport. Waiting for credentials is not taken from the time to connect."""
@@ -45,12 +42,7 @@ class AuthorizedTransport:
     async def _send(
         self, outbound: Outbound, to_connect: float, head_by: float
     ) -> tuple[Reply, Headers]:
-        scope = asyncio.timeout_at(head_by)
-        try:
-            async with scope:
-                headers = await self._credentials.headers(outbound)
-        except TimeoutError as exc:
-            raise UpstreamTimeout("no credentials in time", upstream=self._upstream) from exc
+        headers = await self._credentials.headers(outbound, by=head_by)
         reply = await self._transport.exchange(
             with_headers(outbound, headers),
             connect_by=min(now() + to_connect, head_by),

@@ -63,7 +63,6 @@ async def authorized(
     transport = AuthorizedTransport(
         WireTransport(server.base_url, name="dbx", max_connections=100),
         credentials_for(grant(server, **changes)),
-        upstream="dbx",
     )
     try:
         yield transport
@@ -261,7 +260,7 @@ async def test_an_endpoint_that_is_not_there_is_unreachable() -> None:
     )
 
     with pytest.raises(UpstreamUnreachable, match="dbx: no access token: the exchange failed"):
-        await credentials.headers(ASK)
+        await credentials.headers(ASK, by=soon())
 
     await credentials.aclose()
 
@@ -294,7 +293,7 @@ async def test_the_secret_is_in_no_log_error_or_repr(caplog: pytest.LogCaptureFi
             )
             credentials = credentials_for(what)
             with pytest.raises(UpstreamRefused) as caught:
-                await credentials.headers(ASK)
+                await credentials.headers(ASK, by=soon())
             said += [str(caught.value), repr(caught.value), repr(credentials), repr(what)]
             said.append(repr(caught.value.__cause__))
             await credentials.aclose()
@@ -316,7 +315,6 @@ async def test_a_token_that_the_provider_repeats_in_an_error_is_not_shown() -> N
         transport = AuthorizedTransport(
             WireTransport(vendor.base_url.removesuffix("/v1"), name="dbx", max_connections=2),
             credentials_for(grant(server)),
-            upstream="dbx",
         )
         status, body = await ask(transport)
         await transport.aclose()
@@ -372,10 +370,10 @@ async def test_a_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
         return await fetch()
 
     kept = Refreshed(slow, upstream="up", draw=lambda: 0.0)
-    await kept.get()
+    await kept.get(soon())
     slowest, over, values = 0.0, soon(2.2), set[int]()
     while (started := soon(0)) < over:
-        values.add(await kept.get())
+        values.add(await kept.get(soon()))
         slowest = max(slowest, soon(0) - started)
         await asyncio.sleep(0.001)
     await kept.aclose()
@@ -399,7 +397,7 @@ async def test_a_failed_refresh_fails_nobody_while_the_value_is_valid(
     over = soon(0.86)
     values = set[int]()
     while soon(0) < over:
-        values.add(await kept.get())
+        values.add(await kept.get(soon()))
         await asyncio.sleep(0.005)
     await kept.aclose()
 
@@ -412,11 +410,11 @@ async def test_a_value_serves_until_shortly_before_its_end() -> None:
     clock = Clock()
     kept = Refreshed(counted(3600), upstream="up", clock=clock, draw=lambda: 0.5)
 
-    first = await kept.get()
+    first = await kept.get(soon())
     clock.now += 3589
-    still = await kept.get()
+    still = await kept.get(soon())
     clock.now += 2
-    after = await kept.get()
+    after = await kept.get(soon())
 
     assert (first, still, after) == (1, 1, 2)
     await kept.aclose()
@@ -428,7 +426,7 @@ async def test_rejected_values_are_replaced_ever_more_slowly() -> None:
     replaced: list[float] = []
 
     for _ in range(600):
-        value = await kept.get()
+        value = await kept.get(soon())
         if kept.reject(value):
             replaced.append(clock.now - 1000)
         clock.now += 0.5
