@@ -57,6 +57,7 @@ RANGES: Mapping[str, Range] = {
     "frequency_penalty": Range(minimum=-2, maximum=2),
     "top_logprobs": Range(minimum=0, maximum=20),
     "n": Range(minimum=1, maximum=128),
+    "best_of": Range(minimum=1, maximum=128),
     "stop": Range(items=1024),
     "priority": Range(minimum=1, maximum=5),
 }

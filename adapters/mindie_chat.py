@@ -40,6 +40,7 @@ FIELDS = frozenset(
         "frequency_penalty",
         "repetition_penalty",
         "n",
+        "best_of",
         "logprobs",
         "top_logprobs",
         "tools",

@@ -42,6 +42,7 @@ SAMPLING: Mapping[str, str] = MappingProxyType(
         "frequency_penalty": "frequency_penalty",
         "logit_bias": "logit_bias",
         "n": "n",
+        "best_of": "best_of",
         "top_k": "top_k",
         "min_p": "min_p",
         "repetition_penalty": "repetition_penalty",
@@ -60,9 +61,7 @@ SAMPLING: Mapping[str, str] = MappingProxyType(
 CHAT_SAMPLING: Mapping[str, str] = MappingProxyType(
     {**SAMPLING, "logprobs": "logprobs", "top_logprobs": "top_logprobs"}
 )
-COMPLETION_SAMPLING: Mapping[str, str] = MappingProxyType(
-    {**SAMPLING, "max_tokens": "max_tokens", "best_of": "best_of"}
-)
+COMPLETION_SAMPLING: Mapping[str, str] = MappingProxyType({**SAMPLING, "max_tokens": "max_tokens"})
 CHAT_FIELDS = ("parallel_tool_calls", "reasoning_effort", "user", "metadata", "priority")
 COMPLETION_FIELDS = ("echo", "suffix", "user", "priority")
 EMBEDDINGS_FIELDS = ("dimensions", "user")

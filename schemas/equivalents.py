@@ -1,12 +1,20 @@
 """The same wish in other words, for a backend that does not know the client's."""
 
 from collections.abc import Collection
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from schemas.requests import GenerateRequest
+
+BEAMS: Final = "use_beam_search"
+ASKS_NOTHING: Final[dict[str, bytes]] = {
+    BEAMS: b"false",
+    "include_stop_str_in_output": b"false",
+    "skip_special_tokens": b"true",
+}
+"""Fields of vLLM's and MindIE's chat that are none of ours, at the values that they have anyway."""
 
 _AnyRequest = TypeVar("_AnyRequest", bound=GenerateRequest)
 
@@ -33,3 +41,28 @@ def reworded(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
             typical_p=UNSET,
         )
     return msgspec.structs.replace(request, sampling=sampling)
+
+
+def in_our_fields(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
+    """The request for a backend that gets no unknown fields: those that we can put in our own.
+
+    `use_beam_search` becomes `beam_width`, where that is `known`: as many beams as `best_of`
+    says, or else `n`. What asks for nothing is left out. Everything else stays, to be refused.
+    """
+    extra = {
+        name: raw for name, raw in request.extra.items() if ASKS_NOTHING.get(name) != bytes(raw)
+    }
+    sampling = request.sampling
+    width = sampling.n if sampling.best_of is UNSET else sampling.best_of
+    switch = extra.get(BEAMS)
+    if (
+        switch is not None
+        and bytes(switch) == b"true"
+        and "beam_width" in known
+        and sampling.beam_width is UNSET
+        and width is not UNSET
+        and width > 1
+    ):
+        del extra[BEAMS]
+        sampling = msgspec.structs.replace(sampling, beam_width=width, best_of=UNSET)
+    return msgspec.structs.replace(request, sampling=sampling, extra=extra)

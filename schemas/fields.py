@@ -99,6 +99,7 @@ NEUTRAL: dict[str, object] = {
     "best_of": 1,
     "beam_width": 1,
     "watermark": False,
+    "priority": 5,
     "tools": (),
     "echo": False,
     "suffix": "",

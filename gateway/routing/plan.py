@@ -15,7 +15,7 @@ from gateway.routing.breaker import Breaker
 from gateway.routing.policies import Policy
 from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
-from schemas.equivalents import reworded
+from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest, ModelNotFound, Unavailable
 from schemas.fields import task_of, without
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
@@ -179,9 +179,16 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
 
 
 def _reworded(request: Request, backend: Backend) -> Request:
-    if isinstance(request, EmbeddingsRequest) or request.sampling.do_sample is UNSET:
+    if isinstance(request, EmbeddingsRequest):
         return request
-    return reworded(request, offered(backend.supports, task_of(request)) or ())
+    supports = backend.supports
+    if request.extra and not supports.extra:
+        task = task_of(request)
+        if not request.extra.keys() <= supports.extra_fields.get(task, frozenset()):
+            request = in_our_fields(request, offered(supports, task) or ())
+    if request.sampling.do_sample is UNSET:
+        return request
+    return reworded(request, offered(supports, task_of(request)) or ())
 
 
 def _deadline(route: Route, request: Request) -> float:

@@ -91,6 +91,8 @@ def parse_chat(
     max_tokens, max_tokens_field = _chat_max_tokens(wire)
     if wire.n is not None:
         _check_choices(wire.n, 1, "n", max_choices)
+    if wire.best_of is not None:
+        _check_best_of(wire, wire.best_of, 1, max_choices)
     if wire.top_logprobs is not None and wire.logprobs is not True:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
     tools = read_tools(wire.tools) if wire.tools else UNSET
@@ -98,7 +100,7 @@ def parse_chat(
     return ChatRequest(
         model=_model(wire.model, model),
         messages=read_messages(wire.messages),
-        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs, None),
+        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs),
         tools=tools,
         tool_choice=UNSET if choice is UNSET else read_tool_choice(choice, tools),
         parallel_tool_calls=UNSET if calls is None or tools is UNSET else calls,
@@ -132,7 +134,8 @@ def parse_completion(
     wire, extra = reader.read(body)
     prompts, batch = _prompts(wire.prompt, "prompt")
     _check_choices(wire.n, len(prompts), "n", max_choices)
-    _check_best_of(wire, len(prompts), max_choices)
+    if wire.best_of is not None:
+        _check_best_of(wire, wire.best_of, len(prompts), max_choices)
     if wire.max_tokens == 0 and wire.echo is not True:
         raise InvalidRequest(
             f"max_tokens must be {COMPLETION_ALLOWED['max_tokens']}", param="max_tokens"
@@ -142,7 +145,7 @@ def parse_completion(
         model=_model(wire.model, model),
         prompts=prompts,
         batch=batch,
-        sampling=_sampling(wire, wire.max_tokens, None if top is None else True, top, wire.best_of),
+        sampling=_sampling(wire, wire.max_tokens, None if top is None else True, top),
         echo=UNSET if wire.echo is None else wire.echo,
         suffix=UNSET if wire.suffix is None else wire.suffix,
         template=not (raw_prompt if raw is None else raw),
@@ -201,7 +204,6 @@ def _sampling(
     max_tokens: int | None,
     logprobs: bool | None,
     top_logprobs: int | None,
-    best_of: int | None,
 ) -> Sampling:
     common = Sampling(
         temperature=UNSET if wire.temperature is None else wire.temperature,
@@ -214,7 +216,7 @@ def _sampling(
         logprobs=UNSET if logprobs is None else logprobs,
         top_logprobs=UNSET if top_logprobs is None else top_logprobs,
         n=UNSET if wire.n is None else wire.n,
-        best_of=UNSET if best_of is None else best_of,
+        best_of=UNSET if wire.best_of is None else wire.best_of,
     )
     if _rare(wire) == _NOTHING_RARE:
         return common
@@ -277,10 +279,7 @@ def _check_choices(n: int | None, prompts: int, field: str, most: int) -> None:
     )
 
 
-def _check_best_of(wire: CompletionWire, prompts: int, most: int) -> None:
-    best_of = wire.best_of
-    if best_of is None:
-        return
+def _check_best_of(wire: SamplingWire, best_of: int, prompts: int, most: int) -> None:
     n = wire.n or 1
     if best_of < n:
         raise InvalidRequest("best_of must be at least n", param="best_of")

@@ -51,6 +51,7 @@ class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     no_repeat_ngram_size: Natural | None = None
     logit_bias: dict[TokenId, Bias] | None = None
     n: Count | None = None
+    best_of: Count | None = None
     beam_width: Count | None = None
     length_penalty: float | None = None
     early_stopping: bool | Literal["never"] | None = None
@@ -83,7 +84,6 @@ class CompletionWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fie
     prompt: str | tuple[PromptItem, ...]
     max_tokens: Natural | None = None
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
-    best_of: Count | None = None
     echo: bool | None = None
     suffix: str | None = None
     error_behavior: Literal["error", "truncate"] | None = None

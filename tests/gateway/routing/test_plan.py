@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.base import Supports
@@ -158,3 +159,17 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     found = plan(RouteTable([bounded], {}), bounded, request, draw=0.0, now=0.0)
 
     assert 5.0 < found.deadline_s <= 10.0
+
+
+def test_a_backend_that_takes_unknown_fields_gets_them_in_the_clients_words() -> None:
+    request = replace(tokens(sampling=Sampling(n=2)), extra={"use_beam_search": Raw(b"true")})
+    plain = backend("plain", "n", "beam_width")
+    open_ = replace(plain, supports=replace(plain.supports, extra=True))
+    told = replace(
+        plain, supports=replace(plain.supports, extra_fields={"tokens": frozenset(request.extra)})
+    )
+
+    narrow, *wide = [planned(route(one), request)[0].request for one in (plain, open_, told)]
+
+    assert narrow == tokens(sampling=Sampling(n=2, beam_width=2))
+    assert wide == [request, request]

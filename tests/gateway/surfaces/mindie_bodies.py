@@ -1,5 +1,7 @@
-"""The example of MindIE's token interface, and requests made from it."""
+"""The examples of MindIE's token interface, and requests made from them."""
 
+import os
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -38,19 +40,14 @@ EXAMPLE_ANSWER: Final[dict[str, object]] = {
     "generated_text": EXAMPLE_TEXT,
     "details": {"finish_reason": "length", "generated_tokens": 20, "seed": 846930886},
 }
-EXAMPLE_STREAM: Final = """\
-data: {"prefill_time":45.54,"decode_time":null,"token":{"id":626,"text":"am"}}
+EXAMPLE_STREAM: Final = Path(__file__).with_name("mindie_infer_token.sse").read_bytes()
+"""The document's stream, as it stands there: twenty frames."""
 
-data: {"prefill_time":null,"decode_time":128.32,"token":{"id":263,"text":" a"}}
-
-data: {"prefill_time":null,"decode_time":18.17,"token":{"id":5176,"text":" French"}}
-
-data: {"prefill_time":null,"decode_time":16.8,"generated_text":"am a French photographer",\
-"details":{"finish_reason":"length","generated_tokens":4,"seed":846930886},\
-"token":{"id":17739,"text":null}}
-
-"""
-"""The document's stream: its first three frames, and its last with the text cut short."""
+SEED: Final = (
+    Path(os.environ.get("STROWGER_SEEDS", Path(__file__).parents[4] / "shared" / "seeds"))
+    / "mindie-infer-token.txt"
+)
+"""The document itself, where it is at hand."""
 
 
 def infer_token(parameters: object = None, **fields: object) -> TokenRequest:

@@ -30,6 +30,7 @@ def test_every_known_field_arrives() -> None:
         min_p=0.05,
         typical_p=0.95,
         n=2,
+        best_of=3,
         stop=["a", "b"],
         stop_token_ids=[1, 2],
         seed=7,
@@ -56,6 +57,7 @@ def test_every_known_field_arrives() -> None:
         min_p=0.05,
         typical_p=0.95,
         n=2,
+        best_of=3,
         stop=("a", "b"),
         stop_token_ids=(1, 2),
         seed=7,
@@ -131,6 +133,7 @@ def test_the_ends_of_a_range_are_allowed(field: str, value: object) -> None:
         *[("top_logprobs", value, "an integer from 0 to 20") for value in (-1, 21)],
         *[("seed", v, "from -2^63 to 2^64-1") for v in (-(2**63) - 1, 2**64, "7")],
         *[("n", value, "an integer of 1 or more") for value in (0, -1)],
+        *[("best_of", value, "an integer of 1 or more") for value in (0, 1.5)],
         *[("max_tokens", value, "1 or more, or null") for value in (0, -1, "many")],
         *[("max_completion_tokens", value, "1 or more, or null") for value in (0, 1.5)],
         *[("priority", value, "an integer from 1 (first) to 5") for value in (0, 6)],
@@ -195,6 +198,23 @@ def test_an_error_inside_a_list_or_an_object_names_the_place(
 )
 def test_null_means_absent(field: str) -> None:
     assert _same_but_for_json(chat(**{field: None}), chat())
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"n": 3, "best_of": 2}, "at least n"),
+        ({"best_of": 3, "stream": True}, "must be n where the answer is streamed"),
+        ({"best_of": 257}, "at most 256"),
+    ],
+)
+def test_more_answers_may_be_generated_than_are_returned_and_no_fewer(
+    fields: dict[str, object], says: str
+) -> None:
+    error = refused(chat, **fields)
+
+    assert error.param == "best_of"
+    assert says in error.message
 
 
 @pytest.mark.parametrize("field", ["stop", "bad_words", "stop_token_ids"])

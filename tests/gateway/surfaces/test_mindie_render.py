@@ -33,10 +33,16 @@ from schemas.events import (
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.gateway.surfaces.answers import folded, payloads
-from tests.gateway.surfaces.mindie_bodies import EXAMPLE_ANSWER, EXAMPLE_STREAM, EXAMPLE_TEXT
+from tests.gateway.surfaces.mindie_bodies import (
+    EXAMPLE,
+    EXAMPLE_ANSWER,
+    EXAMPLE_STREAM,
+    EXAMPLE_TEXT,
+    SEED,
+)
 
-SEED = 846930886
-LENGTH = Finished(reason="length", seed=SEED)
+DRAWN = 846930886
+LENGTH = Finished(reason="length", seed=DRAWN)
 
 
 class Details(Struct, frozen=True, kw_only=True):
@@ -101,19 +107,43 @@ def test_details_are_there_only_when_they_were_asked_for() -> None:
 
 
 def test_the_documents_own_stream_is_written_as_it_stands() -> None:
+    quoted = steps(EXAMPLE_STREAM)
+    (*firsts, last) = quoted
+    whole_text = last.generated_text
+    assert isinstance(whole_text, str)
+    tail = whole_text.removeprefix("".join(step.token.text or "" for step in firsts))
+
     data = streamed(
         one_by_one(
             Started(),
-            Tokens(ids=(626,), text="am", elapsed_ms=45.54),
-            Tokens(ids=(263,), text=" a", elapsed_ms=128.32),
-            Tokens(ids=(5176,), text=" French", elapsed_ms=18.17),
-            Tokens(ids=(17739,), text=" photographer", elapsed_ms=16.8),
+            *(
+                Tokens(
+                    ids=(step.token.id or 0,),
+                    text=tail if step.token.text is None else step.token.text,
+                    elapsed_ms=step.prefill_time or step.decode_time or 0.0,
+                )
+                for step in quoted
+            ),
             LENGTH,
-            Usage(prompt_tokens=5, completion_tokens=4),
+            Usage(prompt_tokens=5, completion_tokens=20),
         )
     )
 
-    assert data.decode() == EXAMPLE_STREAM
+    assert len(quoted) == 20
+    assert [msgspec.json.decode(payload) for payload in payloads(data)] == [
+        msgspec.json.decode(payload) for payload in payloads(EXAMPLE_STREAM)
+    ]
+
+
+def test_the_examples_are_the_documents() -> None:
+    if not SEED.exists():
+        pytest.skip("the seeds are not here")
+    document = "".join(SEED.read_text().split())
+
+    assert "".join(EXAMPLE.split()) in document
+    assert "".join(EXAMPLE_TEXT.split()) in document
+    for payload in payloads(EXAMPLE_STREAM):
+        assert "".join(payload.decode().split()) in document
 
 
 def test_without_details_the_last_frame_has_null_for_them() -> None:
@@ -178,7 +208,7 @@ def test_text_without_tokens_has_no_ids_no_times_and_no_count() -> None:
     assert last.details.generated_tokens is None
     assert answer == {
         "generated_text": "one two",
-        "details": {"finish_reason": "length", "generated_tokens": None, "seed": SEED},
+        "details": {"finish_reason": "length", "generated_tokens": None, "seed": DRAWN},
     }
 
 

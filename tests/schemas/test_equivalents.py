@@ -1,0 +1,56 @@
+"""A wish in other words is the same wish."""
+
+import pytest
+from msgspec import Raw
+
+from schemas.equivalents import ASKS_NOTHING, in_our_fields
+from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
+
+BEAMS = frozenset({"beam_width", "n", "best_of"})
+
+
+def chat(sampling: Sampling | None = None, **extra: bytes) -> ChatRequest:
+    return ChatRequest(
+        model="m",
+        messages=(),
+        sampling=sampling or Sampling(),
+        extra={name: Raw(raw) for name, raw in extra.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        (Sampling(n=3), Sampling(n=3, beam_width=3)),
+        (Sampling(best_of=4), Sampling(beam_width=4)),
+        (Sampling(n=2, best_of=4), Sampling(n=2, beam_width=4)),
+    ],
+)
+def test_a_switch_for_beams_becomes_their_number(asked: Sampling, meant: Sampling) -> None:
+    assert in_our_fields(chat(asked, use_beam_search=b"true"), BEAMS) == chat(meant)
+
+
+@pytest.mark.parametrize(
+    ("request_", "known"),
+    [
+        (chat(Sampling(n=3), use_beam_search=b"true"), frozenset({"n"})),
+        (chat(Sampling(n=3, beam_width=2), use_beam_search=b"true"), BEAMS),
+        (chat(Sampling(n=1), use_beam_search=b"true"), BEAMS),
+        (chat(use_beam_search=b"true"), BEAMS),
+        (chat(Sampling(n=3), use_beam_search=b'"yes"'), BEAMS),
+        (chat(skip_special_tokens=b"false", include_stop_str_in_output=b"true"), BEAMS),
+        (chat(chat_template_kwargs=b"{}"), BEAMS),
+    ],
+)
+def test_what_has_no_other_words_stays_as_it_is(
+    request_: ChatRequest, known: frozenset[str]
+) -> None:
+    assert in_our_fields(request_, known) == request_
+
+
+@pytest.mark.parametrize("name", ASKS_NOTHING)
+def test_what_asks_for_nothing_is_left_out(name: str) -> None:
+    request = chat(None, **{name: ASKS_NOTHING[name], "other": b"1"})
+
+    assert in_our_fields(request, BEAMS) == chat(other=b"1")
