@@ -173,3 +173,15 @@ def test_a_backend_that_takes_unknown_fields_gets_them_in_the_clients_words() ->
 
     assert narrow == tokens(sampling=Sampling(n=2, beam_width=2))
     assert wide == [request, request]
+
+
+def test_the_last_priority_asks_for_nothing() -> None:
+    last, urgent = [replace(tokens(), priority=number) for number in (5, 4)]
+    hurried = backend("hurried", "priority")
+    plain = backend("plain")
+
+    def order(request: Request) -> list[str]:
+        return [one.name for one in planned(route(plain, hurried), request)]
+
+    assert order(last) == ["plain", "hurried"]
+    assert order(urgent) == ["hurried"]
