@@ -129,6 +129,10 @@ class DatabricksServer:
             await asyncio.sleep(self.token_delay_s)
             await self._token(request, answer)
             return
+        if not path.startswith(("/serving-endpoints/", "/ai-gateway/")):
+            # clients look for descriptions of the host, which not every workspace has
+            await self._error(answer, 404, "ENDPOINT_NOT_FOUND", f"No API found for {path}")
+            return
         self.requests.append(request)
         if not self._authorized(request):
             await self._error(answer, 401, "UNAUTHENTICATED", "Invalid access token.")
