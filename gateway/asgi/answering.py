@@ -2,6 +2,7 @@
 
 import math
 from typing import cast
+from urllib.parse import quote
 
 from litestar.types import Message, Send
 
@@ -16,6 +17,7 @@ _STREAM: Headers = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+_FIELD_NAME = "!#$&'()*+/:;<=>?@[]^`{|}"
 
 
 class Answering:
@@ -110,7 +112,9 @@ class Answering:
             if trip.variant:
                 headers.append((b"x-gateway-variant", trip.variant.encode("latin-1", "replace")))
         if trip.dropped:
-            headers.append((b"x-gateway-dropped-params", ", ".join(trip.dropped).encode()))
+            # A field's name is whatever the client wrote, line breaks and commas included.
+            names = ", ".join([quote(name, safe=_FIELD_NAME) for name in trip.dropped])
+            headers.append((b"x-gateway-dropped-params", names.encode()))
         if self._extra:
             headers += self._extra
         return headers

@@ -34,6 +34,7 @@ providers:
     engine: {draft_tokens: 0, models: [{name: tiny, path: "bundled:tiny-chat"}]}
 models:
   - {name: tiny-chat, backends: [{provider: here, model: tiny}]}
+  - {name: lenient, on_unsupported: drop, backends: [{provider: here, model: tiny}]}
   - {name: org/endless, defaults: {ignore_eos: true}, backends: [{provider: here, model: tiny}]}
 """
 QUESTION = [1, 4, 344, 305, 227, 23, 29, 282, 227, 24, 27, 37, 2, 5]
@@ -222,6 +223,17 @@ async def test_a_watermark_is_no_fault_and_its_absence_is_told(gateway: Serving)
 
     assert answer.status_code == 200
     assert answer.headers["x-gateway-dropped-params"] == "watermark"
+
+
+async def test_what_is_dropped_is_named_in_a_header_whatever_its_name(gateway: Serving) -> None:
+    body = example(**{"beams": 2, "é, \r\nx": 1})
+
+    answer = await post(gateway, body, "/v1/models/lenient/infer_token")
+
+    assert answer.status_code == 200
+    assert answer.headers["x-gateway-dropped-params"] == (
+        "parameters.beams, parameters.%C3%A9%2C%20%0D%0Ax"
+    )
 
 
 @pytest.mark.parametrize(
