@@ -10,6 +10,7 @@ decoupled: generate and generate_stream, no infer). What they answer, `tests.tri
 says: `continuation` of the prompt's ids, and `text_of` them.
 """
 
+import asyncio
 import random
 import re
 from collections.abc import AsyncGenerator
@@ -46,6 +47,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     error_after:     events of a stream, after which {"error": message} comes inside the 200.
     cut_after:       bytes of a body, after which the connection is closed.
     pieces:          the seed of random places at which bodies are cut into pieces.
+    gap_s:           seconds between the events of a stream.
     """
 
     status: int = 0
@@ -54,6 +56,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     error_after: int | None = None
     cut_after: int | None = None
     pieces: int | None = None
+    gap_s: float = 0.0
 
 
 NONE = Trouble()
@@ -193,7 +196,8 @@ class TritonServer:
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
         await answer.raw(head.encode())
         left = self.trouble.cut_after
-        for frame in frames:
+        for place, frame in enumerate(frames):
+            await asyncio.sleep(self.trouble.gap_s if place else 0.0)
             part = frame if left is None else frame[:left]
             for piece in self._pieces(part):
                 await answer.chunk(piece)

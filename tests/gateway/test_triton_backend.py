@@ -1,0 +1,292 @@
+"""A Triton server behind the gateway: text and tokens, whole and streamed, for any client."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import numpy as np
+import openai
+import pytest
+
+from tests.gateway import triton
+from tests.gateway.triton_backend import (
+    PROMPT,
+    Pair,
+    data_of,
+    expected,
+    expected_text,
+    expected_tokens,
+    pair,
+    streamed_text,
+)
+from tests.triton_models import SIZE, logits_of, logprob_of, text_of
+from tests.triton_server import Trouble
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_openais_client_gets_a_completion_with_usage(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        async with openai.AsyncOpenAI(base_url=f"{both.gateway.url}/v1", api_key="x") as client:
+            answer = await client.completions.create(
+                model="text", prompt=PROMPT, max_tokens=8, seed=5
+            )
+
+    (choice,) = answer.choices
+    assert choice.text == expected_text(8, seed=5)
+    assert choice.finish_reason == "length"
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (6, 8)
+
+
+async def test_a_stream_is_the_whole_answer_in_pieces(tmp_path: Path) -> None:
+    """An ensemble decodes each token by itself, BLS the text so far: a character in two tokens."""
+    async with pair(tmp_path) as both:
+        for bound in (1, 2, 8, 60):
+            pieces = "".join(text_of([one]) for one in expected(bound))
+            for model, streamed in (("text", pieces), ("bls", expected_text(bound))):
+                whole = await both.text(model, max_tokens=bound)
+                stream = await both.text(model, max_tokens=bound, stream=True)
+
+                assert whole.json()["choices"][0]["text"] == expected_text(bound)
+                assert streamed_text(stream) == streamed
+                assert data_of(stream)[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stop_string_ends_the_answer_and_is_not_in_it(tmp_path: Path, stream: bool) -> None:
+    stop = text_of(expected(4)[3:])
+
+    async with pair(tmp_path) as both:
+        answer = await both.text(stop=[stop], stream=stream)
+
+    text = streamed_text(answer) if stream else answer.json()["choices"][0]["text"]
+    assert text == expected_text(3)
+    assert both.server.inferences[0].tensors["stop_words"].items == [stop]
+
+
+async def test_several_answers_are_those_of_the_server(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        answer = (await both.text(n=3)).json()
+
+    texts = [choice["text"] for choice in answer["choices"]]
+    assert texts == [expected_text(8, seed) for seed in range(3)]
+    assert answer["usage"]["completion_tokens"] == sum(len(expected(8, one)) for one in range(3))
+
+
+async def test_a_bound_that_nobody_gave_is_asked_for(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        refused = await both.text(max_tokens=None)
+
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "max_tokens"
+    assert not both.server.requests
+
+
+async def test_the_operator_can_give_the_bound(tmp_path: Path) -> None:
+    async with pair(tmp_path, defaults=", defaults: {max_tokens: 3}") as both:
+        answer = await both.text(max_tokens=None)
+
+    assert answer.json()["choices"][0]["text"] == expected_text(3)
+
+
+async def test_routing_finds_the_provider_that_can_take_the_request(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        text = await both.text("either")
+        tokens = await both.tokens("either", max_new_tokens=3)
+
+    assert text.headers["x-gateway-backend"] == "trt/ensemble"
+    assert tokens.headers["x-gateway-backend"] == "ids/tensorrt_llm"
+    assert [one.door for one in both.server.inferences] == ["generate", "infer"]
+
+
+@pytest.mark.parametrize(("model", "door"), [("tokens", "infer"), ("live", "generate")])
+async def test_mindies_client_reaches_tensorrt_llm(tmp_path: Path, model: str, door: str) -> None:
+    async with pair(tmp_path) as both:
+        answer = await both.tokens(
+            model,
+            max_new_tokens=6,
+            seed=4,
+            do_sample=True,
+            temperature=0.5,
+            top_k=7,
+            top_p=0.75,
+            repetition_penalty=1.25,
+            details=True,
+        )
+
+    details = answer.json()["details"]
+    assert details["generated_token_ids"] == expected_tokens(6, seed=4)
+    assert details["finish_reason"] == "length"
+    (asked,) = both.server.inferences
+    assert asked.door == door
+    carried = {name: one.items for name, one in asked.tensors.items()}
+    assert carried == {
+        "input_ids": [5, 6, 7],
+        "input_lengths": [3],
+        "request_output_len": [6],
+        "exclude_input_in_output": [True],
+        "seed": [4],
+        "temperature": [0.5],
+        "runtime_top_k": [7],
+        "runtime_top_p": [0.75],
+        "repetition_penalty": [1.25],
+    }
+
+
+@pytest.mark.parametrize("model", ["tokens", "live"])
+async def test_mindies_client_gets_a_stream_of_tokens(tmp_path: Path, model: str) -> None:
+    async with pair(tmp_path) as both:
+        answer = await both.tokens(model, stream=True, max_new_tokens=5)
+
+    ids = [json.loads(one)["token"]["id"] for one in data_of(answer)]
+    assert ids == expected_tokens(5)
+
+
+def asked(bound: int, **more: triton.Array) -> dict[str, triton.Array]:
+    return {
+        "input_ids": np.array([[5, 6, 7]], np.int32),
+        "request_output_len": np.array([[bound]], np.int32),
+        **more,
+    }
+
+
+async def test_tritons_own_client_reaches_triton_through_the_gateway(tmp_path: Path) -> None:
+    tensors = asked(
+        4,
+        random_seed=np.array([[9]], np.uint64),
+        return_log_probs=np.array([[True]]),
+        end_id=np.array([[50]], np.int32),
+    )
+
+    async with pair(tmp_path) as both:
+        answer = await asyncio.to_thread(triton.infer, both.gateway.url, "tokens", tensors)
+
+    ids = expected_tokens(4, seed=9)
+    assert answer.tensors["output_ids"].flatten().tolist() == ids
+    scores = [logprob_of(one) for one in ids]
+    assert answer.tensors["output_log_probs"].flatten().tolist() == scores
+    assert answer.tensors["cum_log_probs"].flatten().tolist() == [sum(scores)]
+    assert both.server.inferences[0].tensors["seed"].items == [9]
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "FP16"])
+async def test_logits_cross_the_gateway_whatever_the_engine_computes_them_in(
+    tmp_path: Path, datatype: str
+) -> None:
+    flag = np.array([[True]])
+
+    async with pair(tmp_path) as both:
+        both.server.logits = datatype
+        tensors = asked(2, return_context_logits=flag, return_generation_logits=flag)
+        answer = await asyncio.to_thread(triton.infer, both.gateway.url, "tokens", tensors)
+
+    context = answer.tensors["context_logits"].reshape(3, SIZE)
+    generation = answer.tensors["generation_logits"].reshape(2, SIZE)
+    assert context.tolist() == [logits_of(one) for one in (5, 6, 7)]
+    assert generation.tolist() == [logits_of(one) for one in expected_tokens(2)]
+
+
+async def test_tensors_of_an_adapter_cross_the_gateway(tmp_path: Path) -> None:
+    table = np.arange(8, dtype=np.float16).reshape(1, 2, 4)
+    bias = np.zeros((1, SIZE), np.float32)
+    tensors = asked(
+        2,
+        prompt_embedding_table=table,
+        prompt_vocab_size=np.array([[SIZE]], np.int32),
+        embedding_bias=bias,
+        bad_words_list=np.array([[[3, 4, 5], [2, 3, -1]]], np.int32),
+    )
+
+    async with pair(tmp_path) as both:
+        await asyncio.to_thread(triton.infer, both.gateway.url, "tokens", tensors)
+
+    (seen,) = both.server.inferences
+    assert seen.tensors["prompt_embedding_table"].items == table.flatten().tolist()
+    assert seen.tensors["embedding_bias"].shape == (1, SIZE)
+    assert seen.tensors["bad_words_list"].items == [3, 4, 5, 2, 3, -1]
+
+
+@pytest.mark.parametrize("model", ["text", "tokens", "live"])
+async def test_a_refusal_of_the_server_reaches_the_client(tmp_path: Path, model: str) -> None:
+    trouble = Trouble(status=400, message="LoRA task 5 not found in cache")
+
+    async with pair(tmp_path, trouble) as both:
+        answer = await (both.text(model) if model == "text" else both.tokens(model))
+
+    assert answer.status_code in (400, 422)
+    assert "LoRA task 5 not found in cache" in answer.text
+
+
+async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:
+    trouble = Trouble(status=503, message="Exceeds maximum queue size", retry_after=3)
+
+    async with pair(tmp_path, trouble) as both:
+        answer = await both.text()
+
+    assert answer.status_code == 502
+    assert "Exceeds maximum queue size" in answer.text
+
+
+async def test_an_error_before_any_text_has_a_status(tmp_path: Path) -> None:
+    async with pair(tmp_path, Trouble(error_after=0)) as both:
+        answer = await both.text(stream=True)
+
+    assert answer.status_code == 502
+    assert "out of memory" in answer.json()["error"]["message"]
+
+
+async def test_an_error_inside_a_stream_ends_it_without_an_end_mark(tmp_path: Path) -> None:
+    async with pair(tmp_path, Trouble(error_after=2, gap_s=0.05)) as both:
+        answer = await both.text(stream=True)
+
+    assert answer.status_code == 200
+    assert streamed_text(answer) == expected_text(2)
+    assert "out of memory" in data_of(answer)[-1]
+    assert "[DONE]" not in answer.text
+
+
+def failed(answer: httpx.Response) -> bool:
+    return answer.status_code == 502 or '"error"' in data_of(answer)[-1]
+
+
+@pytest.mark.parametrize("ask", ["text", "live"])
+async def test_a_stream_cut_at_any_byte_is_never_a_short_answer(tmp_path: Path, ask: str) -> None:
+    async def asking(both: Pair) -> httpx.Response:
+        return await (both.text(stream=True) if ask == "text" else both.tokens("live", stream=True))
+
+    async with pair(tmp_path) as both:
+        assert not failed(await asking(both))
+        for cut in (1, 5, 6, 100, 187, 188, 189, 190, 191, 400, 500, 555):
+            both.server.trouble = Trouble(cut_after=cut)
+            answer = await asking(both)
+            assert failed(answer), f"cut after {cut} bytes: {answer.text}"
+
+
+@pytest.mark.parametrize("model", ["text", "tokens"])
+async def test_a_whole_answer_cut_short_is_an_error(tmp_path: Path, model: str) -> None:
+    async with pair(tmp_path, Trouble(cut_after=60)) as both:
+        answer = await (both.text() if model == "text" else both.tokens())
+
+    assert answer.status_code == 502
+
+
+async def test_a_client_that_leaves_takes_the_servers_connection_with_it(tmp_path: Path) -> None:
+    async with pair(tmp_path, Trouble(gap_s=0.2)) as both:
+        body = {"model": "text", "prompt": PROMPT, "max_tokens": 60, "stream": True}
+        async with httpx.AsyncClient() as client:
+            async with client.stream(
+                "POST", f"{both.gateway.url}/v1/completions", json=body
+            ) as answer:
+                await anext(answer.aiter_bytes())
+
+        await both.server.provider.until(lambda: both.server.provider.hung_up == 1)
+
+
+async def test_how_the_network_cuts_a_stream_does_not_show(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        for seed in range(8):
+            both.server.trouble = Trouble(pieces=seed)
+            answer = await both.text("bls", stream=True)
+            assert streamed_text(answer) == expected_text()
