@@ -90,6 +90,29 @@ VENDORS: tuple[Vendor, ...] = (
     Vendor(name="openrouter", base_url="https://openrouter.ai/api/v1"),
     # https://docs.together.ai/docs/openai-api-compatibility
     Vendor(name="together", base_url="https://api.together.xyz/v1"),
+    # https://github.com/triton-inference-server/server/tree/main/python/openai, in front of
+    # TensorRT-LLM: some of these are refused, and what is not made an input tensor is ignored
+    Vendor(
+        name="triton-openai",
+        unsupported=REFERENCE_ONLY
+        | {
+            "n",
+            "best_of",
+            "logit_bias",
+            "logprobs",
+            "top_logprobs",
+            "suffix",
+            "echo",
+            "response_format",
+            "parallel_tool_calls",
+            "reasoning_effort",
+            "prompt.tokens",
+            "prompt.batch",
+            "messages.image",
+            "messages.audio",
+        },
+        embeddings=False,
+    ),
     # https://docs.z.ai/api-reference/introduction
     Vendor(name="zai", base_url="https://api.z.ai/api/paas/v4"),
 )

@@ -36,6 +36,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "huggingface/router",
         "ollama/v1",
         "tgi/v1",
+        "triton/openai",
     ),
     "databricks": ("databricks/",),
     "mindie": (

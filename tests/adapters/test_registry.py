@@ -38,6 +38,16 @@ def test_a_row_of_the_catalogue_is_an_openai_adapter_with_differences() -> None:
     assert body(groq, sampled(n=1)) == body(groq, WHOLE_CHAT)
 
 
+def test_tritons_openai_front_end_is_asked_for_nothing_that_it_would_ignore() -> None:
+    triton = Registry(()).build("triton-openai", ENDPOINT)
+
+    chat, completion = triton.supports.chat or (), triton.supports.completion or ()
+    assert not {"n", "logit_bias", "logprobs", "response_format", "top_k"} & set(chat)
+    assert not {"best_of", "suffix", "echo", "prompt.batch", "prompt.tokens"} & set(completion)
+    assert {"temperature", "top_p", "seed", "stop", "tools", "frequency_penalty"} <= set(chat)
+    assert triton.supports.embeddings is None
+
+
 def test_base_urls_that_go_without_saying_are_known() -> None:
     registry = Registry((plugin("tiny"),))
 
