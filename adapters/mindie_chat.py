@@ -113,7 +113,6 @@ class MindIEChatDecoder(OpenAIDecoder):
         super().__init__(endpoint, stream=stream, choices=choices)
         self.failed = FAILED if stops else FAILED | {STOPPED}
         self._upstream = endpoint.name
-        self._streams = stream
         self._counts: dict[int, Usage] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
@@ -128,7 +127,7 @@ class MindIEChatDecoder(OpenAIDecoder):
         if chunk.usage == NULL:
             return None
         found = usage_from(chunk.usage)
-        if not self._streams or len(chunk.choices) != 1:
+        if len(chunk.choices) != 1:
             return found
         self._counts[chunk.choices[0].index] = found
         return found if len(self._counts) == 1 else _added(self._counts)

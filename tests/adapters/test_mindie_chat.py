@@ -234,6 +234,22 @@ def test_equal_usage_of_two_choices_still_counts_twice() -> None:
     assert [choice.text for choice in answer.choices] == ["You are", "We were"]
 
 
+@pytest.mark.parametrize("place", ["with both ends", "after them"])
+def test_usage_of_a_chunk_that_is_not_of_one_choice_is_already_a_total(place: str) -> None:
+    ends = [
+        {"index": index, "delta": {"content": "a"}, "finish_reason": "stop"} for index in (0, 1)
+    ]
+    last: Json = {**HEAD, "choices": ends}
+    total: Json = {"usage": counts(24, 10)}
+    after: Json = {**HEAD, "choices": list[Json](), **total}
+    chunks = [{**last, **total}] if place == "with both ends" else [last, after]
+
+    usage = fold(events(stream(*chunks, done=True), sampled(CHAT, n=2))).usage
+
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.completion_tokens) == (24, 10)
+
+
 def test_usage_of_a_whole_answer_is_already_a_total() -> None:
     choices = [
         {"index": place, "message": {"content": "a"}, "finish_reason": "stop"} for place in (0, 1)
@@ -315,8 +331,9 @@ def test_cumulative_text_is_an_error_that_names_the_remedy() -> None:
 
 def test_words_about_cumulative_text_in_an_answer_are_only_words() -> None:
     text = 'The field "full_text" repeats the answer.'
+    chunks = (delta({"content": text}), delta({}, "stop", full_text=None))
 
-    found = events(stream(delta({"content": text}), delta({}, "stop"), done=True), CHAT)
+    found = events(stream(*chunks, done=True), CHAT)
 
     assert fold(found).choices[0].text == text
 

@@ -223,6 +223,12 @@ def test_a_mark_of_the_end_that_a_proxy_adds_is_read_past() -> None:
         events(stream(frame(1, "a", first=True), done=True))
 
 
+def test_nothing_after_the_last_frame_belongs_to_the_answer() -> None:
+    last = frame([1], None, first=True, generated_text="a", details=details(count=1))
+
+    assert streamed(last, frame([2], "b"), {}) == streamed(last)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
