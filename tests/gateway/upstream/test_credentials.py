@@ -11,7 +11,7 @@ from adapters.base import Outbound
 from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
 from gateway.upstream.credentials.refreshed import Lease, Refreshed
 from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
-from gateway.upstream.credentials.transport import AuthorizedTransport
+from gateway.upstream.credentials.transport import AuthorizedTransport, with_headers
 from gateway.upstream.general import HttpxTransport
 from gateway.upstream.transport import Reply
 from gateway.upstream.wire import WireTransport
@@ -406,6 +406,20 @@ async def test_a_failed_refresh_fails_nobody_while_the_value_is_valid(
     assert line.startswith("up: no access token: down; next try in 0.5 s, the present credential")
 
 
+async def test_a_value_that_was_idle_past_its_time_is_replaced_behind_its_next_use() -> None:
+    """The first is replaced at 0.9 s; the second is due at 1.8 s and expires at 1.98 s."""
+    kept = Refreshed(counted(1.2), upstream="up", draw=lambda: 0.0)
+    await kept.get(soon())
+    await asyncio.sleep(1.88)
+
+    late = await kept.get(soon())
+    await asyncio.sleep(0.01)
+    next_one = await kept.get(soon())
+    await kept.aclose()
+
+    assert (late, next_one) == (2, 3)
+
+
 async def test_a_value_serves_until_shortly_before_its_end() -> None:
     clock = Clock()
     kept = Refreshed(counted(3600), upstream="up", clock=clock, draw=lambda: 0.5)
@@ -433,6 +447,21 @@ async def test_rejected_values_are_replaced_ever_more_slowly() -> None:
 
     assert replaced == [0, 1.5, 4, 8.5, 17, 33.5, 66, 126.5, 187, 247.5]
     await kept.aclose()
+
+
+def test_headers_of_the_credentials_take_the_place_of_the_adapters() -> None:
+    given = (("Authorization", "Bearer key"), ("x-a", "1"))
+
+    signed = with_headers(
+        Outbound(target="/", headers=given, body=b""),
+        (("authorization", "Bearer token"), ("x-date", "now")),
+    )
+
+    assert signed.headers == (
+        ("x-a", "1"),
+        ("authorization", "Bearer token"),
+        ("x-date", "now"),
+    )
 
 
 def test_a_credential_is_replaced_at_about_four_fifths_of_its_life() -> None:
