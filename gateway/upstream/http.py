@@ -11,6 +11,7 @@ from gateway.config.model import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
+from gateway.upstream.lora_scope import scoped
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import UpstreamBroken, UpstreamError
@@ -52,7 +53,7 @@ class HttpUpstream:
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        outbound = self.adapter.encode(request, call.model)
+        outbound = self.adapter.encode(scoped(request, call.tenant), call.model)
         started = now()
         over = min(started + self._timeouts.total_s, call.deadline)
         first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over

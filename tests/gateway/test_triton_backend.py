@@ -208,6 +208,37 @@ async def test_tensors_of_an_adapter_cross_the_gateway(tmp_path: Path) -> None:
     assert seen.tensors["bad_words_list"].items == [3, 4, 5, 2, 3, -1]
 
 
+KEYS = """
+auth:
+  mode: keys
+  keys: [{name: team-a, key: key-of-team-a}, {name: team-b, key: key-of-team-b}]
+"""
+
+
+async def test_a_loras_id_is_its_keys_own_on_the_server_too(tmp_path: Path) -> None:
+    tensors = asked(2, lora_task_id=np.array([[7]], np.uint64))
+
+    async with pair(tmp_path, more=KEYS) as both:
+        for team in ("team-a", "team-b", "team-a"):
+            headers = {"authorization": f"Bearer key-of-{team}"}
+            await asyncio.to_thread(
+                triton.infer, both.gateway.url, "tokens", tensors, headers=headers
+            )
+
+    first, second, third = (one.tensors["lora_task_id"].items for one in both.server.inferences)
+    assert first == third
+    assert len({*first, *second, 7}) == 3
+
+
+async def test_without_keys_a_loras_id_is_the_clients(tmp_path: Path) -> None:
+    tensors = asked(2, lora_task_id=np.array([[7]], np.uint64))
+
+    async with pair(tmp_path) as both:
+        await asyncio.to_thread(triton.infer, both.gateway.url, "tokens", tensors)
+
+    assert both.server.inferences[0].tensors["lora_task_id"].items == [7]
+
+
 @pytest.mark.parametrize("model", ["text", "tokens", "live"])
 async def test_a_refusal_of_the_server_reaches_the_client(tmp_path: Path, model: str) -> None:
     trouble = Trouble(status=400, message="LoRA task 5 not found in cache")

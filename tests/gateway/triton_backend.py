@@ -60,10 +60,11 @@ models:
 
 @asynccontextmanager
 async def pair(
-    run_dir: Path, trouble: Trouble = NONE, *, defaults: str = ""
+    run_dir: Path, trouble: Trouble = NONE, *, defaults: str = "", more: str = ""
 ) -> AsyncGenerator[Pair, None]:
+    """more: further sections of the configuration."""
     async with triton_server(trouble) as server:
-        async with serving(configured(server.base_url, defaults), run_dir) as gateway:
+        async with serving(configured(server.base_url, defaults) + more, run_dir) as gateway:
             yield Pair(gateway=gateway, server=server)
 
 
