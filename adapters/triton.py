@@ -45,7 +45,7 @@ NUMBERS: Mapping[str, str] = {
 """Our names -> the inputs'."""
 
 OLDER: Mapping[str, str] = {"seed": "random_seed", "min_tokens": "min_length"}
-"""Names before TensorRT-LLM 0.16. A number that is no input must fit in an int64."""
+"""What older models call an input. A number that is no input must fit in an int64."""
 
 WORDS: Mapping[str, str] = {"stop": "stop_words", "bad_words": "bad_words"}
 

@@ -2,7 +2,7 @@
 
 Tensors are keys of a JSON object without shapes, so 16-bit floats and logits have no place there
 (`triton-tokens` carries them to a model that is not decoupled), but streams are real ones.
-Arrays of numbers need Triton 24.10 or later.
+Lists of numbers need a server with the change that is cited last.
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 https://github.com/triton-inference-server/server/pull/7624
 """
