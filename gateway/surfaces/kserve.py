@@ -19,6 +19,7 @@ from gateway.surfaces.kserve_requests import (
     GenerateTextRequest,
     GenerateTokensRequest,
     InferRequest,
+    InferTextRequest,
 )
 from gateway.surfaces.kserve_wire import InferWire
 from gateway.surfaces.sse import KEEP_ALIVE
@@ -28,10 +29,10 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 
 class InferSurface:
-    """Tensors in, tensors out; see `gateway.surfaces.base.Surface`."""
+    """Tensors in, tensors out, of tokens or of text; see `gateway.surfaces.base.Surface`."""
 
     name = "kserve"
-    task: Task | None = "tokens"
+    task: Task | None = None
     accepts = (OCTETS,)
     keep_alive = KEEP_ALIVE
     media_type = JSON
@@ -45,7 +46,7 @@ class InferSurface:
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
-        if isinstance(request, InferRequest):
+        if isinstance(request, InferRequest | InferTextRequest):
             return InferRenderer(request)
         raise _not_ours(request)
 

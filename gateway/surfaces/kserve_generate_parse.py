@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve_generate_wire import GenerateWire, Text, read_generate
-from gateway.surfaces.kserve_infer_parse import pad_of
+from gateway.surfaces.kserve_infer_terms import pad_of, words_of
 from gateway.surfaces.kserve_requests import (
     GenerateReply,
     GenerateTextRequest,
@@ -210,9 +210,7 @@ def _text(wire: GenerateWire) -> str:
 
 
 def _words(given: Text) -> tuple[str, ...] | UnsetType:
-    """An empty string is no word, and an empty list asks for nothing."""
-    words = (given,) if isinstance(given, str) else given or ()
-    return tuple(word for word in words if word) or UNSET
+    return words_of((given,) if isinstance(given, str) else given or ())
 
 
 def _pick(

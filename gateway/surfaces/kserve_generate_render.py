@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from gateway.surfaces.base import Headers
 from gateway.surfaces.kserve_bodies import VERSION, error_body
-from gateway.surfaces.kserve_outputs import Outputs, cum_log_prob, lacks
+from gateway.surfaces.kserve_outputs import Outputs, count, cum_log_prob, lacks
 from gateway.surfaces.kserve_requests import GenerateTextRequest, GenerateTokensRequest
 from gateway.surfaces.kserve_tensors import json_of_tensor
 from gateway.surfaces.sse import frame
@@ -115,10 +115,10 @@ class GenerateRenderer:
             cum_log_probs=_numbers([cum_log_prob(one) for one in choices])
             if reply.log_probs
             else UNSET,
-            num_input_tokens=_count(usage.prompt_tokens, "num_input_tokens")
+            num_input_tokens=count(usage.prompt_tokens, "num_input_tokens")
             if reply.num_input_tokens
             else UNSET,
-            num_output_tokens=_count(usage.completion_tokens, "num_output_tokens")
+            num_output_tokens=count(usage.completion_tokens, "num_output_tokens")
             if reply.num_output_tokens
             else UNSET,
         )
@@ -201,10 +201,10 @@ class GenerateRenderer:
         found = msgspec.structs.replace(
             self._frame(),
             text_output="",
-            num_input_tokens=len(self._prompt) or _count(usage.prompt_tokens, "num_input_tokens")
+            num_input_tokens=len(self._prompt) or count(usage.prompt_tokens, "num_input_tokens")
             if reply.num_input_tokens
             else UNSET,
-            num_output_tokens=_count(usage.completion_tokens, "num_output_tokens")
+            num_output_tokens=count(usage.completion_tokens, "num_output_tokens")
             if reply.num_output_tokens
             else UNSET,
         )
@@ -226,10 +226,3 @@ def _flat(tensor: Tensor) -> Raw:
 
 def _flat_log_probs(choices: Sequence[Choice]) -> Raw:
     return _numbers([one.logprob or 0.0 for choice in choices for one in choice.logprobs])
-
-
-def _count(value: int | None, name: str) -> int:
-    """Raises UpstreamBroken where the backend does not tell."""
-    if value is None:
-        raise lacks(name)
-    return value

@@ -12,9 +12,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from gateway.surfaces.base import JSON, Headers
 from gateway.surfaces.kserve_binary import HEADER, OCTETS, joined
 from gateway.surfaces.kserve_bodies import VERSION, error_body
-from gateway.surfaces.kserve_outputs import Outputs
-from gateway.surfaces.kserve_requests import InferRequest, Wanted
-from gateway.surfaces.kserve_tensors import DATATYPES, Datatype, json_of_tensor
+from gateway.surfaces.kserve_outputs import Outputs, TextOutputs
+from gateway.surfaces.kserve_requests import InferRequest, InferTextRequest, Wanted
+from gateway.surfaces.kserve_tensors import (
+    DATATYPES,
+    Datatype,
+    bytes_of_strings,
+    json_of_tensor,
+)
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer
 from schemas.errors import GatewayError
@@ -47,7 +52,7 @@ _encode: Final = msgspec.json.Encoder().encode
 class InferRenderer:
     """Renders one answer. Mutable: where its JSON ends."""
 
-    def __init__(self, request: InferRequest) -> None:
+    def __init__(self, request: InferRequest | InferTextRequest) -> None:
         self._request = request
         self._json_length: int | None = None
 
@@ -60,8 +65,14 @@ class InferRenderer:
     def answer(self, answer: Answer) -> bytes:
         """Raises UpstreamBroken where the backend did not bring a tensor that was asked for."""
         request, reply = self._request, self._request.reply
-        outputs = Outputs(answer, prompt=request.tokens, pad=reply.pad, with_input=reply.with_input)
+        if isinstance(request, InferTextRequest):
+            outputs: Outputs | TextOutputs = TextOutputs(answer)
+        else:
+            outputs = Outputs(
+                answer, prompt=request.tokens, pad=reply.pad, with_input=reply.with_input
+            )
         tensors = [(wanted, outputs.tensor(wanted.name)) for wanted in reply.outputs]
+        tails = [_binary(tensor) for wanted, tensor in tensors if wanted.binary]
         body = _Answer(
             model_name=request.model,
             model_version=VERSION,
@@ -69,9 +80,9 @@ class InferRenderer:
             outputs=[_output(wanted, tensor) for wanted, tensor in tensors],
         )
         json = _encode(body)
-        if any(wanted.binary for wanted, _ in tensors):
+        if tails:
             self._json_length = len(json)
-        return joined(json, (tensor.data for wanted, tensor in tensors if wanted.binary))
+        return joined(json, tails)
 
     def events(self, batch: Sequence[Event]) -> bytes:
         """Infer has no streams, so nothing of them is shown."""
@@ -84,11 +95,23 @@ class InferRenderer:
         return frame(error_body(exc))
 
 
-def _output(wanted: Wanted, tensor: Tensor) -> _Output:
+def _output(wanted: Wanted, tensor: Tensor | tuple[str, ...]) -> _Output:
+    binary = wanted.binary
+    if isinstance(tensor, Tensor):
+        datatype, shape = DATATYPES[tensor.dtype], tensor.shape
+        data = UNSET if binary else Raw(json_of_tensor(tensor))
+    else:
+        datatype, shape = "BYTES", (len(tensor),)
+        data = UNSET if binary else Raw(_encode(tensor))
+    size = len(_binary(tensor)) if binary else 0
     return _Output(
         name=wanted.name,
-        datatype=DATATYPES[tensor.dtype],
-        shape=tensor.shape,
-        parameters=_Parameters(binary_data_size=len(tensor.data)) if wanted.binary else UNSET,
-        data=UNSET if wanted.binary else Raw(json_of_tensor(tensor)),
+        datatype=datatype,
+        shape=shape,
+        parameters=_Parameters(binary_data_size=size) if binary else UNSET,
+        data=data,
     )
+
+
+def _binary(tensor: Tensor | tuple[str, ...]) -> bytes:
+    return tensor.data if isinstance(tensor, Tensor) else bytes_of_strings(tensor)

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from gateway.surfaces.kserve_binary import Tail
 from gateway.surfaces.kserve_tables import INPUT, Spec, shown
@@ -13,6 +13,8 @@ from gateway.surfaces.kserve_tensors import (
     Datatype,
     numbers,
     scalar,
+    strings_of_bytes,
+    strings_of_json,
     tensor_of_bytes,
     tensor_of_json,
 )
@@ -27,14 +29,17 @@ class Inputs:
     Several names for one thing may be read together; a client that sends two of them is refused.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], texts: Mapping[str, tuple[str, ...]]) -> None:
+        """texts: the tensors of strings, which are BYTES on the wire."""
         self._tensors = tensors
+        self._texts = texts
 
-    def required(self, name: str) -> Tensor:
+    def required(self, *names: str) -> Tensor:
         """Raises InvalidRequest where it is missing."""
-        if name not in self._tensors:
-            raise InvalidRequest(f"{name} is required", param=name)
-        return self._tensors[name]
+        tensor = self.tensor(*names)
+        if isinstance(tensor, UnsetType):
+            raise InvalidRequest(f"{' or '.join(names)} is required", param=names[0])
+        return tensor
 
     def tensor(self, *names: str) -> Tensor | UnsetType:
         sent = [name for name in names if name in self._tensors]
@@ -85,47 +90,67 @@ class Inputs:
         """The one among several names for one thing that the client used; else the first."""
         return next((name for name in names if name in self._tensors), names[0])
 
+    def texts(self, name: str) -> tuple[str, ...] | UnsetType:
+        return self._texts.get(name, UNSET)
+
     def has(self, name: str) -> bool:
-        return name in self._tensors
+        return name in self._tensors or name in self._texts
 
 
 def read_inputs(wires: Sequence[InputWire], tail: Tail) -> Inputs:
     """Raises InvalidRequest naming the tensor, and what is allowed."""
     tensors: dict[str, Tensor] = {}
+    texts: dict[str, tuple[str, ...]] = {}
     for wire in wires:
-        if wire.name in tensors:
+        if wire.name in tensors or wire.name in texts:
             raise InvalidRequest(f"{wire.name}: this tensor is given twice", param=wire.name)
-        tensors[wire.name] = _read(wire, tail)
+        spec = INPUT.get(wire.name)
+        if spec is None:
+            raise InvalidRequest(
+                f"{wire.name}: there is no such input tensor here; "
+                "GET /v2/models/{model} lists those that there are",
+                param=wire.name,
+            )
+        _check(spec, wire)
+        if wire.datatype == "BYTES":
+            texts[wire.name] = _strings(wire, tail)
+        else:
+            tensors[wire.name] = _tensor(spec, wire, tail)
     tail.close()
-    return Inputs(tensors)
+    return Inputs(tensors, texts)
 
 
-def _read(wire: InputWire, tail: Tail) -> Tensor:
-    spec = INPUT.get(wire.name)
-    if spec is None:
-        raise InvalidRequest(
-            f"{wire.name}: there is no such input tensor here; "
-            "GET /v2/models/{model} lists those that there are",
-            param=wire.name,
-        )
-    _check(spec, wire)
+def _tensor(spec: Spec, wire: InputWire, tail: Tail) -> Tensor:
     datatype = cast(Datatype, wire.datatype)
+    data = _data(wire, tail)
+    if isinstance(data, Raw):
+        tensor = tensor_of_json(wire.name, datatype, wire.shape, data)
+    else:
+        tensor = tensor_of_bytes(wire.name, datatype, wire.shape, data)
+    return _without_batch(tensor, spec) if len(tensor.shape) > spec.rank else tensor
+
+
+def _strings(wire: InputWire, tail: Tail) -> tuple[str, ...]:
+    data = _data(wire, tail)
+    if isinstance(data, Raw):
+        return strings_of_json(wire.name, wire.shape, data)
+    return strings_of_bytes(wire.name, wire.shape, data)
+
+
+def _data(wire: InputWire, tail: Tail) -> Raw | bytes:
+    """JSON, or the bytes behind it."""
     size = wire.parameters.binary_data_size if wire.parameters else None
     if size is None:
         if isinstance(wire.data, UnsetType):
             raise InvalidRequest(
                 f"{wire.name}: has neither data nor parameters.binary_data_size", param=wire.name
             )
-        tensor = tensor_of_json(wire.name, datatype, wire.shape, wire.data)
-    elif not isinstance(wire.data, UnsetType):
+        return wire.data
+    if not isinstance(wire.data, UnsetType):
         raise InvalidRequest(
             f"{wire.name}: has both data and parameters.binary_data_size", param=wire.name
         )
-    else:
-        tensor = tensor_of_bytes(wire.name, datatype, wire.shape, tail.take(wire.name, size))
-    if len(tensor.shape) > spec.rank:
-        return _without_batch(tensor, spec)
-    return tensor
+    return tail.take(wire.name, size)
 
 
 def _check(spec: Spec, wire: InputWire) -> None:

@@ -10,6 +10,7 @@ from math import fsum
 from gateway.surfaces.kserve_tensors import float32, int32
 from schemas.answers import Answer, Choice
 from schemas.errors import UpstreamBroken
+from schemas.events import Usage
 from schemas.tensors import ITEM_BYTES, Tensor
 
 _FLOAT = ITEM_BYTES["float32"]
@@ -101,6 +102,40 @@ class Outputs:
         return Tensor(dtype="float32", shape=shape, data=b"".join(rows))
 
 
+class TextOutputs:
+    """The tensors of one answer in text; strings are BYTES on the wire."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._choices = answer.choices
+        self._usage = answer.usage or Usage()
+
+    def tensor(self, name: str) -> Tensor | tuple[str, ...]:
+        """Raises UpstreamBroken where the backend did not bring what was asked for."""
+        match name:
+            case "text_output":
+                return tuple(one.text or one.refusal or "" for one in self._choices)
+            case "output_log_probs":
+                return self._output_log_probs()
+            case "cum_log_probs":
+                sums = [cum_log_prob(one) for one in self._choices]
+                return float32((1, len(sums)), sums)
+            case "num_input_tokens":
+                return int32((1,), (count(self._usage.prompt_tokens, name),))
+            case "num_output_tokens":
+                return int32((1,), (count(self._usage.completion_tokens, name),))
+            case _:
+                raise KeyError(name)
+
+    def _output_log_probs(self) -> Tensor:
+        """[1, B, N] float32; 0 behind the end of a shorter answer."""
+        each = [[one.logprob or 0.0 for one in choice.logprobs] for choice in self._choices]
+        longest = max(map(len, each), default=0)
+        if not longest:
+            raise lacks("output_log_probs")
+        values = [value for own in each for value in (*own, *([0.0] * (longest - len(own))))]
+        return float32((1, len(each), longest), values)
+
+
 def log_probs(choice: Choice) -> list[float]:
     """Of each token. Raises UpstreamBroken where one is missing."""
     values = [one.logprob for one in choice.logprobs if one.logprob is not None]
@@ -118,3 +153,10 @@ def cum_log_prob(choice: Choice) -> float:
 
 def lacks(what: str) -> UpstreamBroken:
     return UpstreamBroken(f"its answer has no {what}, which were asked for", upstream="backend")
+
+
+def count(value: int | None, name: str) -> int:
+    """Raises UpstreamBroken where the backend does not tell."""
+    if value is None:
+        raise lacks(name)
+    return value

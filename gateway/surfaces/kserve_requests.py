@@ -31,6 +31,12 @@ class InferRequest(TokenRequest, frozen=True, kw_only=True):
     reply: InferReply
 
 
+class InferTextRequest(CompletionRequest, frozen=True, kw_only=True):
+    """`/infer` with text_input: text in, text out, in tensors of strings."""
+
+    reply: InferReply
+
+
 class GenerateReply(Struct, frozen=True, kw_only=True):
     """What a `/generate` or `/generate_stream` answer shows beside its text or tokens.
 

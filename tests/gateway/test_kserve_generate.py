@@ -3,6 +3,7 @@
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import cast
 
 import httpx
+import numpy as np
 import pytest
 
 from tests.gateway.serving import serving
+from tests.gateway.triton import Array, infer
 from tests.gateway.triton_requests import INPUT_IDS
 from tests.provider import Answer, Provider, Received, provider
 
@@ -149,6 +152,34 @@ async def test_counts_and_the_prompt_come_back_when_asked_for(ask: httpx.AsyncCl
     for one in (found, streamed[-1]):
         assert (one["num_input_tokens"], one["num_output_tokens"]) == (len(INPUT_IDS), 6)
     assert found["id"] == "9"
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
+async def test_infer_takes_text_as_the_ensemble_does(ask: httpx.AsyncClient, binary: bool) -> None:
+    """tensorrtllm_backend's own client for the ensemble sends these, with a batch of one."""
+    text = (await whole(ask, ASKED))["text_output"]
+    tensors: dict[str, Array] = {
+        "text_input": np.array([[QUESTION]], dtype=np.object_),
+        "max_tokens": np.array([[6]], dtype=np.int32),
+        "bad_words": np.array([[""]], dtype=np.object_),
+        "stop_words": np.array([[""]], dtype=np.object_),
+        "stream": np.array([[False]]),
+        "beam_width": np.array([[2]], dtype=np.int32),
+        "return_log_probs": np.array([[True]]),
+        "return_num_output_tokens": np.array([[True]]),
+    }
+    url = str(ask.base_url).removesuffix("/v2/models/")
+
+    answer = await asyncio.to_thread(infer, url, "org/tiny", tensors, binary=binary)
+
+    texts = [
+        one.decode() if isinstance(one, bytes) else one for one in answer.tensors["text_output"]
+    ]
+    assert texts[0] == text
+    assert len(texts) == 2
+    assert answer.tensors["cum_log_probs"].shape == (1, 2)
+    assert answer.tensors["output_log_probs"].shape == (1, 2, 6)
+    assert answer.tensors["num_output_tokens"].tolist() == [12]
 
 
 @pytest.mark.parametrize(

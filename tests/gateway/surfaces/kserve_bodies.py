@@ -7,7 +7,7 @@ import pytest
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve_infer_parse import parse_infer
-from gateway.surfaces.kserve_requests import InferRequest
+from gateway.surfaces.kserve_requests import InferRequest, InferTextRequest
 from schemas.errors import InvalidRequest
 
 Tensor = tuple[str, list[int], object]
@@ -16,6 +16,11 @@ Tensor = tuple[str, list[int], object]
 REQUIRED: Mapping[str, Tensor] = {
     "request_output_len": ("INT32", [1, 1], [8]),
     "input_ids": ("INT32", [1, 3], [5, 6, 7]),
+}
+
+TEXT: Mapping[str, Tensor] = {
+    "text_input": ("BYTES", [1, 1], ["Hello"]),
+    "max_tokens": ("INT32", [1, 1], [8]),
 }
 
 
@@ -31,10 +36,26 @@ def body(tensors: Mapping[str, Tensor | None] | None = None, **fields: object) -
 
 
 def parsed(tensors: Mapping[str, Tensor | None] | None = None, **fields: object) -> InferRequest:
-    return parse_infer(Inbound(body=body(tensors, **fields), model="m", max_choices=16))
+    """As a request of tokens."""
+    found = _parsed(tensors, **fields)
+    assert isinstance(found, InferRequest)
+    return found
+
+
+def parsed_text(tensors: Mapping[str, Tensor | None], **fields: object) -> InferTextRequest:
+    """As a request of text, without the tensors that one of tokens must have."""
+    found = _parsed({**dict.fromkeys(REQUIRED), **TEXT, **tensors}, **fields)
+    assert isinstance(found, InferTextRequest)
+    return found
 
 
 def refused(tensors: Mapping[str, Tensor | None] | None = None, **fields: object) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        parsed(tensors, **fields)
+        _parsed(tensors, **fields)
     return caught.value
+
+
+def _parsed(
+    tensors: Mapping[str, Tensor | None] | None, **fields: object
+) -> InferRequest | InferTextRequest:
+    return parse_infer(Inbound(body=body(tensors, **fields), model="m", max_choices=16))

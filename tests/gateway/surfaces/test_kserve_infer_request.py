@@ -19,7 +19,7 @@ from schemas.requests import Draft, LoraRequest, PromptTable
 from schemas.sampling import Sampling
 from schemas.tensors import Tensor
 from tests.gateway.surfaces.kserve_bodies import Tensor as Wire
-from tests.gateway.surfaces.kserve_bodies import body, parsed, refused
+from tests.gateway.surfaces.kserve_bodies import body, parsed, parsed_text, refused
 
 SAMPLED: dict[str, Wire] = {"runtime_top_k": ("INT32", [1], [5])}
 BEAMS: dict[str, Wire] = {"beam_width": ("INT32", [1], [2])}
@@ -41,7 +41,9 @@ def test_the_two_mandatory_tensors_are_a_whole_request() -> None:
 def test_neither_of_the_mandatory_tensors_may_be_missing(name: str) -> None:
     error = refused({name: None})
 
-    assert (error.message, error.param) == (f"{name} is required", name)
+    assert error.message.startswith(name)
+    assert error.message.endswith("is required")
+    assert error.param == name
 
 
 ONES: list[tuple[str, str, object, str, object]] = [
@@ -344,7 +346,7 @@ def test_outputs_may_be_chosen_each_with_its_own_form() -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ({"name": "text_output"}, "outputs[0].name: there is no output 'text_output'; there are"),
+        ({"name": "text_output"}, "outputs[0].name: a request of tokens has no output"),
         ({"name": "cum_log_probs"}, "cum_log_probs exists only where return_log_probs is true"),
         ({"name": "output_ids", "parameters": {"classification": 2}}, "outputs[0].parameters"),
         ({"name": "output_ids", "parameters": {"shared_memory_region": "r"}}, "shared_memory"),
@@ -391,3 +393,52 @@ def test_a_tensor_needs_data_in_one_place() -> None:
     for sent, said in ((neither, "has neither data nor"), (both, "has both data and")):
         with pytest.raises(InvalidRequest, match=f"request_output_len: {said}"):
             parse_infer(Inbound(body=sent, model="m", max_choices=1))
+
+
+def test_text_input_makes_a_request_of_text_which_ends_where_its_tokenizer_does() -> None:
+    """As tensorrtllm_backend's ensemble takes it."""
+    request = parsed_text(
+        {
+            "top_k": ("INT32", [1, 1], [3]),
+            "top_p": ("FP32", [1, 1], [0.5]),
+            "length_penalty": ("FP32", [1, 1], [0.5]),
+            "stop_words": ("BYTES", [1, 2], ["a", ""]),
+            "bad_words": ("BYTES", [1], ["b"]),
+            "return_log_probs": ("BOOL", [1, 1], [True]),
+            "exclude_input_in_output": ("BOOL", [1], [False]),
+        },
+        id="7",
+    )
+
+    assert (request.model, request.prompts, request.template) == ("m", ("Hello",), False)
+    assert msgspec.to_builtins(request.sampling) == {
+        "max_tokens": 8,
+        "top_k": 3,
+        "top_p": 0.5,
+        "stop": ("a",),
+        "bad_words": ("b",),
+        "logprobs": True,
+    }
+    assert request.echo is True
+    assert [one.name for one in request.reply.outputs] == [
+        "text_output",
+        "output_log_probs",
+        "cum_log_probs",
+    ]
+
+
+@pytest.mark.parametrize("name", ["input_ids", "lora_task_id", "return_context_logits"])
+def test_tensors_of_tokens_do_not_go_with_text(name: str) -> None:
+    spec = next(one for one in INPUTS if one.name == name)
+    data: list[object] = [True] if spec.datatypes[0] == "BOOL" else [1]
+
+    error = refused(
+        {
+            "input_ids": None,
+            "text_input": ("BYTES", [1], ["a"]),
+            name: (spec.datatypes[0], [1], data),
+        }
+    )
+
+    assert error.message.startswith(f"{name}: only requests with input_ids")
+    assert error.param == name
