@@ -50,6 +50,7 @@ STATUS_OF_WORD: Mapping[str, int] = {
     "authentication_error": 401,
     "permission_error": 403,
     "not_found": 404,
+    "resource_does_not_exist": 404,
     "notfounderror": 404,
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
@@ -59,6 +60,7 @@ STATUS_OF_WORD: Mapping[str, int] = {
     "timeout": 504,
     "deadline_exceeded": 504,
     "overloaded_error": 503,
+    "temporarily_unavailable": 503,
 }
 """For an error inside a 200, which has no status of its own."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -28,6 +29,7 @@ providers:
 models:
   - name: chat
     retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}
+    breaker: {{min_requests: 1000}}
     backends: [{{provider: dbx, model: databricks-claude}}]
   - name: one-of-two
     backends: [{{provider: dbx, model: split/served-b}}]
@@ -331,6 +333,30 @@ async def test_a_stream_cut_short_is_an_error(setting: Setting) -> None:
 
     with pytest.raises(openai.APIError, match="dbx: "):
         _ = [chunk async for chunk in stream]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_answer_that_was_cut_passes_for_a_whole_one(
+    setting: Setting, stream: bool
+) -> None:
+    """Cut at random places; what is cut before its first word is asked for again.
+
+    Nine times, because the budget for second tries is ten.
+    """
+    body = {"model": "chat", "messages": [HELLO], "stream": stream}
+    length = len(await post(setting, body))
+    outcomes: list[str] = []
+
+    for place in random.Random(20_26).sample(range(1, length), 9):
+        setting.server.cut_short(bytes_sent=place)
+        said = await post(setting, body)
+        if b"[DONE]" in said or not stream:
+            outcomes.append(message_of(said, stream=stream)["content"])
+        else:
+            assert b'"error"' in said
+
+    assert set(outcomes) == {"You said hi there"}
+    assert stream == (len(outcomes) < 9)
 
 
 async def test_a_revoked_token_is_replaced_without_the_clients_noticing(setting: Setting) -> None:
