@@ -104,6 +104,7 @@ NEUTRAL: dict[str, object] = {
     "echo": False,
     "suffix": "",
     "append_suffix": "",
+    "error_behavior": "error",
     "template": False,
     "return_context_logits": False,
     "return_generation_logits": False,

@@ -7,7 +7,6 @@ from litestar import Request, get
 from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
-from msgspec.structs import replace
 
 from adapters.support import offered
 from gateway.auth import Caller
@@ -75,7 +74,10 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
 
 
 def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
-    """The route's backends, and those of its fallbacks, which get no traffic of their own."""
+    """The route's backends, and those of its fallbacks, which get no traffic of their own.
+
+    asked: the name that the client uses, which a wildcard hands on.
+    """
     providers = {provider.name: provider for provider in runtime.config.providers}
     found: dict[str, Served] = {}
     for backend, weight in _shares(runtime, route):
@@ -83,7 +85,6 @@ def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
         if model == "*":
             name, model = name[:-1] + asked, asked
         if name in found:
-            found[name] = replace(found[name], weight=found[name].weight + weight)
             continue
         provider = providers[backend.name.partition("/")[0]]
         deployment, message = _state(backend, runtime.engines.get(provider.name))

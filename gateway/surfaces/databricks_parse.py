@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from gateway.surfaces.databricks_extra import unfolded
 from gateway.surfaces.databricks_reasoning import with_thoughts
 from gateway.surfaces.databricks_wire import (
     DATABRICKS_CHAT_ALLOWED,
@@ -51,6 +52,9 @@ TASKS: Final[dict[str, Task]] = {
 }
 """The field that tells what an invocation asks for."""
 
+RECORDS: Final = ("client_request_id", "usage_context")
+"""Notes for the service's own tables; a backend that keeps none answers no differently."""
+
 _ELSEWHERE: Final = ("dataframe_records", "dataframe_split", "instances", "inputs")
 """What the service's endpoints for models of other kinds take."""
 
@@ -75,27 +79,36 @@ def parse_invocation(body: bytes, *, model: str, max_choices: int = MAX_CHOICES)
     max_choices: the most answers that one request may ask for.
     Raises InvalidRequest.
     """
-    return parse_task(_task(body, model), body, model=model, max_choices=max_choices)
+    wire = _read(body)
+    task = _task(wire, model)
+    if isinstance(wire.extra_params, Raw) and not is_null(wire.extra_params):
+        body = unfolded(body, wire.extra_params)
+    return parse_task(task, body, model=model, max_choices=max_choices)
 
 
 def parse_task(task: Task, body: bytes, *, model: str, max_choices: int = MAX_CHOICES) -> Request:
     """A body whose task is known. model: "" where the body must name it. Raises InvalidRequest."""
     match task:
         case "chat":
-            return _read_chat(body, model, max_choices)
+            request: Request = _read_chat(body, model, max_choices)
         case "completion":
-            return _read_completion(body, model, max_choices)
+            request = _read_completion(body, model, max_choices)
         case "embeddings":
-            return parse_embeddings(body, model=model, reader=_embeddings)
+            request = parse_embeddings(body, model=model, reader=_embeddings)
         case "tokens":
             raise InvalidRequest("this surface takes text, not tokens")
+    records = tuple(name for name in RECORDS if name in request.extra)
+    return replace(request, optional=(*request.optional, *records)) if records else request
 
 
-def _task(body: bytes, model: str) -> Task:
+def _read(body: bytes) -> InvocationWire:
     try:
-        wire = _invocation.decode(body)
+        return _invocation.decode(body)
     except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
         raise refusal(exc, "", DATABRICKS_CHAT_ALLOWED) from exc
+
+
+def _task(wire: InvocationWire, model: str) -> Task:
     if wire.model is not None and wire.model != model:
         raise InvalidRequest(
             f"model: the path names {model!r}, the body {wire.model!r}; leave it out of the body",

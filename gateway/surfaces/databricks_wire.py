@@ -24,13 +24,15 @@ class InvocationWire(Struct, frozen=True, kw_only=True):
     """`POST /serving-endpoints/{name}/invocations`: which of three tasks a body is for.
 
     Exactly one of messages, prompt and input is there; the other fields are those of that task.
-    model: the same name as in the path, if it is there at all.
+    model:        the same name as in the path, if it is there at all.
+    extra_params: further fields, each as a string.
     """
 
     model: str | None = None
     messages: Raw | UnsetType = UNSET
     prompt: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
+    extra_params: Raw | UnsetType = UNSET
     dataframe_records: Raw | UnsetType = UNSET
     dataframe_split: Raw | UnsetType = UNSET
     instances: Raw | UnsetType = UNSET

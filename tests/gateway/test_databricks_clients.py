@@ -111,6 +111,18 @@ async def test_the_sdk_asks_for_completions(workspace: WorkspaceClient) -> None:
     assert [one.text for one in answer.choices or []] == [ANSWER, "1 + 2 = 3."]
 
 
+async def test_the_sdk_sends_what_it_has_no_argument_for(workspace: WorkspaceClient) -> None:
+    more = {"top_k": "1", "echo": "true", "suffix": "!"}
+
+    answer = await asyncio.to_thread(
+        lambda: workspace.serving_endpoints.query(
+            "chat", prompt=QUESTION, extra_params=more, usage_context={"team": "a"}
+        )
+    )
+
+    assert [one.text for one in answer.choices or []] == [f"{QUESTION}{ANSWER}!"]
+
+
 async def test_the_sdk_asks_for_embeddings(workspace: WorkspaceClient) -> None:
     answer = await asyncio.to_thread(
         lambda: workspace.serving_endpoints.query("embed", input=list(TEXTS))

@@ -234,7 +234,36 @@ def test_a_thought_of_another_shape_is_refused_by_its_place() -> None:
     assert error.param == "messages[0].content[0].summary"
 
 
-def test_fields_that_only_other_systems_know_travel_on() -> None:
-    request = completion(client_request_id="r", usage_context={"team": "a"})
+def test_notes_for_the_services_tables_travel_on_and_need_not_arrive() -> None:
+    request = completion(client_request_id="r", usage_context={"team": "a"}, other=1)
 
-    assert set(request.extra) == {"client_request_id", "usage_context"}
+    assert set(request.extra) == {"client_request_id", "usage_context", "other"}
+    assert request.optional == ("template", "client_request_id", "usage_context")
+
+
+def test_what_the_sdk_has_no_argument_for_comes_as_strings() -> None:
+    fields = {"top_k": "1", "echo": "true", "suffix": "5", "seed": "null", "other": "x y"}
+
+    request = completion(extra_params=fields)
+
+    assert request == completion(top_k=1, echo=True, suffix="5", other="x y")
+    assert completion(extra_params={}) == completion(extra_params=None) == completion()
+
+
+@pytest.mark.parametrize(
+    ("extra", "param"),
+    [
+        (5, "extra_params"),
+        (["top_k"], "extra_params"),
+        ({"top_k": 1}, "extra_params"),
+        ({"n": "2"}, "extra_params.n"),
+        ({"top_k": "0"}, "top_k"),
+        ({"top_k": "many"}, "top_k"),
+        ({"top_k": "[" * 5000}, "top_k"),
+    ],
+)
+def test_extra_params_that_cannot_be_right_are_refused(extra: object, param: str) -> None:
+    error = refused(prompt="x", n=1, extra_params=extra)
+
+    assert error.param == param
+    assert param in error.message

@@ -1,0 +1,63 @@
+"""`extra_params`: how the service's SDK sends the fields that its `query` has no argument for.
+
+A map of strings, each the JSON of a top-level field's value: `{"top_k": "1", "echo": "true"}`.
+https://docs.databricks.com/api/workspace/servingendpoints/query
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import DecodeError, Raw
+
+from gateway.surfaces.decoding import is_null, refusal
+from schemas.errors import InvalidRequest
+
+FIELD: Final = "extra_params"
+TEXTS: Final = frozenset(
+    {
+        "encoding_format",
+        "error_behavior",
+        "instruction",
+        "model",
+        "reasoning_effort",
+        "stop",
+        "suffix",
+        "user",
+    }
+)
+"""Fields whose value is the string itself, whatever it looks like."""
+
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_texts: Final = msgspec.json.Decoder(dict[str, str])
+_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
+
+
+def unfolded(body: bytes, extra: Raw) -> bytes:
+    """The body with these fields at its top level.
+
+    body: a JSON object that has `extra` under `extra_params`.
+    Raises InvalidRequest for what is no map of strings, and for a field that is there twice.
+    """
+    try:
+        texts = _texts.decode(extra)
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, FIELD, {FIELD: "an object whose values are strings"}) from exc
+    fields = _fields.decode(body)
+    del fields[FIELD]
+    for name, text in texts.items():
+        if name in fields and not is_null(fields[name]):
+            where = f"{FIELD}.{name}"
+            raise InvalidRequest(f"{where} is in the body already; send it once", param=where)
+        fields[name] = _value(name, text)
+    return _encode(fields)
+
+
+def _value(name: str, text: str) -> Raw:
+    if name not in TEXTS:
+        try:
+            msgspec.json.decode(text)
+        except (DecodeError, RecursionError):
+            return Raw(_encode(text))
+        return Raw(text.encode())
+    return Raw(_encode(text))
