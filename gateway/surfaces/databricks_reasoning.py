@@ -1,32 +1,46 @@
 """A model's thinking, which Databricks' clients hand back as a part of a message's content.
 
-`{"type": "reasoning", "summary": [{"type": "summary_text", "text", "signature"}]}`
+`{"type": "reasoning", "summary": [{"type": "summary_text", "text", "signature"}]}`. A thought
+that only its vendor can read (`summary_encrypted_text`) stays the part that it is.
 https://docs.databricks.com/en/machine-learning/model-serving/query-reason-models.html
 """
 
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Final, Literal
 
 import msgspec
-from msgspec import UNSET, DecodeError, Struct
+from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
 from gateway.surfaces.decoding import refusal
 from schemas.messages import Message, OpaquePart, Part
 
+READABLE: Final = "summary_text"
+
+
+class _Kind(Struct, frozen=True, kw_only=True):
+    type: str = READABLE
+
+
+class _Kinds(Struct, frozen=True, kw_only=True):
+    summary: tuple[_Kind, ...] = ()
+
 
 class _Summary(Struct, frozen=True, kw_only=True):
-    """data: a thought that only the vendor can read (`summary_encrypted_text`)."""
-
+    type: Literal["summary_text"] = READABLE
     text: str = ""
     signature: str = ""
-    data: str = ""
 
 
 class _Reasoning(Struct, frozen=True, kw_only=True):
     summary: tuple[_Summary, ...] = ()
 
 
+_kinds: Final = msgspec.json.Decoder(_Kinds)
 _reasoning: Final = msgspec.json.Decoder(_Reasoning)
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_list: Final = msgspec.json.Decoder(list[Raw])
+_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
 def with_thoughts(message: Message, place: int) -> Message:
@@ -37,29 +51,46 @@ def with_thoughts(message: Message, place: int) -> Message:
     content = message.content
     if message.role != "assistant" or not isinstance(content, tuple):
         return message
-    thoughts: list[_Summary] = []
-    others: list[Part] = []
-    for index, part in enumerate(content):
-        summary = ()
-        if isinstance(part, OpaquePart) and part.type == "reasoning":
-            summary = _read(part, f"messages[{place}].content[{index}]")
-        if summary and not any(one.data for one in summary):
-            thoughts += summary
-        else:
-            others.append(part)
-    if len(others) == len(content):
+    where = f"messages[{place}].content"
+    found = {index: _read(part, f"{where}[{index}]") for index, part in enumerate(content)}
+    thoughts = {index: thought for index, thought in found.items() if thought is not None}
+    if not thoughts:
         return message
-    return replace(
+    summaries = [one for thought in thoughts.values() for one in thought]
+    said = replace(
         message,
-        content=tuple(others) or None,
-        reasoning="".join(one.text for one in thoughts),
-        signature="".join(one.signature for one in thoughts) or UNSET,
-        raw=UNSET,
+        content=tuple(part for index, part in enumerate(content) if index not in thoughts) or None,
+        reasoning="".join(one.text for one in summaries),
+        signature="".join(one.signature for one in summaries) or UNSET,
     )
+    return replace(said, raw=_rewritten(said, thoughts))
 
 
-def _read(part: OpaquePart, where: str) -> tuple[_Summary, ...]:
+def _read(part: Part, where: str) -> tuple[_Summary, ...] | None:
+    """`None` for what is no thought, or one that cannot be read."""
+    if not isinstance(part, OpaquePart) or part.type != "reasoning":
+        return None
     try:
+        if any(one.type != READABLE for one in _kinds.decode(part.raw).summary):
+            return None
         return _reasoning.decode(part.raw).summary
     except DecodeError as exc:
         raise refusal(exc, where, {}) from exc
+
+
+def _rewritten(message: Message, thoughts: Container[int]) -> Raw:
+    """What the client wrote, fields of its own included, with the thoughts in their new place.
+
+    thoughts: their places in the content.
+    """
+    sent = _fields.decode(message.raw or b"{}")
+    parts = [
+        part for index, part in enumerate(_list.decode(sent["content"])) if index not in thoughts
+    ]
+    fields: dict[str, object] = {**sent, "content": parts}
+    if not parts:
+        del fields["content"]
+    fields["reasoning_content"] = message.reasoning
+    if message.signature is not UNSET:
+        fields["reasoning_signature"] = message.signature
+    return Raw(_encode(fields))

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 from msgspec import UNSET, Raw
-from msgspec.structs import replace
 
 from gateway.surfaces.databricks_parse import parse_invocation, parse_task
 from schemas.errors import InvalidRequest
@@ -215,16 +214,33 @@ def test_thinking_that_comes_back_as_a_part_of_the_content_is_thinking() -> None
     thought = {"type": "reasoning", "summary": summary}
     request = chat(
         {"role": "user", "content": "x"},
-        {"role": "assistant", "content": [thought, said]},
+        {"role": "assistant", "content": [thought, said], "mine": 1},
         {"role": "assistant", "content": [thought]},
         {"role": "assistant", "content": [said]},
     )
 
-    text = TextPart(text="42", raw=Raw(msgspec.json.encode(said)))
-    thinking = Message(role="assistant", reasoning="hm, yes", signature="sig")
-    assert request.messages[1] == replace(thinking, content=(text,))
-    assert request.messages[2] == thinking
-    assert request.messages[3].reasoning is UNSET
+    _, both, alone, plain = request.messages
+    known = {"role": "assistant", "reasoning_content": "hm, yes", "reasoning_signature": "sig"}
+    assert (both.reasoning, both.signature) == (alone.reasoning, alone.signature)
+    assert (both.reasoning, both.signature) == ("hm, yes", "sig")
+    assert both.content == (TextPart(text="42", raw=Raw(msgspec.json.encode(said))),)
+    assert alone.content is None
+    assert plain.reasoning is UNSET
+    assert written(both) == {**known, "content": [said], "mine": 1}
+    assert written(alone) == known
+
+
+def test_a_thought_that_only_its_vendor_can_read_stays_what_it_is() -> None:
+    closed = {"type": "reasoning", "summary": [{"type": "summary_encrypted_text", "data": "x"}]}
+    message = chat({"role": "assistant", "content": [closed]}).messages[0]
+
+    assert message.reasoning is UNSET
+    assert written(message) == {"role": "assistant", "content": [closed]}
+
+
+def written(message: Message) -> object:
+    assert isinstance(message.raw, Raw)
+    return msgspec.json.decode(message.raw)
 
 
 def test_a_thought_of_another_shape_is_refused_by_its_place() -> None:
