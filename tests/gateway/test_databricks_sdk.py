@@ -41,9 +41,6 @@ QUERIES: Mapping[str, Ask] = {
     "context": lambda sdk: sdk.serving_endpoints.query(
         "claude", messages=HELLO, usage_context={"team": "a"}, client_request_id="r-1"
     ),
-    "extra": lambda sdk: sdk.serving_endpoints.query(
-        "claude", messages=HELLO, extra_params={"top_p": "0.5"}
-    ),
     "prompts": lambda sdk: sdk.serving_endpoints.query("claude", prompt=["one", "two"], n=2),
     "prompt": lambda sdk: sdk.serving_endpoints.query("claude", prompt="one", max_tokens=2),
     "embeddings": lambda sdk: sdk.serving_endpoints.query("claude", input=["a", "b"]),
