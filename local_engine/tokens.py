@@ -8,14 +8,13 @@ is asked only to load it, whatever its files are.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from copy import copy
-from functools import lru_cache
 from typing import Protocol, cast
 
-import msgspec
 from transformers import AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from local_engine.chat import ChatTemplate
+from local_engine.token_bytes import TokenBytes
 from schemas.errors import InvalidConfig
 
 
@@ -67,7 +66,7 @@ class Tokenizer:
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
-        self._byte_level = _mentions(backend.to_str(), "ByteLevel")
+        self._bytes = TokenBytes(backend.to_str())
         self.longest = int(cast(float, loaded.model_max_length))
         self.end = cast(int | None, loaded.eos_token_id)
         self.specials = frozenset(loaded.all_special_ids)
@@ -104,32 +103,4 @@ class Tokenizer:
             return b""
         if id in self.specials:
             return token.encode()
-        if self._byte_level:
-            table = _byte_table()
-            if all(character in table for character in token):
-                return bytes(table[character] for character in token)
-            return token.encode()
-        if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-            return bytes([int(token[3:5], 16)])
-        return token.replace("▁", " ").encode()
-
-
-def _mentions(description: str, kind: str) -> bool:
-    """Whether the tokenizer's decoder is, or contains, one of this kind."""
-    decoder = msgspec.json.decode(description, type=_Description).decoder
-    return f'"{kind}"'.encode() in bytes(decoder)
-
-
-class _Description(msgspec.Struct, frozen=True, kw_only=True):
-    decoder: msgspec.Raw = msgspec.Raw()
-
-
-@lru_cache(maxsize=1)
-def _byte_table() -> dict[str, int]:
-    """Byte-level BPE's characters for bytes: printable ones stand for themselves, the others
-    follow from U+0100 on (https://github.com/openai/gpt-2/blob/master/src/encoder.py)."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
-    table = {chr(byte): byte for byte in printable}
-    table.update({chr(0x100 + place): byte for place, byte in enumerate(others)})
-    return table
+        return self._bytes.of(token)

@@ -1,0 +1,206 @@
+"""Stops that a backend does not know, enforced on what it sends.
+
+The backend is asked for a stream whatever the client wants, and its connection is closed with the
+match, so that it generates no more than a few tokens too many.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from adapters.base import Range, Supports
+from adapters.support import offered
+from gateway.upstream.base import Call, Upstream
+from gateway.upstream.bridge.stopping import Stopper, StopRules
+from schemas.answers import Embeddings
+from schemas.errors import InvalidRequest
+from schemas.events import Event, Finished, TextDelta, Tokens, Usage
+from schemas.fields import Task, task_of
+from schemas.requests import (
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+
+TEXT_STOPS = frozenset({"stop"})
+TOKEN_STOPS = frozenset({"stop", "stop_token_ids", "stop_words", "end_id", "pad_id"})
+"""pad_id is honoured in that answers come ragged: nothing of them is padding."""
+
+ENFORCED: dict[Task, frozenset[str]] = {
+    "chat": TEXT_STOPS,
+    "completion": TEXT_STOPS,
+    "tokens": TOKEN_STOPS,
+}
+
+
+class Reads(Protocol):
+    """What a tokenizer adds to this: which id ends an answer, and which have no text."""
+
+    end: int | None
+    specials: frozenset[int]
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str: ...
+
+
+class Enforcing:
+    """An upstream whose `supports` has every stop in it. See Upstream."""
+
+    def __init__(
+        self, inner: Upstream, tokenizer: Reads | None = None, *, spelt: bool = False
+    ) -> None:
+        """spelt: the tokens of its answers are made from text, so none of them is special."""
+        self.name = inner.name
+        self._inner = inner
+        self._tokenizer = tokenizer
+        self._spelt = spelt
+        self._lacking = lacking(inner.supports, text_of_tokens=True)
+        self.supports = _widened(inner.supports, self._lacking)
+
+    def generate(
+        self, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """See Upstream.generate. Raises InvalidRequest for what cannot be enforced together."""
+        missing = self._lacking.get(task_of(request), frozenset())
+        sampling = request.sampling
+        asked = [name for name in missing if getattr(sampling, name) is not UNSET]
+        if not asked:
+            return self._inner.generate(request, call)
+        rules, left = self._split(request, frozenset(asked))
+        request = msgspec.structs.replace(request, sampling=left)
+        if not (rules.strings or rules.tokens or rules.words or rules.ends):
+            return self._inner.generate(request, call)
+        self._check(request, rules)
+        return self._enforced(request, call, rules)
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        return await self._inner.embed(request, call)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _enforced(
+        self, request: GenerateRequest, call: Call, rules: StopRules
+    ) -> AsyncGenerator[list[Event], None]:
+        prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
+        choices = prompts * (request.sampling.n or 1)
+        decode = self._tokenizer.decode if self._tokenizer else None
+        stoppers = [Stopper(rules, index, self.name, decode) for index in range(choices)]
+        sent = msgspec.structs.replace(request, stream=True)
+        async with aclosing(self._inner.generate(sent, call)) as source:
+            async for batch in source:
+                events: list[Event] = []
+                for event in batch:
+                    events += _through(event, stoppers)
+                if all(stopper.ended for stopper in stoppers) and not _complete(batch):
+                    break
+                if events:
+                    yield events
+            else:
+                return
+        if isinstance(request, TokenRequest) and not any(isinstance(e, Usage) for e in events):
+            events.append(_usage(request, stoppers))
+        yield events
+
+    def _split(
+        self, request: GenerateRequest, asked: frozenset[str]
+    ) -> tuple[StopRules, Sampling]:
+        """What is enforced here, and the sampling that the backend gets."""
+        sampling = request.sampling
+        fields = offered(self._inner.supports, task_of(request)) or frozenset()
+        left = msgspec.structs.replace(sampling, **dict.fromkeys(asked, UNSET))
+        tokens = frozenset(_given(sampling.stop_token_ids, "stop_token_ids" in asked))
+        ends: frozenset[int] = frozenset()
+        end = sampling.end_id
+        own = self._tokenizer.end if self._tokenizer else None
+        if "end_id" in asked and end is not UNSET and end != own:
+            if "ignore_eos" in fields:
+                left = msgspec.structs.replace(left, ignore_eos=True)
+            if end >= 0 and "stop_token_ids" in fields:
+                more = (*_given(left.stop_token_ids, True), end)
+                left = msgspec.structs.replace(left, stop_token_ids=more)
+            elif end >= 0:
+                ends = frozenset({end})
+        rules = StopRules(
+            strings=tuple(one for one in _given(sampling.stop, "stop" in asked) if one),
+            tokens=tokens,
+            words=tuple(one for one in _given(sampling.stop_words, "stop_words" in asked) if one),
+            ends=ends,
+            min_tokens=sampling.min_tokens or 0,
+            seed=sampling.seed or None,
+        )
+        return rules, left
+
+    def _check(self, request: GenerateRequest, rules: StopRules) -> None:
+        backend = self.name
+        if not isinstance(request, TokenRequest) and rules.min_tokens:
+            raise InvalidRequest(
+                f"stop: {backend} shows no tokens, so stop strings cannot wait for min_tokens; "
+                "leave one of the two out",
+                param="stop",
+            )
+        if isinstance(request, CompletionRequest):
+            for field in ("echo", "append_suffix"):
+                if getattr(request, field) not in (UNSET, False, ""):
+                    raise InvalidRequest(
+                        f"{field}: {backend} puts it into the text in which the gateway looks for "
+                        "stop strings; leave one of the two out",
+                        param=field,
+                    )
+        if self._spelt and self._tokenizer:
+            named = {*rules.tokens, *rules.ends, *(id for word in rules.words for id in word)}
+            for id in sorted(named & self._tokenizer.specials):
+                field = "end_id" if id in rules.ends else "stop_token_ids"
+                raise InvalidRequest(
+                    f"{field}: {backend} answers with text, in which token {id} is never seen",
+                    param=field,
+                )
+
+
+def lacking(supports: Supports, *, text_of_tokens: bool) -> dict[Task, frozenset[str]]:
+    """Of each task that is offered, the stops that the backend does not know.
+
+    text_of_tokens: the text of token answers is known, so that stop strings can be found in it.
+    """
+    found: dict[Task, frozenset[str]] = {}
+    for task, stops in ENFORCED.items():
+        fields = offered(supports, task)
+        if fields is not None:
+            found[task] = stops - fields
+    if not text_of_tokens and "tokens" in found:
+        found["tokens"] -= TEXT_STOPS
+    return found
+
+
+def enforcing(inner: Upstream, tokenizer: Reads | None = None, *, spelt: bool = False) -> Upstream:
+    """`inner` itself where it lacks nothing."""
+    if not any(lacking(inner.supports, text_of_tokens=True).values()):
+        return inner
+    return Enforcing(inner, tokenizer, spelt=spelt)
+
+
+def _widened(supports: Supports, missing: dict[Task, frozenset[str]]) -> Supports:
+    wide = {
+        task: (offered(supports, task) or frozenset()) | fields for task, fields in missing.items()
+    }
+    ranges = dict(supports.ranges)
+    tokens = supports.tokens or frozenset()
+    if "end_id" in missing.get("tokens", frozenset()) and "ignore_eos" not in tokens:
+        ranges["end_id"] = Range(minimum=0)
+    return msgspec.structs.replace(supports, **wide, ranges=ranges)
+
+
+def _through(event: Event, stoppers: list[Stopper]) -> list[Event]:
+    index: int | None = getattr(event, "index", None)
+    if index is None or not 0 <= index < len(stoppers):
+        return [event]
+    stopper = stoppers[index]
+    if stopper.ended:
+        return []
+    if isinstance(event, TextDelta | Tokens):
+        return stopper.feed(event)
+    return stopper.finish(event) if isinstance(event, Finished) else [event]

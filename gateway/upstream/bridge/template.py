@@ -1,0 +1,163 @@
+"""Conversations to text by the model's own chat template, the way transformers renders them.
+
+https://huggingface.co/docs/transformers/chat_templating
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import cast
+
+import jinja2
+import msgspec
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from msgspec import UNSET
+
+from schemas.errors import InvalidConfig, InvalidRequest
+from schemas.messages import Message, TextPart, ToolCall
+
+JSON = dict[str, object]
+
+_CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+"""What Jinja executes of a template."""
+
+_REFUSALS = (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError)
+"""What a template can raise about a conversation that it was not written for."""
+
+
+class _Generation(Extension):
+    """`{% generation %}` marks the assistant's text for training; here it changes nothing."""
+
+    tags = {"generation"}  # noqa: RUF012  an attribute of jinja2's
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class ChatTemplate:
+    """One model's template, compiled. Safe to call from any thread."""
+
+    def __init__(
+        self,
+        source: str,
+        variables: Mapping[str, str],
+        *,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        """variables: special tokens by name (`bos_token`). now: local time, for `strftime_now`.
+
+        Raises InvalidConfig for a template that cannot be compiled.
+        """
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+        )
+        environment.filters["tojson"] = _tojson
+        environment.globals["raise_exception"] = _refuse  # pyright: ignore[reportArgumentType]  # jinja2 types its globals too narrowly
+        environment.globals["strftime_now"] = lambda form: now().strftime(form)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType, reportUnknownMemberType]  # a template's argument
+        try:
+            self._template = environment.from_string(source)
+        except jinja2.TemplateSyntaxError as exc:
+            raise InvalidConfig(
+                (f"the chat template cannot be read, line {exc.lineno}: {exc.message}",)
+            ) from exc
+        self._variables = dict(variables)
+        self._code = "".join(_CODE.findall(source))
+
+    def render(self, messages: tuple[Message, ...]) -> str:
+        """The prompt up to where the assistant begins to speak, special tokens spelt out.
+
+        Raises InvalidRequest for parts that are not text, for calls that the template would leave
+        out, and for whatever the template itself refuses.
+        """
+        turns = [self._turn(message, place) for place, message in enumerate(messages)]
+        try:
+            return self._template.render(
+                messages=turns,
+                tools=None,
+                documents=None,
+                add_generation_prompt=True,
+                **self._variables,
+            )
+        except _REFUSALS as exc:
+            raise InvalidRequest(
+                f"messages: the model's chat template refuses this conversation: {exc}",
+                param="messages",
+            ) from exc
+
+    def _knows(self, word: str) -> bool:
+        """Whether what the template executes holds this word."""
+        return re.search(rf"\b{word}\b", self._code) is not None
+
+    def _turn(self, message: Message, place: int) -> JSON:
+        where = f"messages[{place}]"
+        role = str(message.role)
+        if role == "developer" and not self._knows("developer"):
+            role = "system"
+        turn: JSON = {
+            "role": "tool" if role == "function" else role,
+            "content": _content(message, where),
+        }
+        if message.name is not UNSET:
+            turn["name"] = message.name
+        if message.tool_call_id is not UNSET:
+            turn["tool_call_id"] = message.tool_call_id
+        if message.reasoning is not UNSET:
+            turn["reasoning_content"] = turn["thinking"] = message.reasoning
+        if message.tool_calls:
+            if not self._knows("tool_calls"):
+                raise InvalidRequest(
+                    f"{where}.tool_calls: this model's chat template knows no calls; "
+                    "leave that turn out, or ask a model that was trained to call functions",
+                    param=f"{where}.tool_calls",
+                )
+            turn["tool_calls"] = [_call(call) for call in message.tool_calls]
+        return turn
+
+
+def _content(message: Message, where: str) -> str:
+    content = message.content
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts: list[str] = []
+    for number, part in enumerate(content):
+        if not isinstance(part, TextPart):
+            path = f"{where}.content[{number}]"
+            raise InvalidRequest(f"{path}: this model reads text only; take it out", param=path)
+        texts.append(part.text)
+    return "".join(texts)
+
+
+def _call(call: ToolCall) -> JSON:
+    """Templates want the arguments as a mapping; text that is none is handed on as it is."""
+    function: JSON = {"name": call.name, "arguments": call.arguments}
+    try:
+        function["arguments"] = msgspec.json.decode(call.arguments, type=dict[str, object])
+    except msgspec.DecodeError:
+        return {"id": call.id, "type": "function", "function": function}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _tojson(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Jinja's own filter escapes HTML, which models were not trained on."""
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def _refuse(message: object) -> str:
+    raise jinja2.TemplateError(cast("str", message))

@@ -1,0 +1,226 @@
+"""A provider's tokenizer: text to tokens and back, and when the one says what the other does.
+
+Works on the tokenizers library's own object, which several threads may use at once.
+"""
+
+# tokenizers annotates its own members in part only:
+# pyright: reportUnknownMemberType=false
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+import tokenizers
+
+from gateway.upstream.bridge.files import read_beside, tokenizer_file
+from gateway.upstream.bridge.template import ChatTemplate
+from local_engine.token_bytes import TokenBytes, fallback_byte
+from schemas.errors import InvalidConfig, InvalidRequest
+
+INLINE = 4096
+"""Characters, or tokens, that are worked on in the event loop; more go to a thread."""
+
+ANCHORS = ("\n", "a", ".")
+"""What stands before a text that continues another one, so that no tokenizer takes it for the
+beginning; which one does not grow together with the text is tried."""
+
+SAMPLE = "Hello  world,\n\tcafé №12345 — 你好 🎉 (x_1)"
+
+_Result = TypeVar("_Result")
+
+
+class Library(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used."""
+
+    def encode(self, sequence: str, *, add_special_tokens: bool) -> "Encoding": ...
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str: ...
+
+    def id_to_token(self, id: int) -> str | None: ...
+
+    def token_to_id(self, token: str) -> int | None: ...
+
+    def get_vocab(self, with_added_tokens: bool) -> dict[str, int]: ...
+
+    def get_added_tokens_decoder(self) -> dict[int, "AddedToken"]: ...
+
+    def no_padding(self) -> None: ...
+
+    def no_truncation(self) -> None: ...
+
+    def to_str(self) -> str: ...
+
+
+class Encoding(Protocol):
+    ids: list[int]
+
+
+class AddedToken(Protocol):
+    content: str
+    special: bool
+
+
+class Unspellable(Exception):
+    """There are no tokens that give exactly this text."""
+
+
+class TextTokenizer:
+    """Every verb may be called from any thread.
+
+    end:      the id of the end token, `None` where the files name none.
+    specials: ids that no text shows.
+    chat:     the model's chat template, `None` where there is none.
+    faithful: what it reads it can give back, which a tokenizer that folds case or spaces cannot.
+    """
+
+    def __init__(self, library: Library, *, end: str = "", chat: ChatTemplate | None = None) -> None:
+        library.no_truncation()
+        library.no_padding()
+        self._library = library
+        self._bytes = TokenBytes(library.to_str())
+        added = library.get_added_tokens_decoder()
+        self._added = {id: token.content for id, token in added.items()}
+        self.specials = frozenset(id for id, token in added.items() if token.special)
+        self.end = library.token_to_id(end) if end else None
+        self.chat = chat
+        bare, full = self.encode("a", special=False), self.encode("a")
+        at = _find(full, bare)
+        self._prefix, self._suffix = full[:at], full[at + len(bare) :]
+        self._anchors = [
+            (text, ids, self.decode(ids, special=True))
+            for text in ANCHORS
+            if (ids := self.encode(text, special=False))
+        ]
+        self.spell = lru_cache(maxsize=8192)(self._spell)
+        self._by_bytes: dict[bytes, int] | None = None
+        self.faithful = self._gives_back(SAMPLE)
+
+    def encode(self, text: str, *, special: bool = True) -> tuple[int, ...]:
+        """special: add what the model expects around a text (its begin token)."""
+        return tuple(self._library.encode(text, add_special_tokens=special).ids)
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """special: show special tokens too. Bytes that are no UTF-8 become U+FFFD."""
+        return self._library.decode(list(ids), skip_special_tokens=not special)
+
+    def written_as(self, ids: tuple[int, ...], *, known: str = "") -> str:
+        """A text that a backend with this tokenizer reads as exactly these tokens.
+
+        known: a text to try first. Raises InvalidRequest, without a field, where there is none.
+        """
+        for place, id in enumerate(ids):
+            if self._library.id_to_token(id) is None:
+                raise InvalidRequest(f"token {id} at place {place} is not in the vocabulary")
+        for text in self._candidates(ids, known):
+            if self.encode(text) == ids:
+                return text
+        raise InvalidRequest(
+            "the backend reads text, and would read the text of these tokens as other ones"
+            f" ({self._difference(ids)}); send text, or tokens as the model's tokenizer makes them"
+        )
+
+    def name(self, id: int) -> tuple[str, tuple[int, ...] | None]:
+        """A token's text for log probabilities, with its bytes where they are no UTF-8."""
+        if id in self._added:
+            return self._added[id], None
+        token = self._library.id_to_token(id)
+        raw = b"" if token is None else self._bytes.of(token)
+        text = raw.decode(errors="replace")
+        return text, None if "\ufffd" not in text else tuple(raw)
+
+    def id_of(self, text: str, raw: Sequence[int] | None = None) -> int | None:
+        """The token of this text, or of these bytes; `None` if there is none."""
+        if self._by_bytes is None:
+            self._by_bytes = self._index()
+        return self._by_bytes.get(text.encode() if raw is None else bytes(raw))
+
+    def _spell(self, text: str) -> tuple[int, ...]:
+        """Tokens that add exactly this text to one that stands before it; raises Unspellable."""
+        for anchor, ids, shown in self._anchors:
+            joined = self.encode(anchor + text, special=False)
+            if joined[: len(ids)] == ids and self.decode(joined, special=True) == shown + text:
+                return joined[len(ids) :]
+        return self._by_byte(text)
+
+    def _by_byte(self, text: str) -> tuple[int, ...]:
+        """Normalised text, for instance, is not what it was; its bytes are."""
+        found = [self._library.token_to_id(self._bytes.one(byte)) for byte in text.encode()]
+        ids = tuple(id for id in found if id is not None)
+        _, before, shown = self._anchors[0]
+        if len(ids) < len(found) or self.decode(before + ids, special=True) != shown + text:
+            raise Unspellable(text)
+        return ids
+
+    def _candidates(self, ids: tuple[int, ...], known: str) -> list[str]:
+        inner = ids
+        if ids[: len(self._prefix)] == self._prefix:
+            inner = inner[len(self._prefix) :]
+        if self._suffix and inner[-len(self._suffix) :] == self._suffix:
+            inner = inner[: -len(self._suffix)]
+        start = self.decode(self._prefix, special=True)
+        texts = [known, known.removeprefix(start)] if known else []
+        texts += [self.decode(inner, special=True), self.decode(ids, special=True)]
+        return list(dict.fromkeys(texts))
+
+    def _difference(self, ids: tuple[int, ...]) -> str:
+        """The first token that the backend would read differently, in words."""
+        read = self.encode(self._candidates(ids, "")[0])
+        for place, (mine, theirs) in enumerate(zip(ids, read, strict=False)):
+            if mine != theirs:
+                return f"token {mine} at place {place} would become {theirs}"
+        return f"{len(ids)} tokens would become {len(read)}"
+
+    def _index(self) -> dict[bytes, int]:
+        index: dict[bytes, int] = {}
+        for token, id in self._library.get_vocab(with_added_tokens=False).items():
+            raw = self._bytes.of(token)
+            if raw not in index or fallback_byte(token) is None:
+                index[raw] = id
+        index.update({content.encode(): id for id, content in self._added.items()})
+        return index
+
+    def _gives_back(self, text: str) -> bool:
+        try:
+            self._spell(text)
+        except Unspellable:
+            return False
+        return True
+
+
+async def aside(size: int, work: Callable[[], _Result]) -> _Result:
+    """Do it here, or in a thread where it is long. size: characters or tokens."""
+    return work() if size <= INLINE else await asyncio.to_thread(work)
+
+
+@lru_cache(maxsize=32)
+def _loaded(file: Path, changed: int) -> TextTokenizer:
+    try:
+        library = cast("Library", tokenizers.Tokenizer.from_file(str(file)))
+    except Exception as exc:  # noqa: BLE001  tokenizers raises nothing narrower
+        raise InvalidConfig((f"{file}: no tokenizer can be read from it: {exc}",)) from exc
+    beside = read_beside(file)
+    chat = ChatTemplate(beside.template, beside.special) if beside.template else None
+    return TextTokenizer(library, end=beside.special.get("eos_token", ""), chat=chat)
+
+
+def load_tokenizer(path: Path) -> TextTokenizer:
+    """path: a tokenizer.json or the folder that holds one; each is loaded once.
+
+    Raises InvalidConfig for files that cannot be read.
+    """
+    file = tokenizer_file(path)
+    try:
+        changed = file.stat().st_mtime_ns
+    except OSError as exc:
+        raise InvalidConfig((f"{file}: cannot be read: {exc.strerror}",)) from exc
+    return _loaded(file, changed)
+
+
+def _find(whole: tuple[int, ...], part: tuple[int, ...]) -> int:
+    """Where `part` begins in `whole`; 0 where it does not occur."""
+    for at in range(len(whole) - len(part) + 1):
+        if whole[at : at + len(part)] == part:
+            return at
+    return 0
