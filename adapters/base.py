@@ -83,6 +83,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
     requires: fields without which this backend takes no request.
+    text_of_tokens: the tokens of an answer come with their text.
     """
 
     chat: frozenset[str] | None = None
@@ -93,6 +94,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra_fields: Mapping[Task, frozenset[str]] = {}
     ranges: Mapping[str, Range] = {}
     requires: frozenset[str] = frozenset()
+    text_of_tokens: bool = True
 
 
 class Decoder(Protocol):

@@ -6,10 +6,10 @@ match, so that it generates no more than a few tokens too many.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from adapters.base import Range, Supports
 from adapters.support import offered
@@ -58,12 +58,10 @@ class Enforcing:
         self._inner = inner
         self._tokenizer = tokenizer
         self._spelt = spelt
-        self._lacking = lacking(inner.supports, text_of_tokens=True)
+        self._lacking = lacking(inner.supports, filled=tokenizer is not None)
         self.supports = _widened(inner.supports, self._lacking)
 
-    def generate(
-        self, request: GenerateRequest, call: Call
-    ) -> AsyncGenerator[list[Event], None]:
+    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate. Raises InvalidRequest for what cannot be enforced together."""
         missing = self._lacking.get(task_of(request), frozenset())
         sampling = request.sampling
@@ -93,22 +91,16 @@ class Enforcing:
         sent = msgspec.structs.replace(request, stream=True)
         async with aclosing(self._inner.generate(sent, call)) as source:
             async for batch in source:
-                events: list[Event] = []
-                for event in batch:
-                    events += _through(event, stoppers)
-                if all(stopper.ended for stopper in stoppers) and not _complete(batch):
-                    break
+                events = [one for event in batch for one in _through(event, stoppers)]
+                if all(one.ended for one in stoppers) and any(one.cut for one in stoppers):
+                    if not any(isinstance(event, Usage) for event in batch):
+                        events += _usage(request, stoppers)
+                    yield events
+                    return
                 if events:
                     yield events
-            else:
-                return
-        if isinstance(request, TokenRequest) and not any(isinstance(e, Usage) for e in events):
-            events.append(_usage(request, stoppers))
-        yield events
 
-    def _split(
-        self, request: GenerateRequest, asked: frozenset[str]
-    ) -> tuple[StopRules, Sampling]:
+    def _split(self, request: GenerateRequest, asked: frozenset[str]) -> tuple[StopRules, Sampling]:
         """What is enforced here, and the sampling that the backend gets."""
         sampling = request.sampling
         fields = offered(self._inner.supports, task_of(request)) or frozenset()
@@ -161,24 +153,24 @@ class Enforcing:
                 )
 
 
-def lacking(supports: Supports, *, text_of_tokens: bool) -> dict[Task, frozenset[str]]:
+def lacking(supports: Supports, *, filled: bool) -> dict[Task, frozenset[str]]:
     """Of each task that is offered, the stops that the backend does not know.
 
-    text_of_tokens: the text of token answers is known, so that stop strings can be found in it.
+    filled: a tokenizer gives tokens their text. Where nobody does, no string is found in it.
     """
     found: dict[Task, frozenset[str]] = {}
     for task, stops in ENFORCED.items():
         fields = offered(supports, task)
         if fields is not None:
             found[task] = stops - fields
-    if not text_of_tokens and "tokens" in found:
+    if "tokens" in found and not (filled or supports.text_of_tokens):
         found["tokens"] -= TEXT_STOPS
     return found
 
 
 def enforcing(inner: Upstream, tokenizer: Reads | None = None, *, spelt: bool = False) -> Upstream:
     """`inner` itself where it lacks nothing."""
-    if not any(lacking(inner.supports, text_of_tokens=True).values()):
+    if not any(lacking(inner.supports, filled=tokenizer is not None).values()):
         return inner
     return Enforcing(inner, tokenizer, spelt=spelt)
 
@@ -204,3 +196,24 @@ def _through(event: Event, stoppers: list[Stopper]) -> list[Event]:
     if isinstance(event, TextDelta | Tokens):
         return stopper.feed(event)
     return stopper.finish(event) if isinstance(event, Finished) else [event]
+
+
+def _usage(request: GenerateRequest, stoppers: list[Stopper]) -> list[Event]:
+    """What the backend would have counted, had it not been cut short; only ids can be counted."""
+    if not isinstance(request, TokenRequest):
+        return []
+    prompt, generated = len(request.tokens), sum(stopper.count for stopper in stoppers)
+    return [
+        Usage(
+            prompt_tokens=prompt,
+            completion_tokens=generated,
+            total_tokens=prompt + generated,
+        )
+    ]
+
+
+_Values = TypeVar("_Values", bound=tuple[object, ...])
+
+
+def _given(values: _Values | UnsetType, asked: bool) -> _Values | tuple[()]:
+    return () if values is UNSET or not asked else values

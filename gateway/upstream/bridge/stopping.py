@@ -52,8 +52,9 @@ class _Match(Struct, frozen=True, kw_only=True):
 
 
 class Stopper:
-    """One choice's events, up to where a rule ends it. `ended`: its Finished is out.
+    """One choice's events, up to where a rule ends it.
 
+    ended: its Finished is out; cut: because of a rule.
     count: tokens let through, where the backend tells ids.
     """
 
@@ -77,7 +78,7 @@ class Stopper:
         self._longest = max((len(word) for word in rules.words), default=0)
         self._generated = 0
         self.count = 0
-        self.ended = False
+        self.ended = self.cut = False
 
     def feed(self, event: TextDelta | Tokens) -> list[Event]:
         """Raises UpstreamFailed where the text of a stop token cannot be told from another's."""
@@ -182,7 +183,7 @@ class Stopper:
         ]
 
     def _end(self, native: str, found: str | int | None) -> Finished:
-        self.ended = True
+        self.ended = self.cut = True
         return Finished(
             reason="stop",
             index=self._index,

@@ -57,8 +57,9 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
         )
         environment.filters["tojson"] = _tojson
-        environment.globals["raise_exception"] = _refuse  # pyright: ignore[reportArgumentType]  # jinja2 types its globals too narrowly
-        environment.globals["strftime_now"] = lambda form: now().strftime(form)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType, reportUnknownMemberType]  # a template's argument
+        names = cast("dict[str, Callable[[str], str]]", environment.globals)
+        names["raise_exception"] = _refuse
+        names["strftime_now"] = lambda form: now().strftime(form)
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateSyntaxError as exc:
@@ -159,5 +160,5 @@ def _tojson(
     )
 
 
-def _refuse(message: object) -> str:
-    raise jinja2.TemplateError(cast("str", message))
+def _refuse(message: str) -> str:
+    raise jinja2.TemplateError(message)

@@ -75,7 +75,9 @@ class TextTokenizer:
     faithful: what it reads it can give back, which a tokenizer that folds case or spaces cannot.
     """
 
-    def __init__(self, library: Library, *, end: str = "", chat: ChatTemplate | None = None) -> None:
+    def __init__(
+        self, library: Library, *, end: str = "", chat: ChatTemplate | None = None
+    ) -> None:
         library.no_truncation()
         library.no_padding()
         self._library = library
@@ -198,7 +200,7 @@ async def aside(size: int, work: Callable[[], _Result]) -> _Result:
 def _loaded(file: Path, changed: int) -> TextTokenizer:
     try:
         library = cast("Library", tokenizers.Tokenizer.from_file(str(file)))
-    except Exception as exc:  # noqa: BLE001  tokenizers raises nothing narrower
+    except Exception as exc:  # tokenizers raises nothing narrower
         raise InvalidConfig((f"{file}: no tokenizer can be read from it: {exc}",)) from exc
     beside = read_beside(file)
     chat = ChatTemplate(beside.template, beside.special) if beside.template else None

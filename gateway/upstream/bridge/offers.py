@@ -1,0 +1,82 @@
+"""What a provider offers once its tokenizer is between the client and its own interface."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from adapters.base import Supports
+from schemas.fields import SAMPLING
+
+Way = Literal["own", "ids", "text", "tokens"]
+"""How a task reaches the backend: as it is, as a completion of token ids or of text, or as tokens.
+
+A completion of ids comes first, because the backend then does both halves of the work that are
+not exact in text: nothing is read twice, and it writes the answer's text itself.
+"""
+
+PROMPT_IDS = "prompt.tokens"
+INPUT_IDS = "input.tokens"
+
+_SAMPLING = frozenset(SAMPLING)
+
+
+class Ways(Struct, frozen=True, kw_only=True):
+    """`None`: the task cannot be offered."""
+
+    chat: Way | None
+    completion: Way | None
+    tokens: Way | None
+
+
+def ways_to(supports: Supports, *, template: bool, faithful: bool) -> Ways:
+    """template: the model has one. faithful: its tokenizer gives back what it reads."""
+    completion: Way | None = None
+    if supports.completion is not None:
+        completion = "ids" if PROMPT_IDS in supports.completion else "text"
+    tokens: Way | None = None if supports.tokens is None else "tokens"
+    bare = "ids" if completion == "ids" else tokens or completion
+    return Ways(
+        chat=bare if supports.chat is None and template else _own(supports.chat),
+        completion=_own(supports.completion) or tokens,
+        tokens=_own(supports.tokens) or (completion if faithful else None),
+    )
+
+
+def widened(supports: Supports, ways: Ways, *, template: bool) -> Supports:
+    """`supports` with the tasks that can be translated."""
+    own_completion = supports.completion or frozenset()
+    completion_sampling = own_completion & _SAMPLING
+    token_sampling = (supports.tokens or frozenset()) & _SAMPLING
+    wrapped = frozenset({"template"} if template else ())
+    chat, completion, tokens = supports.chat, supports.completion, supports.tokens
+    embeddings = supports.embeddings
+    match ways.chat:
+        case "ids" | "text":
+            chat = completion_sampling | (own_completion & {"user", "priority"})
+        case "tokens":
+            chat = token_sampling | (supports.tokens or frozenset()) & {"priority"}
+        case _:
+            pass
+    if ways.completion == "own":
+        completion = own_completion | wrapped | {PROMPT_IDS}
+    elif ways.completion == "tokens":
+        priority = (supports.tokens or frozenset()) & {"priority"}
+        completion = token_sampling | wrapped | priority
+        completion |= {PROMPT_IDS, "echo", "append_suffix"}
+    if ways.tokens in ("ids", "text"):
+        tokens = completion_sampling | (own_completion & {"priority"})
+    if embeddings is not None:
+        embeddings |= {INPUT_IDS}
+    return msgspec.structs.replace(
+        supports,
+        chat=chat,
+        completion=completion,
+        tokens=tokens,
+        embeddings=embeddings,
+        text_of_tokens=True,
+    )
+
+
+def _own(fields: frozenset[str] | None) -> Way | None:
+    return None if fields is None else "own"

@@ -1,0 +1,261 @@
+"""Requests in a form that the backend does not read, by way of its tokenizer.
+
+Whatever comes is made token ids first: of those a backend for tokens gets the ids, and one for
+text a text that its tokenizer reads as exactly these ids, or the request is refused.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from adapters.support import unsupported
+from gateway.clock import now
+from gateway.upstream.base import Call, Upstream
+from gateway.upstream.bridge.answers import TextOfTokens, TokensOfText
+from gateway.upstream.bridge.offers import INPUT_IDS, PROMPT_IDS, ways_to, widened
+from gateway.upstream.bridge.tokenizer import TextTokenizer, aside
+from schemas.answers import Embeddings
+from schemas.errors import InvalidRequest
+from schemas.events import Event
+from schemas.messages import Message, text_of
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Prompt,
+    TokenRequest,
+)
+
+
+class _Read(Struct, frozen=True, kw_only=True):
+    """A prompt as tokens. text: what they were read from, "" where they came as tokens."""
+
+    ids: tuple[int, ...]
+    text: str = ""
+
+
+class Translating:
+    """An upstream that also reads what only its tokenizer lets it read. See Upstream."""
+
+    def __init__(self, inner: Upstream, tokenizer: TextTokenizer) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._tokenizer = tokenizer
+        self._own = inner.supports
+        template = tokenizer.chat is not None
+        self.ways = ways_to(self._own, template=template, faithful=tokenizer.faithful)
+        self.supports = widened(self._own, self.ways, template=template)
+        self._takes_ids = PROMPT_IDS in (self._own.completion or ())
+
+    def generate(
+        self, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """See Upstream.generate. Raises InvalidRequest for what no translation keeps intact."""
+        match request:
+            case TokenRequest() if self.ways.tokens != "own":
+                return self._tokens(request, call)
+            case ChatRequest() if self.ways.chat != "own":
+                return self._chat(request, call)
+            case CompletionRequest() if self.ways.completion != "own":
+                return self._completion(request, call)
+            case CompletionRequest() if request.template or self._has_foreign_ids(request):
+                return self._prompts(request, call)
+            case _:
+                return self._inner.generate(request, call)
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        """See Upstream. Inputs of ids become text where the backend reads text only."""
+        if INPUT_IDS not in (self._own.embeddings or ()):
+            inputs = [
+                prompt if isinstance(prompt, str) else await self._written(prompt, f"input[{place}]")
+                for place, prompt in enumerate(request.inputs)
+            ]
+            request = msgspec.structs.replace(request, inputs=tuple(inputs))
+        return await self._inner.embed(request, call)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _tokens(
+        self, request: TokenRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """A token request as a completion, and its answer as tokens."""
+        started = now()
+        if request.sampling.logprobs is True:
+            await aside(1 << 20, self._tokenizer.index)
+        prompt = await self._sendable(_Read(ids=request.tokens), "tokens")
+        sent = CompletionRequest(
+            model=request.model,
+            prompts=(prompt,),
+            sampling=request.sampling,
+            stream=request.stream,
+            priority=request.priority,
+            timeout_s=request.timeout_s,
+            extra=request.extra,
+        )
+        answer = TokensOfText(self._tokenizer, request.tokens, self.name, started)
+        async with aclosing(self._inner.generate(sent, call)) as source:
+            async for batch in source:
+                at, size = now(), _characters(batch)
+                events = await aside(size, lambda: answer.turn(batch, at))  # noqa: B023  awaited in the same turn
+                if events:
+                    yield events
+        if counted := answer.close():
+            yield counted
+
+    async def _chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[list[Event], None]:
+        """A conversation as the prompt that the model's template makes of it."""
+        read = await self._rendered(request.messages)
+        if self.ways.chat == "tokens":
+            source = self._continued(self._as_tokens(request, read.ids), call, TextOfTokens(read.ids))
+        else:
+            sent = CompletionRequest(
+                model=request.model,
+                prompts=(await self._sendable(read, "messages"),),
+                sampling=request.sampling,
+                stream=request.stream,
+                include_usage=request.include_usage,
+                user=request.user,
+                priority=request.priority,
+                timeout_s=request.timeout_s,
+                extra=request.extra,
+            )
+            source = self._inner.generate(sent, call)
+        async with aclosing(source):
+            async for batch in source:
+                yield batch
+
+    async def _completion(
+        self, request: CompletionRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """One prompt as a token request; several come one by one (see fanning)."""
+        prompt = request.prompts[0]
+        echo = request.echo is True
+        if echo and request.sampling.logprobs is True:
+            raise InvalidRequest(
+                f"echo: {self.name} gives no log probabilities of a prompt; leave one of echo and "
+                "logprobs out",
+                param="echo",
+            )
+        read = await self._prompt(prompt, "prompt", template=request.template)
+        shown = ""
+        if echo:
+            shown = prompt if isinstance(prompt, str) else self._tokenizer.decode(prompt)
+        suffix = request.append_suffix or ""
+        answer = TextOfTokens(read.ids, echo=shown, suffix=suffix)
+        source = self._continued(self._as_tokens(request, read.ids), call, answer)
+        async with aclosing(source):
+            async for batch in source:
+                yield batch
+
+    async def _prompts(
+        self, request: CompletionRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        """A completion for a backend of completions that lacks templates or token prompts."""
+        prompts: list[Prompt] = []
+        for place, prompt in enumerate(request.prompts):
+            field = f"prompt[{place}]" if request.batch else "prompt"
+            if isinstance(prompt, str) and not request.template:
+                prompts.append(prompt)
+                continue
+            read = await self._prompt(prompt, field, template=request.template)
+            if len(request.prompts) == 1 and not self._takes_ids:
+                sent = self._as_tokens(request, read.ids)
+                if self._fits(request, sent):
+                    source = self._continued(sent, call, TextOfTokens(read.ids))
+                    break
+            prompts.append(await self._sendable(read, field))
+        else:
+            sent = msgspec.structs.replace(request, prompts=tuple(prompts), template=False)
+            source = self._inner.generate(sent, call)
+        async with aclosing(source):
+            async for batch in source:
+                yield batch
+
+    async def _continued(
+        self, request: TokenRequest, call: Call, answer: TextOfTokens
+    ) -> AsyncGenerator[list[Event], None]:
+        async with aclosing(self._inner.generate(request, call)) as source:
+            async for batch in source:
+                if events := answer.turn(batch):
+                    yield events
+
+    def _has_foreign_ids(self, request: CompletionRequest) -> bool:
+        """Prompts of ids, for a backend that reads text."""
+        return not self._takes_ids and any(not isinstance(one, str) for one in request.prompts)
+
+    def _fits(self, request: CompletionRequest, sent: TokenRequest) -> bool:
+        """Whether the backend's own token interface does all that the completion asks for."""
+        if self._own.tokens is None or request.extra:
+            return False
+        plain = msgspec.structs.replace(request, prompts=("",), template=False, priority=UNSET)
+        bare = msgspec.structs.replace(plain, sampling=type(request.sampling)())
+        nothing = msgspec.structs.replace(self._own, completion=frozenset())
+        return not unsupported(bare, nothing) and not unsupported(sent, self._own)
+
+    def _as_tokens(
+        self, request: ChatRequest | CompletionRequest, ids: tuple[int, ...]
+    ) -> TokenRequest:
+        """Text ends at the model's end token, which a backend for tokens may have to be told."""
+        sampling = request.sampling
+        end = self._tokenizer.end
+        told = sampling.end_id is not UNSET or sampling.ignore_eos is True
+        if end is not None and not told and "end_id" in (self._own.tokens or ()):
+            sampling = msgspec.structs.replace(sampling, end_id=end)
+        return TokenRequest(
+            model=request.model,
+            tokens=ids,
+            sampling=sampling,
+            stream=request.stream,
+            details=True,
+            priority=request.priority,
+            timeout_s=request.timeout_s,
+            extra=request.extra,
+        )
+
+    async def _prompt(self, prompt: Prompt, field: str, *, template: bool) -> _Read:
+        if template:
+            if not isinstance(prompt, str):
+                raise InvalidRequest(
+                    f"{field}: tokens cannot be put into a chat template; send text, or ask for "
+                    "the raw prompt",
+                    param=field,
+                )
+            return await self._rendered((Message(role="user", content=prompt),))
+        if not isinstance(prompt, str):
+            return _Read(ids=prompt)
+        ids = await aside(len(prompt), lambda: self._tokenizer.encode(prompt))
+        if not ids:
+            raise InvalidRequest(f"{field} must not be empty", param=field)
+        return _Read(ids=ids, text=prompt)
+
+    async def _rendered(self, messages: tuple[Message, ...]) -> _Read:
+        chat = self._tokenizer.chat
+        if chat is None:
+            raise InvalidRequest(f"messages: {self.name} has no chat template", param="messages")
+
+        def read() -> _Read:
+            text = chat.render(messages)
+            return _Read(ids=self._tokenizer.encode(text, special=False), text=text)
+
+        return await aside(sum(len(text_of(message)) for message in messages), read)
+
+    async def _sendable(self, read: _Read, field: str) -> Prompt:
+        """The prompt in the form that a backend of completions reads."""
+        if self._takes_ids:
+            return read.ids
+        return await self._written(read.ids, field, known=read.text)
+
+    async def _written(self, ids: tuple[int, ...], field: str, *, known: str = "") -> str:
+        """Raises InvalidRequest naming the field."""
+        try:
+            return await aside(len(ids), lambda: self._tokenizer.written_as(ids, known=known))
+        except InvalidRequest as exc:
+            raise InvalidRequest(f"{field}: {exc.message}", param=field, code=exc.code) from exc
+
+
+def _characters(batch: list[Event]) -> int:
+    return sum(len(getattr(event, "text", "")) for event in batch)
