@@ -14,6 +14,7 @@ from gateway.routing.plan import NOTHING, Backend, Route, RouteTable
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
+from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
 from gateway.upstream.general import HttpxTransport
 from gateway.upstream.http import HttpUpstream
@@ -125,13 +126,14 @@ def _remote(provider: Provider, registry: Registry) -> Upstream:
         headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
     )
     adapter = registry.build(provider.adapter, endpoint)
-    return HttpUpstream(
+    upstream = HttpUpstream(
         provider.name,
         adapter,
         _transport(provider, base_url),
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
     )
+    return bridged(upstream, None if provider.tokenizer is None else Path(provider.tokenizer))
 
 
 def _transport(provider: Provider, base_url: str) -> Transport:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
@@ -26,6 +27,9 @@ _OURS = frozenset(
     }
 )
 """Headers of the connection, or of the body, that an operator's value would break."""
+
+TOKENIZER_PACKAGES = ("tokenizers", "jinja2")
+"""What a provider's tokenizer needs; the extra `tokens` brings them."""
 
 REMOTE_ONLY: Mapping[str, object] = {
     "base_url": None,
@@ -166,6 +170,7 @@ def _remote(
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:
         _file(provider.tokenizer, (*path, "tokenizer"), problems)
+        _tokenizer_packages((*path, "tokenizer"), problems)
     if provider.proxy is not None and not problems.at((*path, "proxy")):
         parts = _split(provider.proxy.reveal())
         if parts is None or parts.scheme not in ("http", "https"):
@@ -193,6 +198,16 @@ def _oauth(
             "is missing; adapter ",
             Found(provider.adapter),
             " has no token endpoint of its own",
+        )
+
+
+def _tokenizer_packages(path: Path, problems: Problems) -> None:
+    missing = [name for name in TOKENIZER_PACKAGES if find_spec(name) is None]
+    if missing and not problems.at(path):
+        problems.add(
+            path,
+            f"needs the packages {' and '.join(TOKENIZER_PACKAGES)}; "
+            "pip install strowger-gateway[tokens]",
         )
 
 

@@ -108,9 +108,7 @@ class _Written:
     ) -> Tokens:
         elapsed, self._last = (now - self._last) * 1000.0, now
         self.count += len(ids)
-        return Tokens(
-            ids=ids, text=text, index=self._index, logprobs=logprobs, elapsed_ms=elapsed
-        )
+        return Tokens(ids=ids, text=text, index=self._index, logprobs=logprobs, elapsed_ms=elapsed)
 
     def _identified(self, one: TokenLogprob) -> TokenLogprob:
         """With its id, and the ids of its rivals as far as they are known."""

@@ -9,6 +9,7 @@ Works on the tokenizers library's own object, which several threads may use at o
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
@@ -134,9 +135,13 @@ class TextTokenizer:
 
     def id_of(self, text: str, raw: Sequence[int] | None = None) -> int | None:
         """The token of this text, or of these bytes; `None` if there is none."""
+        return self.index().get(text.encode() if raw is None else bytes(raw))
+
+    def index(self) -> dict[bytes, int]:
+        """Every token by its bytes; made once, which takes a large vocabulary a good while."""
         if self._by_bytes is None:
-            self._by_bytes = self._index()
-        return self._by_bytes.get(text.encode() if raw is None else bytes(raw))
+            self._by_bytes = self._indexed()
+        return self._by_bytes
 
     def _spell(self, text: str) -> tuple[int, ...]:
         """Tokens that add exactly this text to one that stands before it; raises Unspellable."""
@@ -163,8 +168,17 @@ class TextTokenizer:
             inner = inner[: -len(self._suffix)]
         start = self.decode(self._prefix, special=True)
         texts = [known, known.removeprefix(start)] if known else []
-        texts += [self.decode(inner, special=True), self.decode(ids, special=True)]
+        texts += [self.decode(inner, special=True), self._in_runs(inner)]
+        texts += [self.decode(ids, special=True)]
         return list(dict.fromkeys(texts))
+
+    def _in_runs(self, ids: tuple[int, ...]) -> str:
+        """Each run between added tokens by itself, for tokenizers that begin anew after each."""
+        texts: list[str] = []
+        for added, run in groupby(ids, key=self._added.get):
+            members = tuple(run)
+            texts.append(added * len(members) if added else self.decode(members))
+        return "".join(texts)
 
     def _difference(self, ids: tuple[int, ...]) -> str:
         """The first token that the backend would read differently, in words."""
@@ -174,7 +188,7 @@ class TextTokenizer:
                 return f"token {mine} at place {place} would become {theirs}"
         return f"{len(ids)} tokens would become {len(read)}"
 
-    def _index(self) -> dict[bytes, int]:
+    def _indexed(self) -> dict[bytes, int]:
         index: dict[bytes, int] = {}
         for token, id in self._library.get_vocab(with_added_tokens=False).items():
             raw = self._bytes.of(token)

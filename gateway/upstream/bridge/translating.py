@@ -4,12 +4,15 @@ Whatever comes is made token ids first: of those a backend for tokens gets the i
 text a text that its tokenizer reads as exactly these ids, or the request is refused.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
 from msgspec import UNSET, Struct
 
+from adapters.base import Supports
 from adapters.support import unsupported
 from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
@@ -28,6 +31,12 @@ from schemas.requests import (
     Prompt,
     TokenRequest,
 )
+from schemas.sampling import Sampling
+
+COMPLETION_TOKENS = 16
+"""The OpenAI dialect's default for completions, which whoever generates applies."""
+
+_NOTHING = Supports(completion=frozenset())
 
 
 class _Read(Struct, frozen=True, kw_only=True):
@@ -50,9 +59,7 @@ class Translating:
         self.supports = widened(self._own, self.ways, template=template)
         self._takes_ids = PROMPT_IDS in (self._own.completion or ())
 
-    def generate(
-        self, request: GenerateRequest, call: Call
-    ) -> AsyncGenerator[list[Event], None]:
+    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate. Raises InvalidRequest for what no translation keeps intact."""
         match request:
             case TokenRequest() if self.ways.tokens != "own":
@@ -70,7 +77,9 @@ class Translating:
         """See Upstream. Inputs of ids become text where the backend reads text only."""
         if INPUT_IDS not in (self._own.embeddings or ()):
             inputs = [
-                prompt if isinstance(prompt, str) else await self._written(prompt, f"input[{place}]")
+                prompt
+                if isinstance(prompt, str)
+                else await self._written(prompt, f"input[{place}]")
                 for place, prompt in enumerate(request.inputs)
             ]
             request = msgspec.structs.replace(request, inputs=tuple(inputs))
@@ -79,13 +88,11 @@ class Translating:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def _tokens(
-        self, request: TokenRequest, call: Call
-    ) -> AsyncGenerator[list[Event], None]:
+    async def _tokens(self, request: TokenRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """A token request as a completion, and its answer as tokens."""
         started = now()
         if request.sampling.logprobs is True:
-            await aside(1 << 20, self._tokenizer.index)
+            await asyncio.to_thread(self._tokenizer.index)
         prompt = await self._sendable(_Read(ids=request.tokens), "tokens")
         sent = CompletionRequest(
             model=request.model,
@@ -99,9 +106,8 @@ class Translating:
         answer = TokensOfText(self._tokenizer, request.tokens, self.name, started)
         async with aclosing(self._inner.generate(sent, call)) as source:
             async for batch in source:
-                at, size = now(), _characters(batch)
-                events = await aside(size, lambda: answer.turn(batch, at))  # noqa: B023  awaited in the same turn
-                if events:
+                work = partial(answer.turn, batch, now())
+                if events := await aside(_characters(batch), work):
                     yield events
         if counted := answer.close():
             yield counted
@@ -110,7 +116,9 @@ class Translating:
         """A conversation as the prompt that the model's template makes of it."""
         read = await self._rendered(request.messages)
         if self.ways.chat == "tokens":
-            source = self._continued(self._as_tokens(request, read.ids), call, TextOfTokens(read.ids))
+            source = self._continued(
+                self._as_tokens(request, read.ids), call, TextOfTokens(read.ids)
+            )
         else:
             sent = CompletionRequest(
                 model=request.model,
@@ -144,6 +152,9 @@ class Translating:
         shown = ""
         if echo:
             shown = prompt if isinstance(prompt, str) else self._tokenizer.decode(prompt)
+        if request.sampling.max_tokens is UNSET:
+            sampling = msgspec.structs.replace(request.sampling, max_tokens=COMPLETION_TOKENS)
+            request = msgspec.structs.replace(request, sampling=sampling)
         suffix = request.append_suffix or ""
         answer = TextOfTokens(read.ids, echo=shown, suffix=suffix)
         source = self._continued(self._as_tokens(request, read.ids), call, answer)
@@ -191,10 +202,10 @@ class Translating:
         """Whether the backend's own token interface does all that the completion asks for."""
         if self._own.tokens is None or request.extra:
             return False
-        plain = msgspec.structs.replace(request, prompts=("",), template=False, priority=UNSET)
-        bare = msgspec.structs.replace(plain, sampling=type(request.sampling)())
-        nothing = msgspec.structs.replace(self._own, completion=frozenset())
-        return not unsupported(bare, nothing) and not unsupported(sent, self._own)
+        rest = msgspec.structs.replace(
+            request, prompts=("",), template=False, priority=UNSET, sampling=Sampling()
+        )
+        return not unsupported(rest, _NOTHING) and not unsupported(sent, self._own)
 
     def _as_tokens(
         self, request: ChatRequest | CompletionRequest, ids: tuple[int, ...]

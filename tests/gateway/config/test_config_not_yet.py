@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.config.not_yet import NOT_YET
-from tests.gateway.config.configs import GOOD, faults, faults_of_model, faults_of_provider, read
+from tests.gateway.config.configs import GOOD, faults, faults_of_model, read
 
 LOCAL = (
     "providers: [{{name: h, adapter: local, engine: {{models: [{model}], {more}}}}}]\nmodels: []\n"
@@ -69,13 +69,6 @@ def test_an_engine_setting_that_does_nothing_yet_is_refused(fields: str, told: s
     assert faults(text) == [f"providers[0].engine.{told} is not available yet; leave it out"]
 
 
-def test_a_tokenizer_for_a_provider_is_refused() -> None:
-    assert faults_of_provider("adapter: openai, tokenizer: /dev/null") == [
-        "providers[0].tokenizer: translating between text and tokens for a provider is not "
-        "available yet; leave it out"
-    ]
-
-
 def test_writing_a_default_out_is_not_refused() -> None:
     text = f"""{GOOD}
 server: {{workers: 1}}
@@ -102,6 +95,5 @@ def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
     tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL} | {"models[].policy"}
     tried |= {f"providers[].engine.{told.split(':')[0]}" for _, told in OF_AN_ENGINE}
-    tried |= {"providers[].tokenizer"}
 
     assert {row.path for row in NOT_YET} == tried

@@ -1,0 +1,205 @@
+"""One request as several calls, a prompt or a choice each, for backends that do one at a time.
+
+The calls run side by side, a few at once; their events come out as one answer, in which
+`index` is prompt x n + choice. The first failure ends them all, and so does the client's leaving.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from adapters.base import Supports
+from adapters.support import offered
+from gateway.upstream.base import Call, Upstream
+from schemas.answers import Embeddings
+from schemas.events import Event, Started, Usage
+from schemas.fields import Task, task_of
+from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest
+
+AT_ONCE = 8
+"""Calls of one request that run at a time."""
+
+WAITING = 64
+"""Batches that may wait for a client that reads slowly."""
+
+BATCH = "prompt.batch"
+SEEDS = 1 << 31
+"""Seeds of choices stay under this, which every backend takes."""
+
+GENERATING: tuple[Task, ...] = ("chat", "completion", "tokens")
+
+
+class _Part(Struct, frozen=True, kw_only=True):
+    """One call. first: the index of its first choice. counts: its prompt is counted."""
+
+    request: GenerateRequest
+    first: int
+    counts: bool
+
+
+class FanningOut:
+    """An upstream that takes several prompts and several choices. See Upstream."""
+
+    def __init__(self, inner: Upstream, *, choices: bool) -> None:
+        """choices: `n` too, where the backend does not know it."""
+        self.name = inner.name
+        self._inner = inner
+        self._own = inner.supports
+        self.supports = widened(self._own, choices=choices)
+
+    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
+        """See Upstream.generate."""
+        parts = self._parts(request)
+        if len(parts) == 1:
+            return self._inner.generate(parts[0].request, call)
+        return self._merged(parts, call)
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        return await self._inner.embed(request, call)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def _parts(self, request: GenerateRequest) -> list[_Part]:
+        fields = offered(self._own, task_of(request)) or frozenset()
+        n = request.sampling.n or 1
+        requests: list[GenerateRequest] = [request]
+        if isinstance(request, CompletionRequest) and BATCH not in fields:
+            requests = [
+                msgspec.structs.replace(request, prompts=(prompt,), batch=False)
+                for prompt in request.prompts
+            ]
+        if n == 1 or "n" in fields:
+            return [
+                _Part(request=one, first=place * n, counts=True)
+                for place, one in enumerate(requests)
+            ]
+        seeds = _seeds(request, n, known="seed" in fields)
+        return [
+            _Part(request=_single(one, seed), first=place * n + choice, counts=choice == 0)
+            for place, one in enumerate(requests)
+            for choice, seed in enumerate(seeds)
+        ]
+
+    async def _merged(self, parts: list[_Part], call: Call) -> AsyncGenerator[list[Event], None]:
+        """The parts' events as they come; what a part raises is raised here."""
+        arrived: asyncio.Queue[list[Event] | asyncio.Task[None]] = asyncio.Queue()
+        room, turn = asyncio.Semaphore(WAITING), asyncio.Semaphore(AT_ONCE)
+        merge = _Merge()
+
+        async def run(part: _Part) -> None:
+            async with turn, aclosing(self._inner.generate(part.request, call)) as source:
+                async for batch in source:
+                    if events := merge.take(part, batch):
+                        await room.acquire()
+                        arrived.put_nowait(events)
+
+        tasks = [asyncio.create_task(run(part)) for part in parts]
+        for task in tasks:
+            task.add_done_callback(arrived.put_nowait)
+        try:
+            left = len(tasks)
+            while left:
+                one = await arrived.get()
+                if isinstance(one, asyncio.Task):
+                    one.result()
+                    left -= 1
+                else:
+                    room.release()
+                    yield one
+            if usage := merge.usage():
+                yield [usage]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Merge:
+    """What the calls' events have in common: one beginning, and usage that adds up."""
+
+    def __init__(self) -> None:
+        self._started = False
+        self._usage: dict[int, tuple[Usage, bool]] = {}
+
+    def take(self, part: _Part, batch: list[Event]) -> list[Event]:
+        events: list[Event] = []
+        for event in batch:
+            match event:
+                case Usage():
+                    self._usage[part.first] = (event, part.counts)
+                case Started():
+                    if not self._started:
+                        self._started = True
+                        events.append(event)
+                case _:
+                    index = part.first + event.index
+                    events.append(
+                        msgspec.structs.replace(event, index=index) if part.first else event
+                    )
+        return events
+
+    def usage(self) -> Usage | None:
+        """`None` where no call counted. A prompt that was sent several times is counted once."""
+        if not self._usage:
+            return None
+        everything = [usage for usage, _ in self._usage.values()]
+        prompts = [usage for usage, counts in self._usage.values() if counts]
+        prompt = _total([one.prompt_tokens for one in prompts])
+        completion = _total([one.completion_tokens for one in everything])
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=_total([prompt, completion]),
+            cached_tokens=_total([one.cached_tokens for one in prompts]),
+            cache_write_tokens=_total([one.cache_write_tokens for one in prompts]),
+            reasoning_tokens=_total([one.reasoning_tokens for one in everything]),
+        )
+
+
+def widened(supports: Supports, *, choices: bool) -> Supports:
+    """`supports` with several prompts in one completion and, with `choices`, `n` everywhere."""
+    more: dict[Task, frozenset[str]] = {}
+    for task in GENERATING:
+        fields = offered(supports, task)
+        if fields is not None:
+            more[task] = fields | ({"n"} if choices else frozenset())
+    if "completion" in more:
+        more["completion"] |= {BATCH}
+    return msgspec.structs.replace(supports, **more)
+
+
+def fanning_out(inner: Upstream, *, choices: bool) -> Upstream:
+    """`inner` itself where it lacks nothing."""
+    if widened(inner.supports, choices=choices) == inner.supports:
+        return inner
+    return FanningOut(inner, choices=choices)
+
+
+def _single(request: GenerateRequest, seed: int | None) -> GenerateRequest:
+    sampling = msgspec.structs.replace(
+        request.sampling, n=UNSET, seed=UNSET if seed is None else seed
+    )
+    return msgspec.structs.replace(request, sampling=sampling)
+
+
+def _seeds(request: GenerateRequest, n: int, *, known: bool) -> list[int | None]:
+    """One a choice: the client's own for the first, others for the rest.
+
+    Without one they are drawn, because there are backends whose default is always the same.
+    """
+    if not known:
+        return [None] * n
+    seed = request.sampling.seed
+    first = random.randrange(1, SEEDS) if seed is UNSET or seed is None else seed
+    return [first, *(1 + (first + choice) % (SEEDS - 1) for choice in range(1, n))]
+
+
+def _total(counts: list[int | None]) -> int | None:
+    """`None` where one of the calls is silent: that is not 0."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None

@@ -1,0 +1,31 @@
+"""Puts around a provider what its configuration and its own abilities call for."""
+
+from pathlib import Path
+
+from gateway.upstream.base import Upstream
+from gateway.upstream.bridge.enforcing import enforcing
+from gateway.upstream.bridge.fanning import fanning_out
+
+
+def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
+    """The upstream with all that can be done for it; itself where nothing is to be done.
+
+    tokenizer: a tokenizer.json, or the folder that holds one. Only then are the tokenizers and
+    jinja2 packages imported. Raises InvalidConfig for files that cannot be read.
+    From the inside out: ids get their text, stops are enforced on what the backend itself sends,
+    other forms of request are translated, stops are enforced on what they became, and last of all
+    one request becomes several.
+    """
+    choices = upstream.supports.tokens is not None
+    if tokenizer is None:
+        return fanning_out(enforcing(upstream), choices=choices)
+    from gateway.upstream.bridge.detokenizing import Detokenizing
+    from gateway.upstream.bridge.tokenizer import load_tokenizer
+    from gateway.upstream.bridge.translating import Translating
+
+    reads = load_tokenizer(tokenizer)
+    if upstream.supports.tokens is not None:
+        upstream = Detokenizing(upstream, reads)
+    translating = Translating(enforcing(upstream, reads), reads)
+    spelt = translating.ways.tokens != "own"
+    return fanning_out(enforcing(translating, reads, spelt=spelt), choices=choices)
