@@ -54,7 +54,7 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     task = task_of(request)
     fields = offered(supports, task)
     if fields is None:
-        return (Unsupported(field=task, reason="is not offered"),)
+        return (Unsupported(field=task, reason=_not_offered(supports, task)),)
     sent = sent_fields(request)
     faults: list[Unsupported] = []
     if not sent <= fields:
@@ -80,6 +80,34 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             if fault:
                 faults.append(Unsupported(field="tools", reason=f"properties of a tool: {fault}"))
     return tuple(faults)
+
+
+def _not_offered(supports: Supports, task: Task) -> str:
+    """Why, and what the operator could do about it."""
+    bare = supports.completion is not None
+    match task:
+        case "tokens" if bare:
+            return (
+                "is not offered: this backend reads text; a tokenizer that gives back every text "
+                "it reads would let it (providers[].tokenizer)"
+            )
+        case "completion" if supports.tokens is not None:
+            return (
+                "is not offered: this backend reads tokens; a tokenizer would let it "
+                "(providers[].tokenizer)"
+            )
+        case "tokens" | "completion" if supports.chat is not None:
+            return (
+                "is not offered: this backend holds conversations, and a bare prompt is not one; "
+                "send messages"
+            )
+        case "chat" if bare or supports.tokens is not None:
+            return (
+                "is not offered: this backend reads bare prompts; a tokenizer with a chat template "
+                "beside it would let it (providers[].tokenizer)"
+            )
+        case _:
+            return "is not offered"
 
 
 def _outside(value: object, bounds: Range) -> str:

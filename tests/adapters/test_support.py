@@ -7,7 +7,13 @@ from msgspec import Raw
 from adapters.base import Range, Supports
 from adapters.support import TOOL_PROPERTIES, Unsupported, unsupported
 from schemas.messages import FunctionTool, ImagePart, Message
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
 from schemas.sampling import Sampling
 from tests.adapters.openai_doubles import HELLO, WHOLE_CHAT, sampled
 
@@ -101,3 +107,26 @@ def test_a_tools_schema_that_is_none_is_left_to_the_backend(parameters: bytes) -
     request = ChatRequest(model="m", messages=(HELLO,), tools=(tool,), sampling=Sampling())
 
     assert unsupported(request, supports) == ()
+
+
+@pytest.mark.parametrize(
+    ("supports", "request_", "told"),
+    [
+        (Supports(completion=frozenset()), TokenRequest(model="m", tokens=(1,)), "reads text; a"),
+        (
+            Supports(tokens=frozenset()),
+            CompletionRequest(model="m", prompts=("p",)),
+            "reads tokens",
+        ),
+        (Supports(tokens=frozenset()), ChatRequest(model="m", messages=()), "with a chat template"),
+        (Supports(chat=frozenset()), TokenRequest(model="m", tokens=(1,)), "send messages"),
+        (Supports(chat=frozenset()), CompletionRequest(model="m", prompts=("p",)), "send messages"),
+    ],
+)
+def test_a_task_that_is_not_offered_is_refused_with_the_remedy(
+    supports: Supports, request_: Request, told: str
+) -> None:
+    (fault,) = unsupported(request_, supports)
+
+    assert fault.reason.startswith("is not offered: this backend ")
+    assert told in fault.reason

@@ -1,11 +1,10 @@
-"""The text of token answers, for backends that send ids alone."""
+"""The text of token answers for backends that send ids alone, and one event for each token."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import msgspec
 
-from adapters.base import Supports
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.bridge.tokenizer import TextTokenizer
 from local_engine.detokenize import Detokenizer
@@ -17,17 +16,15 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 class Detokenizing:
     """An upstream whose token answers have their text and, as far as it is sure, one event a token.
 
-    A backend that sends text itself keeps its own. See Upstream.
+    A backend that sends text itself (`supports.text_of_tokens`) keeps its own. See Upstream.
     """
 
     def __init__(self, inner: Upstream, tokenizer: TextTokenizer) -> None:
         self.name = inner.name
         self._inner = inner
         self._tokenizer = tokenizer
-
-    @property
-    def supports(self) -> Supports:
-        return msgspec.structs.replace(self._inner.supports, text_of_tokens=True)
+        self._silent = not inner.supports.text_of_tokens
+        self.supports = msgspec.structs.replace(inner.supports, text_of_tokens=True)
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
@@ -51,7 +48,9 @@ class Detokenizing:
                         events.append(event)
                         continue
                     if event.index not in choices:
-                        choices[event.index] = Filler(self._tokenizer, request.tokens)
+                        choices[event.index] = Filler(
+                            self._tokenizer, request.tokens, silent=self._silent
+                        )
                     events += choices[event.index].feed(event)
                 yield events
 
@@ -59,20 +58,18 @@ class Detokenizing:
 class Filler:
     """One choice of an answer."""
 
-    def __init__(self, tokenizer: TextTokenizer, prompt: Sequence[int]) -> None:
+    def __init__(self, tokenizer: TextTokenizer, prompt: Sequence[int], *, silent: bool) -> None:
+        """silent: the backend sends no text."""
         self._tokenizer = tokenizer
         self._text = Detokenizer(tokenizer, prompt)
-        self._silent: bool | None = None
+        self._silent = silent
 
     def feed(self, event: Tokens | Finished) -> list[Event]:
-        """Whether the backend is silent about text is decided by the first text there is."""
         if isinstance(event, Finished):
             rest = self._text.close() if self._silent else ""
             return [Tokens(ids=(), text=rest, index=event.index), event] if rest else [event]
         pieces = [self._text.feed(id) for id in event.ids]
         text = "".join(pieces)
-        if self._silent is None and (event.text or text):
-            self._silent = not event.text
         logprobs = self._named(event)
         if self._silent or text == event.text:
             return self._one_by_one(event, pieces, logprobs)

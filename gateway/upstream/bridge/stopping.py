@@ -143,11 +143,11 @@ class Stopper:
                 " whose text cannot be told from its own; configure the provider's tokenizer",
                 upstream=self._upstream,
             )
-        kept = match.place + (not match.silent)
+        kept = match.place + 1
         aligned = len(event.logprobs) == size
         return msgspec.structs.replace(
             event,
-            ids=event.ids[: match.place + 1],
+            ids=event.ids[:kept],
             text="" if match.silent else event.text,
             logprobs=event.logprobs[:kept] if aligned else event.logprobs,
         )

@@ -118,7 +118,7 @@ async def test_cancelling_closes_every_call() -> None:
 
 async def test_a_slow_client_holds_the_backends_back() -> None:
     def script(_: GenerateRequest) -> Sequence[Step]:
-        return [[TextDelta(text="x")]] * 5000
+        return [[TextDelta(text="x")] for _ in range(5000)]
 
     far = Scripted(ONE, script)
     source = FanningOut(far, choices=False).generate(asks(*"abc"), CALL)
