@@ -47,6 +47,7 @@ SUPPORTS = Supports(
     tokens=TOKENS,
     ranges={"max_tokens": Range(minimum=1)},
     requires=frozenset({"max_tokens"}),
+    text_of_tokens=False,
 )
 
 
