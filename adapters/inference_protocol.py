@@ -87,7 +87,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """outputs: by name. error: NULL, or what the server says went wrong."""
+    """model: as the server names it. outputs: by name."""
 
     model: str = ""
     outputs: Mapping[str, Output]

@@ -15,6 +15,7 @@ from adapters.databricks import TOKENS, DatabricksAdapter
 from adapters.mindie import MindIEAdapter
 from adapters.openai import OpenAIAdapter
 from adapters.triton import TritonAdapter
+from adapters.triton_llmapi import TritonLlmApiAdapter
 from adapters.triton_tokens import TritonTokensAdapter
 from adapters.triton_tokens_decoupled import DecoupledTritonTokensAdapter
 from schemas.errors import InvalidConfig
@@ -30,6 +31,7 @@ BUILTIN: Mapping[str, Build] = {
         DatabricksAdapter,
         MindIEAdapter,
         TritonAdapter,
+        TritonLlmApiAdapter,
         TritonTokensAdapter,
         DecoupledTritonTokensAdapter,
     )

@@ -109,11 +109,12 @@ class TritonAdapter:
         return error_from(self.endpoint, status, headers, body)
 
     def _body(self, request: CompletionRequest) -> dict[str, object]:
-        prompt = request.prompts[0]
-        if len(request.prompts) != 1 or not isinstance(prompt, str):
-            raise InvalidRequest("prompt: this backend takes one text at a time", param="prompt")
         sampling = request.sampling
-        body: dict[str, object] = {"text_input": prompt, "max_tokens": bound(request), **ASKED}
+        body: dict[str, object] = {
+            "text_input": prompt_of(request),
+            "max_tokens": bound(request),
+            **ASKED,
+        }
         for field, value in numbers(sampling, NUMBERS).items():
             body[NUMBERS[field]] = value
             if field in OLDER and value < INT64:
@@ -126,6 +127,14 @@ class TritonAdapter:
         if count is not None:
             body["num_return_sequences"] = count
         return body
+
+
+def prompt_of(request: CompletionRequest) -> str:
+    """Raises InvalidRequest for token ids, and for more prompts than one."""
+    prompt = request.prompts[0]
+    if len(request.prompts) != 1 or not isinstance(prompt, str):
+        raise InvalidRequest("prompt: this backend takes one text at a time", param="prompt")
+    return prompt
 
 
 def models_path(endpoint: Endpoint) -> str:

@@ -36,7 +36,7 @@ class Model(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    kind: Literal["text", "tokens"]
+    kind: Literal["text", "tokens", "llmapi"]
     inputs: Mapping[str, Slot]
     outputs: Mapping[str, Slot]
     decoupled: bool
@@ -126,6 +126,31 @@ TOKEN_OUTPUTS = {
 BLS_INPUTS = {name: slot for name, slot in TEXT_INPUTS.items() if name != "num_return_sequences"}
 """tensorrt_llm_bls declares num_return_sequences and never reads it."""
 
+
+def _bare(datatype: str, size: int = 1, *, required: bool = False) -> Slot:
+    return Slot(datatype=datatype, dims=(size,), required=required)
+
+
+LLMAPI_INPUTS: Mapping[str, Slot] = {
+    "text_input": _bare("BYTES", -1, required=True),
+    "streaming": _bare("BOOL"),
+    "sampling_param_best_of": _bare("INT32"),
+    "sampling_param_temperature": _bare("FP32"),
+    "sampling_param_top_k": _bare("INT32"),
+    "sampling_param_top_p": _bare("FP32"),
+    "sampling_param_frequency_penalty": _bare("FP32"),
+    "sampling_param_presence_penalty": _bare("FP32"),
+    "sampling_param_max_tokens": _bare("INT32"),
+    "sampling_param_stop": _bare("BYTES", -1),
+    "sampling_param_seed": _bare("UINT64"),
+    "sampling_param_exclude_input_from_output": _bare("BOOL"),
+    "return_finish_reason": _bare("BOOL"),
+    "return_stop_reason": _bare("BOOL"),
+}
+LLMAPI_OUTPUTS = {
+    name: _bare("BYTES", -1) for name in ("text_output", "finish_reason", "stop_reason")
+}
+
 MODELS: Mapping[str, Model] = {
     model.name: model
     for model in (
@@ -156,6 +181,13 @@ MODELS: Mapping[str, Model] = {
             kind="tokens",
             inputs=TOKEN_INPUTS,
             outputs=TOKEN_OUTPUTS,
+            decoupled=True,
+        ),
+        Model(
+            name="llmapi",
+            kind="llmapi",
+            inputs=LLMAPI_INPUTS,
+            outputs=LLMAPI_OUTPUTS,
             decoupled=True,
         ),
     )

@@ -22,6 +22,8 @@ Response = dict[str, Values]
 
 def run(model: Model, tensors: Tensors) -> list[Response]:
     """One response an answer or, streamed, one a token. Raises ValueError as the model refuses."""
+    if model.kind == "llmapi":
+        return _llmapi(tensors)
     prompt, wanted = _asked(model, tensors)
     streaming = _flag(tensors, "stream" if model.kind == "text" else "streaming")
     if streaming and not model.decoupled:
@@ -44,6 +46,39 @@ def run(model: Model, tensors: Tensors) -> list[Response]:
         else:
             found.append(_response(model, tensors, prompt, [ids], index))
     return found
+
+
+def _llmapi(tensors: Tensors) -> list[Response]:
+    """Each response has the whole text so far, without the stop string; the last says why."""
+    stops = _strings(tensors, "sampling_param_stop")
+    prompt = str(tensors["text_input"].items[0])
+    wanted = Wanted(
+        bound=_int(tensors, "sampling_param_max_tokens", 32),
+        seed=_int(tensors, "sampling_param_seed", 0),
+        end_id=END_ID,
+        stop_text=stops,
+    )
+    ids = continuation(ids_of(prompt), wanted)
+    text = text_of(ids)
+    found = next((stop for stop in stops if stop and text.endswith(stop)), "")
+    before = "" if _flag(tensors, "sampling_param_exclude_input_from_output") else prompt
+    places = range(1, len(ids) + 1) if _flag(tensors, "streaming") and ids else (len(ids),)
+    responses: list[Response] = []
+    for place in places:
+        last = place == len(ids)
+        shown = text_of(ids[:place]).removesuffix(found if last else "")
+        response = {"text_output": _text(before + shown)}
+        reason = "stop" if found or len(ids) < wanted.bound else "length"
+        if _flag(tensors, "return_finish_reason"):
+            response["finish_reason"] = _text(reason if last else "None")
+        if _flag(tensors, "return_stop_reason"):
+            response["stop_reason"] = _text(found if last and found else "None")
+        responses.append(response)
+    return responses
+
+
+def _text(text: str) -> Values:
+    return Values(datatype="BYTES", shape=(1,), items=[text])
 
 
 def _asked(model: Model, tensors: Tensors) -> tuple[list[int], Wanted]:

@@ -5,9 +5,9 @@
         server.trouble = Trouble(error_after=2)
 
 Models: `ensemble` (text), `tensorrt_llm_bls` (text; each event has the whole text so far),
-`tensorrt_llm` (tokens; not decoupled: infer, no streams) and `tensorrt_llm_streaming` (tokens;
-decoupled: generate and generate_stream, no infer). What they answer, `tests.triton_models`
-says: `continuation` of the prompt's ids, and `text_of` them.
+`tensorrt_llm` (tokens; not decoupled: infer, no streams), `tensorrt_llm_streaming` (tokens;
+decoupled: generate and generate_stream, no infer) and `llmapi` (text, by the LLM API). What they
+answer, `tests.triton_models` says: `continuation` of the prompt's ids, and `text_of` them.
 """
 
 import asyncio

@@ -49,7 +49,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "mindie/whole-",
         "mindie/error-",
     ),
-    "triton": ("triton/generate", "triton/llmapi", "triton/error-"),
+    "triton": ("triton/generate", "triton/error-"),
+    "triton-llmapi": ("triton/llm", "triton/error-"),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }

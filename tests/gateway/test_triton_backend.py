@@ -55,6 +55,23 @@ async def test_a_stream_is_the_whole_answer_in_pieces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_the_llm_apis_model_says_why_it_ended(tmp_path: Path, stream: bool) -> None:
+    stop = text_of(expected(4)[3:])
+
+    async with pair(tmp_path) as both:
+        answer = await both.text("llm", stream=stream, stop=[stop])
+        longer = await both.text("llm", stream=stream)
+
+    if stream:
+        assert streamed_text(answer) == expected_text(3)
+        assert streamed_text(longer) == expected_text(8)
+        return
+    (choice,) = answer.json()["choices"]
+    assert (choice["text"], choice["finish_reason"]) == (expected_text(3), "stop")
+    assert longer.json()["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_a_stop_string_ends_the_answer_and_is_not_in_it(tmp_path: Path, stream: bool) -> None:
     stop = text_of(expected(4)[3:])
 

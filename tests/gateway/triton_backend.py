@@ -45,7 +45,9 @@ providers:
   - {{name: trt, adapter: triton, base_url: "{base_url}", timeouts: {timeouts}}}
   - {{name: ids, adapter: triton-tokens, base_url: "{base_url}", timeouts: {timeouts}}}
   - {{name: live, adapter: triton-tokens-decoupled, base_url: "{base_url}", timeouts: {timeouts}}}
+  - {{name: llm, adapter: triton-llmapi, base_url: "{base_url}", timeouts: {timeouts}}}
 models:
+  - {{name: llm, retry: {retry}, backends: [{{provider: llm, model: llmapi}}]}}
   - {{name: text, retry: {retry}, backends: [{{provider: trt, model: ensemble}}]{defaults}}}
   - {{name: bls, retry: {retry}, backends: [{{provider: trt, model: tensorrt_llm_bls}}]}}
   - {{name: tokens, retry: {retry}, backends: [{{provider: ids, model: tensorrt_llm}}]}}
