@@ -76,11 +76,12 @@ def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: P
         "DATABRICKS_HOST": "dbc.test",
         "DATABRICKS_TOKEN": "dapi-1",
         "MINDIE_HOST": "npu.test",
+        "TRITON_HOST": "gpu.test",
     }
 
     result = run("check", str(path), env=env)
 
-    assert result.output == f"{path}: OK (4 providers, 5 models, 1 key)\n"
+    assert result.output == f"{path}: OK (5 providers, 5 models, 1 key)\n"
 
 
 def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> None:
