@@ -85,7 +85,7 @@ def _text_request(
     return GenerateTextRequest(
         model=model,
         prompts=(text,),
-        sampling=sampling_of(terms, tokens=False),
+        sampling=sampling_of(terms),
         optional=("pad_id",),
         echo=True if reply.with_input else UNSET,
         stream=streams,
@@ -127,7 +127,7 @@ def _token_request(
     return GenerateTokensRequest(
         model=model,
         tokens=tokens,
-        sampling=sampling_of(terms, tokens=True),
+        sampling=sampling_of(terms),
         optional=("pad_id",),
         stream=streams,
         lora=UNSET if isinstance(task, UnsetType) else LoraRequest(task_id=task),

@@ -133,6 +133,7 @@ class GenerateRenderer:
         made = sum(len(choice.token_ids) for choice in answer.choices)
         return msgspec.structs.replace(
             found,
+            text_output=found.text_output if any(one.text for one in answer.choices) else UNSET,
             output_ids=tensor("output_ids"),
             sequence_length=tensor("sequence_length"),
             output_log_probs=tensor("output_log_probs", asked=reply.log_probs),
@@ -166,7 +167,7 @@ class GenerateRenderer:
                 pass  # neither reasoning nor tools have a place here; a raw prompt brings none
 
     def _tokens(self, event: Tokens) -> Iterator[_Frame]:
-        """A response a token, as TensorRT-LLM streams them; the text comes with the last."""
+        """A response a token, as TensorRT-LLM streams them; text, if any, comes with the last."""
         last = len(event.ids) - 1
         for place, token in enumerate(event.ids):
             logprobs = event.logprobs[place : place + 1]
@@ -175,6 +176,7 @@ class GenerateRenderer:
             text = event.text if place == last else ""
             yield msgspec.structs.replace(
                 self._piece(event.index, text, logprobs),
+                text_output=text or UNSET,
                 output_ids=Raw(b"%d" % token),
                 sequence_length=Raw(b"1"),
             )

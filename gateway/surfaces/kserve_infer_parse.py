@@ -59,7 +59,7 @@ def _token_request(model: str, wire: InferWire, inputs: Inputs, terms: Terms) ->
     return InferRequest(
         model=model,
         tokens=prompt_of(inputs),
-        sampling=sampling_of(terms, tokens=True),
+        sampling=sampling_of(terms),
         optional=("pad_id",) if inputs.has("end_id") else ("end_id", "pad_id"),
         priority=priority(parameters.priority),
         timeout_s=timeout_s(parameters.timeout),
@@ -90,7 +90,7 @@ def _text_request(
     return InferTextRequest(
         model=model,
         prompts=(text,),
-        sampling=sampling_of(terms, tokens=False),
+        sampling=sampling_of(terms),
         optional=("pad_id",),
         priority=priority(parameters.priority),
         timeout_s=timeout_s(parameters.timeout),

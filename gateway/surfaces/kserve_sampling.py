@@ -127,13 +127,12 @@ def check(terms: Terms, names: Mapping[str, str], *, max_choices: int) -> None:
         raise InvalidRequest(f"{sequences}: must be at most {most}", param=sequences)
 
 
-def sampling_of(terms: Terms, *, tokens: bool) -> Sampling:
+def sampling_of(terms: Terms) -> Sampling:
     """The terms in our words. What the client left out and we need not say stays left out.
 
-    tokens: the request is one of tokens, which gets all its beams unless it says otherwise.
+    All beams come back unless the client says otherwise, which elsewhere is not so: n says it.
     """
     beams = terms.beams > 1
-    all_beams = tokens and terms.rows == terms.beams
     return Sampling(
         temperature=0.0 if terms.greedy else terms.temperature,
         top_k=UNSET if terms.greedy else _candidates(terms),
@@ -157,7 +156,7 @@ def sampling_of(terms: Terms, *, tokens: bool) -> Sampling:
         no_repeat_ngram_size=terms.no_repeat_ngram_size,
         embedding_bias=terms.embedding_bias,
         logprobs=True if terms.log_probs else UNSET,
-        n=UNSET if all_beams or (terms.rows == 1 and not beams) else terms.rows,
+        n=terms.rows if beams or terms.rows > 1 else UNSET,
         beam_width=terms.beams if beams else UNSET,
         length_penalty=_or(terms.length_penalty, 0.0) if beams else UNSET,
         early_stopping=_early(terms.early_stopping) if beams else UNSET,

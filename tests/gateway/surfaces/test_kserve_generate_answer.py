@@ -112,6 +112,16 @@ def test_tokens_are_flat_tensors_and_one_element_is_itself() -> None:
     }
 
 
+def test_a_backend_of_tokens_alone_brings_no_text_and_none_is_shown() -> None:
+    events: list[Event] = [Tokens(ids=(5, 6)), Finished(reason="length")]
+
+    whole_answer = whole(tokens(REPLY), events)
+    frames = streamed(tokens(msgspec.structs.replace(REPLY, pieces=True)), events)
+
+    assert whole_answer == {**HEAD, "output_ids": [5, 6], "sequence_length": 2}
+    assert frames == [{**HEAD, "output_ids": id, "sequence_length": 1} for id in (5, 6)]
+
+
 def test_several_beams_are_lists() -> None:
     events: list[Event] = [
         Tokens(ids=(5, 6), text="ab"),
@@ -171,7 +181,7 @@ def test_tokens_stream_one_by_one() -> None:
 
     assert [frame["output_ids"] for frame in frames] == [5, 6, 7]
     assert [frame["sequence_length"] for frame in frames] == [1, 1, 1]
-    assert [frame["text_output"] for frame in frames] == ["a", "", "bc"]
+    assert [frame.get("text_output") for frame in frames] == ["a", None, "bc"]
     sums = [frame["cum_log_probs"] for frame in frames]
     assert sums == [-0.5, -0.75, -1.0]
 

@@ -108,14 +108,14 @@ def test_a_tensor_of_one_element_may_be_a_list_of_one() -> None:
     assert request.reply.log_probs
 
 
-def test_beams_of_text_all_come_back_and_are_not_normalised_by_length() -> None:
+def test_beams_all_come_back_and_are_not_normalised_by_length() -> None:
     request = parsed({**TEXT, "beam_width": 3, "early_stopping": True})
     tokens = parsed({**TOKENS, "beam_width": 3, "len_penalty": 2})
 
     assert request.sampling.n == 3
     assert (request.sampling.beam_width, request.sampling.length_penalty) == (3, 0.0)
     assert request.sampling.early_stopping is True
-    assert (tokens.sampling.n, tokens.sampling.length_penalty) == (UNSET, 2.0)
+    assert (tokens.sampling.n, tokens.sampling.length_penalty) == (3, 2.0)
 
 
 def test_a_stream_has_pieces_only_where_both_the_route_and_the_field_say_so() -> None:

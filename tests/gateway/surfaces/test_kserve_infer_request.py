@@ -108,7 +108,7 @@ def test_beams_are_not_normalised_by_length_unless_the_client_says_so(
     """TensorRT-LLM's default lengthPenalty is 0.0; ours, and Hugging Face's, is 1.0."""
     sampling = parsed({**BEAMS, **tensors}).sampling
 
-    wanted = {"max_tokens": 8, "end_id": -1, "beam_width": 2, **beams}
+    wanted = {"max_tokens": 8, "end_id": -1, "n": 2, "beam_width": 2, **beams}
     assert msgspec.to_builtins(sampling) == wanted
 
 
