@@ -4,7 +4,7 @@ An adapter does no I/O: no socket, clock, log or environment. It turns requests 
 bytes into events, and says beforehand which request fields it can honour.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -55,11 +55,21 @@ class Outbound(Struct, frozen=True, kw_only=True):
         return f"Outbound({self.method} {self.target}, {len(self.body)} bytes)"
 
 
+def unauthenticated(status: int, body: bytes) -> bool:
+    """What RFC 9110 means by 401: the credentials, and nothing else, are not accepted."""
+    return status == 401
+
+
 class TokenEndpoint(Struct, frozen=True, kw_only=True):
-    """Where a vendor's OAuth tokens come from: a path at the base URL's host, and what to ask."""
+    """Where a vendor's OAuth tokens come from: a path at the base URL's host, and what to ask.
+
+    lapsed: whether an answer of 401 or 403, by status and body, says that a token is not valid
+            (any more), so that another one may be accepted.
+    """
 
     path: str
     scope: str = ""
+    lapsed: Callable[[int, bytes], bool] = unauthenticated
 
 
 class Range(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Range, Supports, TokenEndpoint
+from adapters.base import Endpoint, Outbound, Range, Supports
 from adapters.catalog import Vendor
 from adapters.databricks_messages import databricks_message
 from adapters.openai import OpenAIAdapter, expected_choices
@@ -39,9 +39,6 @@ from schemas.requests import (
 
 DATABRICKS = Vendor(name="databricks", stream_usage=False)
 """Usage is on every chunk, unasked."""
-
-TOKENS = TokenEndpoint(path="/oidc/v1/token", scope="all-apis")
-"""https://docs.databricks.com/en/dev-tools/auth/oauth-m2m.html"""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"})
 CHAT = SAMPLING | {

@@ -11,7 +11,8 @@ from typing import cast
 
 from adapters.base import Adapter, Endpoint, TokenEndpoint
 from adapters.catalog import OPENAI, VENDORS, Vendor
-from adapters.databricks import TOKENS, DatabricksAdapter
+from adapters.databricks import DatabricksAdapter
+from adapters.databricks_tokens import TOKENS
 from adapters.mindie import MindIEAdapter
 from adapters.openai import OpenAIAdapter
 from adapters.triton import TritonAdapter

@@ -2,7 +2,7 @@
 
     async with databricks_server() as server:
         ...  # talk to server.base_url with OAuth, server.client_id and server.client_secret
-        server.revoke()                       # every token so far is answered with 401
+        server.revoke()                       # no token that was issued so far is valid
         server.fail(429, "REQUEST_LIMIT_EXCEEDED", headers={"retry-after": "2"})
         server.cut_short(bytes_sent=200)      # the next answer breaks off
         server.fragment(seed=7)               # from now on bodies arrive in random pieces
@@ -43,6 +43,7 @@ class DatabricksServer:
     issued:   access tokens, in the order in which they were given out.
     missing:  endpoints that do not exist. key: a personal access token that is valid too.
     accepting: whether any token at all is valid.
+    expired_is: the status for a token that is not: 401, or 403 as it was seen to be.
     """
 
     def __init__(self, *, lifetime_s: float = 3600.0, key: str = "dapi-fake") -> None:
@@ -52,6 +53,7 @@ class DatabricksServer:
         self.lifetime_s = lifetime_s
         self.token_delay_s = 0.0
         self.accepting = True
+        self.expired_is = 401
         self.missing: set[str] = set()
         self.served = "served-1"
         self.issued: list[str] = []
@@ -135,7 +137,9 @@ class DatabricksServer:
             return
         self.requests.append(request)
         if not self._authorized(request):
-            await self._error(answer, 401, "UNAUTHENTICATED", "Invalid access token.")
+            code = "UNAUTHENTICATED" if self.expired_is == 401 else 403
+            said = {"error_code": code, "message": "Invalid access token. [ReqId: 1]"}
+            await answer.json(said, self.expired_is)
         elif self._failures:
             await self._fail(answer, self._failures.popleft())
         else:

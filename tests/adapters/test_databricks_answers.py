@@ -6,6 +6,7 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.databricks import DatabricksAdapter
+from adapters.databricks_tokens import TOKENS
 from adapters.testing import Case, request_for, translate
 from schemas.answers import Answer, Fold
 from schemas.errors import (
@@ -238,3 +239,20 @@ def test_a_stream_that_is_cut_short_is_broken() -> None:
 
     with pytest.raises(UpstreamBroken, match="dbx: stream ended early"):
         translate(databricks(), request, [case.body[: case.body.index(b'"stop"')]])
+
+
+@pytest.mark.parametrize(
+    ("status", "raw", "said"),
+    [
+        (401, b'{"error_code":"UNAUTHENTICATED","message":"x"}', True),
+        (403, b'{"error_code":403,"message":"Invalid access token. [ReqId: 1]"}', True),
+        (403, b'{"error_code":"403","message":"Invalid access token."}', True),
+        (403, b"<html><title>Error 403 Invalid access token.</title></html>", True),
+        (403, b'{"error_code":"PERMISSION_DENIED","message":"no"}', False),
+        (403, b'{"message":"blocked"}', False),
+    ],
+)
+def test_a_token_that_has_expired_is_told_from_a_lack_of_permission(
+    status: int, raw: bytes, said: bool
+) -> None:
+    assert TOKENS.lapsed(status, raw) == said

@@ -359,7 +359,11 @@ async def test_no_answer_that_was_cut_passes_for_a_whole_one(
     assert stream == (len(outcomes) < 9)
 
 
-async def test_a_revoked_token_is_replaced_without_the_clients_noticing(setting: Setting) -> None:
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_revoked_token_is_replaced_without_the_clients_noticing(
+    setting: Setting, status: int
+) -> None:
+    setting.server.expired_is = status
     await setting.client.chat.completions.create(model="chat", messages=[HELLO])
     setting.server.revoke()
 

@@ -22,8 +22,8 @@ class Credentials(Protocol):
         """
         ...
 
-    def rejected(self, headers: Headers) -> bool:
-        """The provider answered 401 to what `headers` gave; true: asking again may help."""
+    def rejected(self, headers: Headers, status: int, body: bytes) -> bool:
+        """The provider answered 401 or 403 to these headers; true: asking again may help."""
         ...
 
     async def aclose(self) -> None:

@@ -4,13 +4,14 @@ https://www.rfc-editor.org/rfc/rfc6749#section-4.4
 """
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Literal
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Outbound
+from adapters.base import Outbound, unauthenticated
 from adapters.problem import problem, redacted
 from adapters.retry_after import retry_after
 from gateway.clock import now
@@ -66,14 +67,22 @@ class ClientCredentials:
     """See Credentials. Owns `transport`, which leads to the token endpoint's origin.
 
     upstream: the provider's configured name. connect_s: until a connection stands.
+    lapsed:   see TokenEndpoint.
     """
 
     def __init__(
-        self, grant: Grant, transport: Transport, *, upstream: str, connect_s: float
+        self,
+        grant: Grant,
+        transport: Transport,
+        *,
+        upstream: str,
+        connect_s: float,
+        lapsed: Callable[[int, bytes], bool] = unauthenticated,
     ) -> None:
         self._transport = transport
         self._upstream = upstream
         self._connect_s = connect_s
+        self._lapsed = lapsed
         self._outbound = _outbound(grant)
         self._secrets = _forms(grant)
         self._token: Refreshed[Secret] = Refreshed(self._fetch, upstream=upstream)
@@ -86,9 +95,9 @@ class ClientCredentials:
         token = await self._token.get(by)
         return (("authorization", f"Bearer {token.reveal()}"),)
 
-    def rejected(self, headers: Headers) -> bool:
+    def rejected(self, headers: Headers, status: int, body: bytes) -> bool:
         """See Credentials."""
-        return any(
+        return self._lapsed(status, body) and any(
             self._token.reject(Secret(value.removeprefix("Bearer ")))
             for name, value in headers
             if name == "authorization"

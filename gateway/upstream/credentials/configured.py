@@ -32,7 +32,11 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
         proxy=provider.proxy.reveal() if provider.proxy is not None else None,
     )
     return ClientCredentials(
-        grant, transport, upstream=provider.name, connect_s=provider.timeouts.connect_s
+        grant,
+        transport,
+        upstream=provider.name,
+        connect_s=provider.timeouts.connect_s,
+        lapsed=own.lapsed,
     )
 
 

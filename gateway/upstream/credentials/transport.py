@@ -9,7 +9,8 @@ from gateway.clock import now
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.transport import Reply, Transport
 
-UNAUTHENTICATED = 401
+REFUSALS = frozenset({401, 403})
+ERROR_BODY_BYTES = 64 * 1024
 SHORTEST_SECRET = 8
 """Characters of a header's value below which it is not taken for a secret."""
 
@@ -17,7 +18,7 @@ SHORTEST_SECRET = 8
 class AuthorizedTransport:
     """See Transport. Owns `transport` and `credentials`.
 
-    A 401 says that nothing was done, so the request may be sent again: once, and only if the
+    A refusal says that nothing was done, so the request may be sent again: once, and only if the
     credentials have something new to offer.
     """
 
@@ -26,13 +27,20 @@ class AuthorizedTransport:
         self._credentials = credentials
 
     async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
-        """See Transport. Waiting for credentials is not taken from the time to connect."""
+        """See Transport. Waiting for credentials is not taken from the time to connect.
+
+        The body of an error is read here, until `head_by`.
+        """
         to_connect = connect_by - now()
         reply, sent = await self._send(outbound, to_connect, head_by)
-        if reply.status == UNAUTHENTICATED and self._credentials.rejected(sent):
-            await reply.aclose()
-            reply, sent = await self._send(outbound, to_connect, head_by)
-        return reply if reply.status < 400 else RedactedReply(reply, sent)
+        reply = await _shown(reply, sent, head_by)
+        if reply.status not in REFUSALS:
+            return reply
+        body = await reply.body(head_by, ERROR_BODY_BYTES)
+        if not self._credentials.rejected(sent, reply.status, body):
+            return reply
+        reply, sent = await self._send(outbound, to_connect, head_by)
+        return await _shown(reply, sent, head_by)
 
     async def aclose(self) -> None:
         """See Transport."""
@@ -51,39 +59,41 @@ class AuthorizedTransport:
         return reply, headers
 
 
-class RedactedReply:
-    """See Reply. An error's body, in which a vendor may repeat what it was sent."""
+class ReadReply:
+    """See Reply. An answer whose body is at hand."""
 
-    def __init__(self, reply: Reply, sent: Headers) -> None:
-        self.status = reply.status
-        self.headers: Mapping[str, str] = reply.headers
-        self._reply = reply
-        self._secrets = [
-            secret.encode("latin-1")
-            for _, value in sent
-            for secret in (value, value.rpartition(" ")[2])
-            if len(secret) >= SHORTEST_SECRET
-        ]
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self._body = body
+        self._given = False
 
     async def chunk(self, by: float) -> bytes:
-        """See Reply. The whole body: a secret may lie across two pieces of it."""
-        parts: list[bytes] = []
-        while part := await self._reply.chunk(by):
-            parts.append(part)
-        return self._redacted(b"".join(parts))
+        """See Reply."""
+        given, self._given = self._given, True
+        return b"" if given else self._body
 
     async def body(self, by: float, limit: int) -> bytes:
-        """See Reply."""
-        return self._redacted(await self._reply.body(by, limit))
+        """See Reply. As often as it is asked for."""
+        return self._body
 
     async def aclose(self) -> None:
         """See Reply."""
-        await self._reply.aclose()
 
-    def _redacted(self, body: bytes) -> bytes:
-        for secret in self._secrets:
-            body = body.replace(secret, b"***")
-        return body
+
+async def _shown(reply: Reply, sent: Headers, by: float) -> Reply:
+    """An error's body without what was sent, which vendors may repeat; others as they are."""
+    if reply.status < 400:
+        return reply
+    try:
+        body = await reply.body(by, ERROR_BODY_BYTES)
+    finally:
+        await reply.aclose()
+    for _, value in sent:
+        for secret in (value, value.rpartition(" ")[2]):
+            if len(secret) >= SHORTEST_SECRET:
+                body = body.replace(secret.encode("latin-1"), b"***")
+    return ReadReply(reply.status, reply.headers, body)
 
 
 def with_headers(outbound: Outbound, headers: Headers) -> Outbound:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from adapters.base import Outbound
+from adapters.databricks_tokens import TOKENS
 from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
 from gateway.upstream.credentials.refreshed import Lease, Refreshed
 from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
@@ -53,7 +54,7 @@ def grant(server: DatabricksServer, **changes: str) -> Grant:
 def credentials_for(what: Grant) -> ClientCredentials:
     origin = what.url.removesuffix("/oidc/v1/token")
     transport = HttpxTransport(origin, name="dbx", max_connections=1)
-    return ClientCredentials(what, transport, upstream="dbx", connect_s=2.0)
+    return ClientCredentials(what, transport, upstream="dbx", connect_s=2.0, lapsed=TOKENS.lapsed)
 
 
 @asynccontextmanager
@@ -178,14 +179,28 @@ async def test_an_endpoint_that_recovers_is_asked_again_after_the_pause() -> Non
     assert status == 200
 
 
-async def test_a_revoked_token_is_replaced_and_its_requests_are_answered() -> None:
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_revoked_token_is_replaced_and_its_requests_are_answered(status: int) -> None:
     async with databricks_server() as server, authorized(server) as transport:
+        server.expired_is = status
         await ask(transport)
         server.revoke()
         answers = await asyncio.gather(*(ask(transport) for _ in range(30)))
 
     assert {status for status, _ in answers} == {200}
     assert server.token_calls == 2
+
+
+async def test_a_lack_of_permission_does_not_cost_the_token() -> None:
+    async with databricks_server() as server, authorized(server) as transport:
+        server.fail(403, "PERMISSION_DENIED", "no CAN_QUERY on this endpoint")
+        status, body = await ask(transport)
+        again, _ = await ask(transport)
+
+    assert (status, again) == (403, 200)
+    assert b"CAN_QUERY" in body
+    assert len(server.requests) == 2
+    assert server.token_calls == 1
 
 
 async def test_a_provider_that_refuses_every_token_is_not_hammered() -> None:
