@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from adapters.base import Range, Supports
 from schemas.fields import (
+    TEXT,
     Task,
     extra_fields,
     field_value,
@@ -15,11 +16,12 @@ from schemas.fields import (
     task_of,
 )
 from schemas.messages import FunctionTool
-from schemas.requests import ChatRequest, Request
+from schemas.requests import ChatRequest, Request, TokenRequest
 
 TOOL_PROPERTIES = "tools.properties"
 """A name in `Supports.ranges` for the most properties that one tool's parameters may have."""
 
+NO_TEXT = "is not told by this backend; a tokenizer would (providers[].tokenizer)"
 MISSING = "is required; send it, or have it set in the model's defaults"
 
 
@@ -68,6 +70,8 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             Unsupported(field=field, reason="is not known")
             for field in sorted(extra_fields(request) - supports.extra_fields.get(task, _NONE))
         ]
+    if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
+        faults.append(Unsupported(field=TEXT, reason=NO_TEXT))
     if supports.requires:
         faults += [Unsupported(field=one, reason=MISSING) for one in supports.requires - sent]
     for field, bounds in supports.ranges.items():

@@ -70,6 +70,9 @@ MESSAGES = frozenset({"messages.image", "messages.audio", "messages.opaque"})
 NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
 """Content: a request without it would be another request."""
 
+TEXT = "answer.text"
+"""`text` of a token request: it asks for something about the answer, and is sent to nobody."""
+
 FIELDS: dict[Task, frozenset[str]] = {
     "chat": frozenset({*SAMPLING, *CHAT, *MESSAGES, "tools.opaque"}),
     "completion": frozenset({*SAMPLING, *COMPLETION, "template", "prompt.tokens", "prompt.batch"}),
@@ -190,6 +193,8 @@ def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
     that it does not know.
     """
     known = FIELDS[task_of(request)]
+    if isinstance(request, TokenRequest):
+        known |= {TEXT}
     for field in fields:
         if field in FIELDS:
             raise InvalidRequest(f"{field}: no backend of this model offers it", param="model")
@@ -206,6 +211,8 @@ def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
         for field in fields
         if field in request.__struct_fields__ and field != "sampling"
     }
+    if TEXT in fields:
+        changes["text"] = False
     sampling = getattr(request, "sampling", None)
     dropped = {field: UNSET for field in fields if field in SAMPLING}
     if isinstance(sampling, Sampling) and dropped:

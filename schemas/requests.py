@@ -120,6 +120,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
     """Token ids in, token ids out: MindIE's /infer_token and TensorRT-LLM's InferenceRequest.
 
     details: the client wants finish reason, count and seed beside the text.
+    text:    the client wants the text that the tokens make, and not only their ids.
     """
 
     model: str
@@ -127,6 +128,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
     sampling: Sampling = Sampling()
     stream: bool = False
     details: bool = False
+    text: bool = False
     priority: int | UnsetType = UNSET
     timeout_s: float | UnsetType = UNSET
     lora: LoraRequest | UnsetType = UNSET

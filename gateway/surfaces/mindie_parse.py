@@ -20,11 +20,13 @@ from gateway.surfaces.mindie_wire import (
     ParametersWire,
 )
 from schemas.errors import InvalidRequest
+from schemas.fields import TEXT
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 
 OPTIONAL: Final = ("typical_p", "watermark")
-"""MindIE takes these and does not honour them; so they never make a request fail here."""
+"""MindIE takes these and does not honour them; so they never make a request fail here. And where
+no backend has text for its tokens, ids are an answer still."""
 
 _SILENT: Final = ParametersWire()
 _NOTHING: Final[dict[str, Raw]] = {}
@@ -63,9 +65,10 @@ def parse_infer_token(body: bytes, *, model: str) -> TokenRequest:
         sampling=_sampling(asked),
         stream=wire.stream or False,
         details=asked.details or False,
+        text=True,
         priority=UNSET if asked.priority is None else asked.priority,
         timeout_s=UNSET if asked.timeout is None else float(asked.timeout),
-        optional=tuple([name for name in OPTIONAL if sent[name] is not None]),
+        optional=(TEXT, *[name for name in OPTIONAL if sent[name] is not None]),
         extra={**unknown, **{f"parameters.{name}": raw for name, raw in strange.items()}},
     )
 

@@ -185,3 +185,18 @@ def test_the_last_priority_asks_for_nothing() -> None:
 
     assert order(last) == ["plain", "hurried"]
     assert order(urgent) == ["hurried"]
+
+
+def test_text_for_tokens_is_preferred_and_its_lack_is_told() -> None:
+    request = replace(tokens("answer.text"), text=True)
+    telling = backend("telling")
+    silent = replace(
+        telling, name="silent", supports=replace(telling.supports, text_of_tokens=False)
+    )
+
+    both = planned(route(silent, telling), request)
+    (alone,) = planned(route(silent), request)
+
+    assert [one.name for one in both] == ["telling"]
+    assert alone.dropped == ("answer.text",)
+    assert alone.request == tokens("answer.text")

@@ -100,7 +100,8 @@ def test_the_documents_own_request_is_taken_as_it_stands() -> None:
         details=True,
         priority=5,
         timeout_s=10.0,
-        optional=("typical_p", "watermark"),
+        text=True,
+        optional=("answer.text", "typical_p", "watermark"),
     )
 
 
@@ -108,7 +109,11 @@ def test_silence_is_twenty_tokens_the_likeliest_each() -> None:
     request = infer_token()
 
     assert request == TokenRequest(
-        model="m", tokens=(1, 2), sampling=Sampling(max_tokens=20, do_sample=False)
+        model="m",
+        tokens=(1, 2),
+        sampling=Sampling(max_tokens=20, do_sample=False),
+        text=True,
+        optional=("answer.text",),
     )
 
 
