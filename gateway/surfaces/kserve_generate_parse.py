@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve_generate_wire import GenerateWire, Text, read_generate
-from gateway.surfaces.kserve_infer_terms import pad_of, words_of
+from gateway.surfaces.kserve_infer_terms import check_prompt, pad_of, words_of
 from gateway.surfaces.kserve_requests import (
     GenerateReply,
     GenerateTextRequest,
@@ -114,8 +114,7 @@ def _token_request(
                 param="input_lengths",
             )
         tokens = tokens[:length]
-    if not tokens:
-        raise InvalidRequest("input_ids: must hold at least one token", param="input_ids")
+    check_prompt(tokens)
     if reply.with_input and reply.pieces:
         raise InvalidRequest(
             "exclude_input_in_output: with input_ids a stream never repeats the input; "

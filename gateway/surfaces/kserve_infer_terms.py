@@ -116,9 +116,18 @@ def prompt_of(inputs: Inputs) -> tuple[int, ...]:
                 param="input_lengths",
             )
         tokens = tokens[:length]
+    check_prompt(tokens)
+    return tokens
+
+
+def check_prompt(tokens: tuple[int, ...]) -> None:
+    """Raises InvalidRequest for no tokens at all, and for one that no vocabulary has."""
     if not tokens:
         raise InvalidRequest("input_ids: must hold at least one token", param="input_ids")
-    return tokens
+    if min(tokens) < 0:
+        raise InvalidRequest(
+            f"input_ids: token {min(tokens)} must be at least 0", param="input_ids"
+        )
 
 
 def lora_of(inputs: Inputs) -> LoraRequest | UnsetType:

@@ -4,9 +4,11 @@ The rows that tests quote: https://nvidia.github.io/TensorRT-LLM/advanced/infere
 """
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import httpx
 import numpy as np
@@ -406,6 +408,54 @@ async def test_the_request_id_comes_back(gateway: Serving) -> None:
 
     assert answer.json["id"] == "12345"
     assert (answer.json["model_name"], answer.json["model_version"]) == ("tiny", "1")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"later": True},
+        {"version": "1"},
+        {"compression": "gzip"},
+        {"compression": "deflate", "binary": False},
+        {"headers": {"accept-encoding": "gzip"}},
+        {"timeout_us": 30_000_000},
+        {"outputs": {"sequence_length": False, "output_ids": True}},
+        {"outputs": {"output_ids": False}, "binary": False},
+    ],
+    ids=str,
+)
+async def test_every_way_in_which_tritons_client_asks(
+    gateway: Serving, way: Mapping[str, object]
+) -> None:
+    """infer and async_infer, versions, compressed bodies, JSON and binary in one answer."""
+    likely = await ids(gateway)
+    every = {"input_ids": tokens(INPUT_IDS), "request_output_len": integer(LENGTH)}
+
+    answer = await asyncio.to_thread(functools.partial(infer, **way), gateway.url, "tiny", every)
+
+    assert answer.tensors["output_ids"].tolist() == [likely]
+
+
+async def test_outputs_are_those_asked_for_each_in_its_own_form(gateway: Serving) -> None:
+    every = {"input_ids": tokens(INPUT_IDS), "request_output_len": integer(LENGTH)}
+    wanted = {"sequence_length": False, "output_ids": True}
+
+    answer = await asyncio.to_thread(infer, gateway.url, "tiny", every, outputs=wanted)
+
+    outputs = cast("list[Mapping[str, object]]", answer.json["outputs"])
+    assert [one["name"] for one in outputs] == list(wanted)
+    assert outputs[0]["data"] == [LENGTH]
+    assert outputs[1]["parameters"] == {"binary_data_size": 4 * LENGTH}
+
+
+async def test_a_request_that_takes_longer_than_it_may_is_an_error(gateway: Serving) -> None:
+    """Triton's timeout parameter is microseconds."""
+    every = {"input_ids": tokens(INPUT_IDS), "request_output_len": integer(900)}
+
+    with pytest.raises(Refused) as caught:
+        await asyncio.to_thread(infer, gateway.url, "tiny", every, timeout_us=1_000)
+
+    assert caught.value.status == 504
 
 
 async def test_a_seeds_request_goes_in_plain_json_too(gateway: Serving) -> None:

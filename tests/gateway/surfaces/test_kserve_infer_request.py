@@ -223,6 +223,7 @@ def test_a_prompt_table_may_be_one_row_of_numbers_as_the_seed_writes_it() -> Non
         ({"draft_logits": ("FP32", [1, 1], [0.0])}, "draft_logits", "needs draft_input_ids"),
         ({"input_lengths": ("INT32", [1], [4])}, "input_lengths", "at most 3, the length of"),
         ({"input_ids": EMPTY}, "input_ids", "at least one token"),
+        ({"input_ids": ("INT32", [1], [-5])}, "input_ids", "token -5 must be at least 0"),
         (
             {"seed": ("UINT64", [1], [1]), "random_seed": ("UINT64", [1], [1])},
             "random_seed",
