@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from gateway.commands.configuration import DEFAULT, load
+from gateway.commands.configuration import DEFAULT, faults_shown, load
+from gateway.upstream.bridge.wrapping import try_tokenizer
 
 
 @click.command()
@@ -18,6 +19,10 @@ from gateway.commands.configuration import DEFAULT, load
 def check(path: Path) -> None:
     """Check CONFIG (config.yaml if absent) without serving it; exits with 1 if it is wrong."""
     config = load(path)
+    with faults_shown():
+        for provider in config.providers:
+            if provider.tokenizer is not None:
+                try_tokenizer(Path(provider.tokenizer))
     counted = ", ".join(
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in (

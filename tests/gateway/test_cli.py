@@ -99,6 +99,19 @@ def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> No
     )
 
 
+def test_a_tokenizer_that_cannot_be_read_is_told_before_anything_is_served(
+    good: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "tokenizer.json"
+    bad.write_text("{}")
+    good.write_text(GOOD.replace("adapter: openai", f"adapter: openai, tokenizer: {bad}"))
+
+    result = run("check", str(good), env=ENV)
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{bad}: no tokenizer can be read from it: ")
+
+
 def test_the_file_may_be_named_by_a_variable(good: Path) -> None:
     assert run("check", env={**ENV, "STROWGER_CONFIG": str(good)}).exit_code == 0
 

@@ -217,7 +217,10 @@ def _loaded(file: Path, changed: int) -> TextTokenizer:
     except Exception as exc:  # tokenizers raises nothing narrower
         raise InvalidConfig((f"{file}: no tokenizer can be read from it: {exc}",)) from exc
     beside = read_beside(file)
-    chat = ChatTemplate(beside.template, beside.special) if beside.template else None
+    try:
+        chat = ChatTemplate(beside.template, beside.special) if beside.template else None
+    except InvalidConfig as exc:
+        raise InvalidConfig(tuple(f"{file.parent}: {fault}" for fault in exc.problems)) from exc
     return TextTokenizer(library, end=beside.special.get("eos_token", ""), chat=chat)
 
 

@@ -7,6 +7,13 @@ from gateway.upstream.bridge.enforcing import enforcing
 from gateway.upstream.bridge.fanning import fanning_out
 
 
+def try_tokenizer(path: Path) -> None:
+    """Read a provider's tokenizer and what stands beside it. Raises InvalidConfig."""
+    from gateway.upstream.bridge.tokenizer import load_tokenizer
+
+    load_tokenizer(path)
+
+
 def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
     """The upstream with all that can be done for it; itself where nothing is to be done.
 
