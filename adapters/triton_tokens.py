@@ -4,7 +4,8 @@ One Triton model is either decoupled (it streams, and HTTP `infer` refuses it) o
 refuses to stream, and HTTP `infer` takes it); `triton-tokens-decoupled` is for the other kind.
 Every tensor of a request travels here, those of 16-bit floats as bytes; a client that asked for a
 stream gets it in one piece. Such a model has no tokenizer: without `end_id` no token ends an
-answer.
+answer. Several answers without beams would be several responses, which `infer` has no form for;
+with beams they are one, of `n` beams.
 https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
 """
 
@@ -29,7 +30,6 @@ TOKENS = frozenset(
         "max_tokens",
         "ignore_eos",
         "do_sample",
-        "n",
         "stop_words",
         "stop_token_ids",
         "bad_word_ids",

@@ -28,7 +28,8 @@ from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
 SUPPORTS = msgspec.structs.replace(
-    WHOLE, tokens=TOKENS - {"prompt_table", "return_context_logits", "return_generation_logits"}
+    WHOLE,
+    tokens=(TOKENS | {"n"}) - {"prompt_table", "return_context_logits", "return_generation_logits"},
 )
 
 _encode = msgspec.json.Encoder().encode

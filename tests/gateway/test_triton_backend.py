@@ -8,10 +8,12 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from tokenizers import Tokenizer
 
 from tests.gateway import triton
 from tests.gateway.triton_backend import (
     PROMPT,
+    TOKENIZER,
     Pair,
     data_of,
     expected,
@@ -20,7 +22,15 @@ from tests.gateway.triton_backend import (
     pair,
     streamed_text,
 )
-from tests.triton_models import SIZE, logits_of, logprob_of, text_of
+from tests.triton_models import (
+    END_ID,
+    SIZE,
+    Wanted,
+    continuation,
+    logits_of,
+    logprob_of,
+    text_of,
+)
 from tests.triton_server import Trouble
 
 pytestmark = pytest.mark.anyio
@@ -223,6 +233,58 @@ async def test_tensors_of_an_adapter_cross_the_gateway(tmp_path: Path) -> None:
     assert seen.tensors["prompt_embedding_table"].items == table.flatten().tolist()
     assert seen.tensors["embedding_bias"].shape == (1, SIZE)
     assert seen.tensors["bad_words_list"].items == [3, 4, 5, 2, 3, -1]
+
+
+def text_read(ids: list[int]) -> str:
+    return Tokenizer.from_file(str(TOKENIZER)).decode(ids)
+
+
+def ids_read(text: str) -> list[int]:
+    return Tokenizer.from_file(str(TOKENIZER)).encode(text).ids
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_text_reaches_a_model_of_tensors_through_the_providers_tokenizer(
+    tmp_path: Path, stream: bool
+) -> None:
+    prompt = ids_read("12+5=")
+    ids = continuation(prompt, Wanted(bound=6, end_id=END_ID))
+
+    async with pair(tmp_path) as both:
+        answer = await both.text("spelt", prompt="12+5=", max_tokens=6, stream=stream)
+
+    text = streamed_text(answer) if stream else answer.json()["choices"][0]["text"]
+    assert text == text_read(ids)
+    carried = both.server.inferences[0].tensors
+    assert carried["input_ids"].items == prompt
+    assert carried["end_id"].items == [END_ID]
+
+
+async def test_several_answers_of_a_model_that_gives_one_are_several_requests(
+    tmp_path: Path,
+) -> None:
+    prompt = ids_read("12+5=")
+
+    async with pair(tmp_path) as both:
+        answer = await both.text("spelt", prompt="12+5=", max_tokens=4, n=2, seed=5)
+
+    assert len(both.server.inferences) == 2
+    seeds = [int(one.tensors["seed"].items[0]) for one in both.server.inferences]
+    texts = [
+        text_read(continuation(prompt, Wanted(bound=4, seed=seed, end_id=END_ID))) for seed in seeds
+    ]
+    assert sorted(one["text"] for one in answer.json()["choices"]) == sorted(texts)
+
+
+async def test_beams_are_one_search_and_one_request(tmp_path: Path) -> None:
+    tensors = asked(4, beam_width=np.array([[3]], np.int32))
+
+    async with pair(tmp_path) as both:
+        answer = await asyncio.to_thread(triton.infer, both.gateway.url, "tokens", tensors)
+
+    beams = answer.tensors["output_ids"].reshape(3, 4).tolist()
+    assert beams == [expected_tokens(4, seed) for seed in range(3)]
+    assert len(both.server.inferences) == 1
 
 
 KEYS = """

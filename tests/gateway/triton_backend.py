@@ -12,6 +12,9 @@ from tests.gateway.serving import Serving, serving
 from tests.triton_models import END_ID, Wanted, continuation, ids_of, text_of
 from tests.triton_server import NONE, TritonServer, Trouble, triton_server
 
+TOKENIZER = Path(__file__).parents[2] / "local_engine" / "bundled" / "tiny-chat" / "tokenizer.json"
+"""Its ids reach further than those of the server's models."""
+
 PROMPT = "why is the sky blue"
 
 
@@ -45,8 +48,14 @@ providers:
   - {{name: trt, adapter: triton, base_url: "{base_url}", timeouts: {timeouts}}}
   - {{name: ids, adapter: triton-tokens, base_url: "{base_url}", timeouts: {timeouts}}}
   - {{name: live, adapter: triton-tokens-decoupled, base_url: "{base_url}", timeouts: {timeouts}}}
+  - name: spelt
+    adapter: triton-tokens
+    base_url: "{base_url}"
+    tokenizer: {TOKENIZER}
+    timeouts: {timeouts}
   - {{name: llm, adapter: triton-llmapi, base_url: "{base_url}", timeouts: {timeouts}}}
 models:
+  - {{name: spelt, retry: {retry}, backends: [{{provider: spelt, model: tensorrt_llm}}]}}
   - {{name: llm, retry: {retry}, backends: [{{provider: llm, model: llmapi}}]}}
   - {{name: text, retry: {retry}, backends: [{{provider: trt, model: ensemble}}]{defaults}}}
   - {{name: bls, retry: {retry}, backends: [{{provider: trt, model: tensorrt_llm_bls}}]}}

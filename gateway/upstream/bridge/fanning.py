@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from adapters.base import Supports
 from adapters.support import offered
@@ -73,7 +73,7 @@ class FanningOut:
                 msgspec.structs.replace(request, prompts=(prompt,), batch=False)
                 for prompt in request.prompts
             ]
-        if n == 1 or "n" in fields:
+        if n == 1 or "n" in fields or _beams(request):
             return [
                 _Part(request=one, first=place * n, counts=True)
                 for place, one in enumerate(requests)
@@ -178,6 +178,13 @@ def fanning_out(inner: Upstream, *, choices: bool) -> Upstream:
     if widened(inner.supports, choices=choices) == inner.supports:
         return inner
     return FanningOut(inner, choices=choices)
+
+
+def _beams(request: GenerateRequest) -> bool:
+    """One search finds all its answers: calls of their own would find the best one each time."""
+    return (
+        not isinstance(request.sampling.beam_width, UnsetType) and request.sampling.beam_width > 1
+    )
 
 
 def _single(request: GenerateRequest, seed: int | None) -> GenerateRequest:
