@@ -104,3 +104,18 @@ async def test_times_are_measured_where_the_backend_tells_none(tmp_path: Path, m
     gaps = [step.decode_time or 0.0 for step in others]
     assert sum(gaps) >= GAP_S * 1e3 * (len(others) - 1)
     assert first.prefill_time + sum(gaps) <= answer.elapsed.total_seconds() * 1e3
+
+
+async def test_a_stream_that_takes_longer_than_its_timeout_ends_with_an_error(
+    tmp_path: Path,
+) -> None:
+    body = {"input_id": [5, 6, 7], "stream": True, "parameters": {"timeout": 1}}
+    async with client(tmp_path, Trouble(gap_s=0.4)) as asking:
+        answer = await asking.post("/v1/models/silent/infer_token", json=body)
+
+    *steps, error = payloads(answer.content)
+    ids = [msgspec.json.decode(step, type=Step).token.id for step in steps]
+    assert 1 <= len(ids) < 5
+    assert ids == expected_tokens(5)[: len(ids)]
+    assert msgspec.json.decode(error)["error_type"] == "Incomplete Generation"
+    assert answer.elapsed.total_seconds() > 0.9
