@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, cast
 
 import pytest
-from mlflow.deployments import (
-    get_deploy_client,  # pyright: ignore[reportUnknownVariableType]  # no annotations
-)
 
 
 class Deployments(Protocol):
@@ -21,7 +18,11 @@ class Deployments(Protocol):
 
 
 def deployments(host: str, token: str, patch: pytest.MonkeyPatch) -> Deployments:
-    """As a user makes it: the workspace is told by the environment."""
+    """As a user makes it: the workspace is told by the environment. Its import takes seconds."""
+    from mlflow.deployments import (
+        get_deploy_client,  # pyright: ignore[reportUnknownVariableType]  # no annotations
+    )
+
     patch.setenv("DATABRICKS_HOST", host)
     patch.setenv("DATABRICKS_TOKEN", token)
     make = cast(Callable[[str], object], get_deploy_client)

@@ -9,7 +9,6 @@ from databricks.sdk.errors.base import DatabricksError
 from databricks.sdk.errors.parser import (
     _Parser as Parser,  # pyright: ignore[reportPrivateUsage]  # the SDK reads errors nowhere else
 )
-from mlflow.exceptions import ERROR_CODE_TO_HTTP_STATUS
 from requests import Request, Response
 
 from gateway.surfaces.base import Inbound, Surface
@@ -20,7 +19,7 @@ from gateway.surfaces.databricks import (
     INVOCATIONS,
     ROUTES,
 )
-from gateway.surfaces.databricks_errors import CODES, error_body
+from gateway.surfaces.databricks_errors import CODES, OTHER_4XX, error_body
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.openai import CHAT as OPENAI
 from schemas.answers import Embeddings
@@ -91,9 +90,11 @@ def test_an_error_is_what_the_sdk_takes_it_for(
     assert str(seen) == error.message
 
 
-@pytest.mark.parametrize("code", [*CODES.values(), "INVALID_PARAMETER_VALUE"])
-def test_mlflow_knows_every_code(code: str) -> None:
-    assert code in ERROR_CODE_TO_HTTP_STATUS
+def test_mlflow_knows_every_code() -> None:
+    """Imported here because that takes seconds."""
+    from mlflow.exceptions import ERROR_CODE_TO_HTTP_STATUS
+
+    assert {*CODES.values(), OTHER_4XX} <= set(ERROR_CODE_TO_HTTP_STATUS)
 
 
 @pytest.mark.parametrize(
