@@ -46,6 +46,7 @@ providers:
     engine:
       device: cpu
       threads: 1
+      compile: "off"
       models:
         - {{name: mini, path: {folder}, task: embed}}
         - {{name: tiny, path: "bundled:tiny-chat"}}

@@ -103,6 +103,26 @@ async def test_the_entity_that_answers_has_the_name_that_is_shown(tmp_path: Path
     assert set(served) == {name for name, share in shown.items() if share}
 
 
+@pytest.mark.parametrize("name", ["org/chat", "org%2Fchat"])
+async def test_a_name_with_a_slash_may_be_quoted(name: str, tmp_path: Path) -> None:
+    async with provider() as a:
+        config = CONFIG.format(url=a.base_url).replace("even", "org/chat")
+        async with (
+            serving(config, tmp_path) as gateway,
+            httpx.AsyncClient(
+                base_url=gateway.url, headers={"authorization": "Bearer all"}
+            ) as client,
+        ):
+            shown = await client.get(f"{URL}/{name}")
+            answer = await client.post(
+                f"/serving-endpoints/{name}/invocations",
+                json={"messages": [{"role": "user", "content": "hi"}]},
+            )
+
+    assert shown.json()["name"] == "org/chat"
+    assert answer.status_code == 200
+
+
 async def test_the_list_has_every_name_that_a_key_may_ask_for(tmp_path: Path) -> None:
     async with provider() as a, serving(CONFIG.format(url=a.base_url), tmp_path) as gateway:
         every = (await get(gateway, f"{URL}/")).json()["endpoints"]

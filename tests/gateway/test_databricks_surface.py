@@ -25,6 +25,7 @@ providers:
     engine:
       device: cpu
       threads: 1
+      compile: "off"
       max_seq_len: 512
       models:
         - {{name: mini, path: {folder}, task: embed}}
