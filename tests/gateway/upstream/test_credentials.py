@@ -17,6 +17,7 @@ from gateway.upstream.general import HttpxTransport
 from gateway.upstream.transport import Reply
 from gateway.upstream.wire import WireTransport
 from schemas.errors import (
+    UpstreamBroken,
     UpstreamError,
     UpstreamRefused,
     UpstreamTimeout,
@@ -337,6 +338,22 @@ async def test_a_token_that_the_provider_repeats_in_an_error_is_not_shown() -> N
     assert status == 403
     assert server.issued[0].encode() not in body
     assert b"***" in body
+
+
+async def test_an_error_that_is_too_long_to_read_gives_its_connection_back() -> None:
+    async with databricks_server() as server:
+        transport = AuthorizedTransport(
+            WireTransport(server.base_url, name="dbx", max_connections=1),
+            credentials_for(grant(server)),
+        )
+        server.fail(500, "INTERNAL_ERROR", "x" * 100_000)
+        with pytest.raises(UpstreamBroken, match="the answer is over 65536 bytes"):
+            await ask(transport)
+
+        status, _ = await ask(transport)
+        await transport.aclose()
+
+    assert status == 200
 
 
 async def test_closing_ends_a_fetch_and_the_requests_that_wait_for_it() -> None:
