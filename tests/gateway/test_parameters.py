@@ -66,7 +66,7 @@ async def test_a_field_may_be_dropped_if_the_operator_says_so_and_is_then_listed
 
     assert answer.status_code == 200
     assert answer.headers["x-gateway-dropped-params"] == "seed, user"
-    assert set(remote.requests[0].json) == {"messages"}
+    assert set(remote.requests[0].json) == {"messages", "stream"}
 
 
 async def test_an_absent_field_is_never_sent_as_null_nor_with_a_default_of_ours(
