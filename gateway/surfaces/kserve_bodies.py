@@ -3,6 +3,7 @@
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,6 +18,19 @@ VERSION: Final = "1"
 
 PLATFORM: Final = "tensorrt_llm"
 """Whose requests these are; what answers them is the gateway's own business."""
+
+TENSORS: Final = {
+    "tokens": "input_ids",
+    "logprobs": "return_log_probs",
+    "n": "num_return_sequences",
+    "bad_word_ids": "bad_words_list",
+    "top_p_reset_id": "top_p_reset_ids",
+    "lora": "lora_task_id",
+    "prompt_table": "prompt_embedding_table",
+    "draft": "draft_input_ids",
+    "echo": "exclude_input_in_output",
+}
+"""Fields of requests that no client of this surface can name -> the tensors that they come from."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -76,7 +90,11 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 def error_body(exc: GatewayError) -> bytes:
-    return _encode(_Error(error=exc.message))
+    """The message, with a tensor's name for a field of ours that the client never heard of."""
+    message, ours = exc.message, exc.param or ""
+    if ours in TENSORS:
+        message = re.sub(rf"\b{ours}\b", TENSORS[ours], message, count=1)
+    return _encode(_Error(error=message))
 
 
 def server_body(version: str) -> bytes:

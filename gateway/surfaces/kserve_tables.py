@@ -159,7 +159,6 @@ OUTPUTS: Final = (
 )
 
 INPUT: Final = {spec.name: spec for spec in INPUTS}
-OUTPUT: Final = {spec.name: spec for spec in OUTPUTS}
 
 
 def shown(shape: Shape) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.surfaces.base import Inbound
+from gateway.surfaces.kserve_bodies import error_body
 from gateway.surfaces.kserve_generate_parse import parse_generate
 from gateway.surfaces.kserve_generate_wire import GenerateWire
 from gateway.surfaces.kserve_infer_parse import parse_infer
@@ -136,3 +137,26 @@ def test_a_recorded_request_with_an_image_is_refused_by_its_name() -> None:
 
     with pytest.raises(InvalidRequest, match="image_url_input: neither generate nor"):
         generate(body)
+
+
+@pytest.mark.parametrize(
+    ("exc", "said"),
+    [
+        (
+            InvalidRequest("tokens[2]: token 9 must be within 0 and 7", param="tokens"),
+            "input_ids[2]: token 9 must be within 0 and 7",
+        ),
+        (
+            InvalidRequest("p/m: logprobs is not supported", param="logprobs"),
+            "p/m: return_log_probs is not supported",
+        ),
+        (
+            InvalidRequest("n: 3 must be within 1 and beam_width, 2", param="n"),
+            "num_return_sequences: 3 must be within 1 and beam_width, 2",
+        ),
+        (InvalidRequest("stop: not here", param="stop"), "stop: not here"),
+        (InvalidRequest("tokens are what counts"), "tokens are what counts"),
+    ],
+)
+def test_an_error_names_the_tensor_and_not_a_field_of_ours(exc: InvalidRequest, said: str) -> None:
+    assert msgspec.json.decode(error_body(exc)) == {"error": said}
