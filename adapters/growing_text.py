@@ -33,7 +33,7 @@ class GrowingText:
 
     def add(self, text: str) -> str:
         """The piece that one event brings, "" where it brings none or must wait."""
-        if self._kind == "pieces":
+        if self._kind == "pieces" or not text:
             return text
         if self._kind == "growing":
             return self._grown(text)

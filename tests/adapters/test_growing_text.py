@@ -49,6 +49,13 @@ def test_pieces_that_repeat_themselves_are_pieces() -> None:
     assert shown(["\n", "\n"]) == "\n\n"
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_growing_text_that_is_empty_after_its_stop_word_is_shown_once(count: int) -> None:
+    growing = [" a" * (place + 1) for place in range(count)]
+
+    assert shown([*growing, "", ""]) == " a" * count
+
+
 def test_empty_pieces_prove_nothing() -> None:
     assert shown(["", "", " a", " b", ""]) == " a b"
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 from pathlib import Path
 
-import httpx
 import numpy as np
 import openai
 import pytest
@@ -14,7 +13,6 @@ from tests.gateway import triton
 from tests.gateway.triton_backend import (
     PROMPT,
     TOKENIZER,
-    Pair,
     data_of,
     expected,
     expected_text,
@@ -31,7 +29,6 @@ from tests.triton_models import (
     logprob_of,
     text_of,
 )
-from tests.triton_server import Trouble
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +176,26 @@ def asked(bound: int, **more: triton.Array) -> dict[str, triton.Array]:
     }
 
 
+async def test_a_client_of_tritons_text_models_reaches_one_through_the_gateway(
+    tmp_path: Path,
+) -> None:
+    body = {
+        "text_input": PROMPT,
+        "max_tokens": 6,
+        "random_seed": 3,
+        "return_num_output_tokens": True,
+    }
+
+    async with pair(tmp_path) as both:
+        whole = await both.post("/v2/models/text/generate", body)
+        stream = await both.post("/v2/models/bls/generate_stream", {**body, "stream": True})
+
+    assert whole.json()["text_output"] == expected_text(6, seed=3)
+    assert whole.json()["num_output_tokens"] == 6
+    pieces = [json.loads(one)["text_output"] for one in data_of(stream)]
+    assert "".join(pieces) == expected_text(6, seed=3)
+
+
 async def test_tritons_own_client_reaches_triton_through_the_gateway(tmp_path: Path) -> None:
     tensors = asked(
         4,
@@ -316,87 +333,3 @@ async def test_without_keys_a_loras_id_is_the_clients(tmp_path: Path) -> None:
         await asyncio.to_thread(triton.infer, both.gateway.url, "tokens", tensors)
 
     assert both.server.inferences[0].tensors["lora_task_id"].items == [7]
-
-
-@pytest.mark.parametrize("model", ["text", "tokens", "live"])
-async def test_a_refusal_of_the_server_reaches_the_client(tmp_path: Path, model: str) -> None:
-    trouble = Trouble(status=400, message="LoRA task 5 not found in cache")
-
-    async with pair(tmp_path, trouble) as both:
-        answer = await (both.text(model) if model == "text" else both.tokens(model))
-
-    assert answer.status_code in (400, 422)
-    assert "LoRA task 5 not found in cache" in answer.text
-
-
-async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:
-    trouble = Trouble(status=503, message="Exceeds maximum queue size", retry_after=3)
-
-    async with pair(tmp_path, trouble) as both:
-        answer = await both.text()
-
-    assert answer.status_code == 502
-    assert "Exceeds maximum queue size" in answer.text
-
-
-async def test_an_error_before_any_text_has_a_status(tmp_path: Path) -> None:
-    async with pair(tmp_path, Trouble(error_after=0)) as both:
-        answer = await both.text(stream=True)
-
-    assert answer.status_code == 502
-    assert "out of memory" in answer.json()["error"]["message"]
-
-
-async def test_an_error_inside_a_stream_ends_it_without_an_end_mark(tmp_path: Path) -> None:
-    async with pair(tmp_path, Trouble(error_after=2, gap_s=0.05)) as both:
-        answer = await both.text(stream=True)
-
-    assert answer.status_code == 200
-    assert streamed_text(answer) == expected_text(2)
-    assert "out of memory" in data_of(answer)[-1]
-    assert "[DONE]" not in answer.text
-
-
-def failed(answer: httpx.Response) -> bool:
-    return answer.status_code == 502 or '"error"' in data_of(answer)[-1]
-
-
-@pytest.mark.parametrize("ask", ["text", "live"])
-async def test_a_stream_cut_at_any_byte_is_never_a_short_answer(tmp_path: Path, ask: str) -> None:
-    async def asking(both: Pair) -> httpx.Response:
-        return await (both.text(stream=True) if ask == "text" else both.tokens("live", stream=True))
-
-    async with pair(tmp_path) as both:
-        assert not failed(await asking(both))
-        for cut in (1, 5, 6, 100, 187, 188, 189, 190, 191, 400, 500, 555):
-            both.server.trouble = Trouble(cut_after=cut)
-            answer = await asking(both)
-            assert failed(answer), f"cut after {cut} bytes: {answer.text}"
-
-
-@pytest.mark.parametrize("model", ["text", "tokens"])
-async def test_a_whole_answer_cut_short_is_an_error(tmp_path: Path, model: str) -> None:
-    async with pair(tmp_path, Trouble(cut_after=60)) as both:
-        answer = await (both.text() if model == "text" else both.tokens())
-
-    assert answer.status_code == 502
-
-
-async def test_a_client_that_leaves_takes_the_servers_connection_with_it(tmp_path: Path) -> None:
-    async with pair(tmp_path, Trouble(gap_s=0.2)) as both:
-        body = {"model": "text", "prompt": PROMPT, "max_tokens": 60, "stream": True}
-        async with httpx.AsyncClient() as client:
-            async with client.stream(
-                "POST", f"{both.gateway.url}/v1/completions", json=body
-            ) as answer:
-                await anext(answer.aiter_bytes())
-
-        await both.server.provider.until(lambda: both.server.provider.hung_up == 1)
-
-
-async def test_how_the_network_cuts_a_stream_does_not_show(tmp_path: Path) -> None:
-    async with pair(tmp_path) as both:
-        for seed in range(8):
-            both.server.trouble = Trouble(pieces=seed)
-            answer = await both.text("bls", stream=True)
-            assert streamed_text(answer) == expected_text()
