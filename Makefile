@@ -3,13 +3,14 @@
 # make nightly  the tests that take too long for every run
 # make check  style and types alone        make fmt   rewrite the style
 # make bench  the benchmarks (needs nginx and wrk)
+# make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: run test nightly check fmt bench setup setup-dev clean
+.PHONY: run test nightly check fmt bench matrix setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -32,6 +33,9 @@ fmt: setup-dev
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks
+
+matrix: setup-dev
+	$(BIN)/python -m tests.matrix.measure
 
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev

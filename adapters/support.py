@@ -22,6 +22,10 @@ TOOL_PROPERTIES = "tools.properties"
 """A name in `Supports.ranges` for the most properties that one tool's parameters may have."""
 
 NO_TEXT = "is not told by this backend; a tokenizer would (providers[].tokenizer)"
+_LACKING = {
+    "prompt.tokens": "is not supported: this backend reads text; a tokenizer would let it "
+    "(providers[].tokenizer)"
+}
 MISSING = "is required; send it, or have it set in the model's defaults"
 
 
@@ -61,7 +65,7 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     faults: list[Unsupported] = []
     if not sent <= fields:
         faults += [
-            Unsupported(field=field, reason="is not supported")
+            Unsupported(field=field, reason=_LACKING.get(field, "is not supported"))
             for field in sorted(sent - fields)
             if not is_neutral(request, field)
         ]

@@ -1,0 +1,46 @@
+"""Fills the matrix; run as a program, it writes docs/matrix.md."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import httpx
+
+from tests.matrix.backends import BACKENDS, every_backend
+from tests.matrix.outcome import Outcome, ask
+from tests.matrix.questions import QUESTIONS, Feature
+from tests.matrix.table import page
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
+
+
+async def measure(folder: Path) -> dict[tuple[str, Feature, str], Outcome]:
+    """Every question to every backend; raises AssertionError with all that went wrong."""
+    cells: dict[tuple[str, Feature, str], Outcome] = {}
+    faults: list[str] = []
+    async with (
+        every_backend(folder) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
+    ):
+        for question in QUESTIONS:
+            for backend in BACKENDS:
+                model = (question.embeds and backend.embeds) or backend.name
+                try:
+                    outcome = await ask(client, question, model)
+                except AssertionError as exc:
+                    faults.append(str(exc))
+                    continue
+                cells[question.surface, question.feature, backend.name] = outcome
+    assert not faults, "\n".join(faults)
+    return cells
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        text = page(asyncio.run(measure(Path(folder))))
+    DOCUMENT.write_text(text)
+    print(f"{DOCUMENT.name}: {text.count('✓')} work")
+
+
+if __name__ == "__main__":
+    main()

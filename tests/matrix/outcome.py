@@ -1,0 +1,55 @@
+"""Asks one question of one backend through a running gateway, and says how it ended."""
+
+import json
+from typing import Literal, cast
+
+import httpx
+from msgspec import Struct
+
+from tests.matrix.questions import Json, Question, Said
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """reason: of a refusal, without the backend's name. dropped: what an answer is without."""
+
+    kind: Literal["works", "refused"]
+    reason: str = ""
+    dropped: tuple[str, ...] = ()
+
+
+async def ask(client: httpx.AsyncClient, question: Question, model: str) -> Outcome:
+    """Raises AssertionError for anything that is neither an answer nor a refusal with a reason."""
+    path = question.path.format(model=model)
+    body = question.body if "{model}" in question.path else {"model": model, **question.body}
+    answer = await client.post(path, json=body)
+    where = f"{question.surface} {question.feature} -> {model}"
+    if answer.status_code == 400:
+        return Outcome(kind="refused", reason=_reason(answer.json(), where))
+    assert answer.status_code == 200, f"{where}: {answer.status_code} {answer.text}"
+    said = _said(answer)
+    assert not any("error" in frame for frame in said.frames), f"{where}: {answer.text}"
+    try:
+        question.judge(said)
+    except (AssertionError, KeyError, IndexError, TypeError, ValueError) as exc:
+        raise AssertionError(f"{where}: {exc!r} in {answer.text[:600]}") from exc
+    return Outcome(kind="works", dropped=said.dropped)
+
+
+def _said(answer: httpx.Response) -> Said:
+    named = answer.headers.get("x-gateway-dropped-params", "")
+    dropped = tuple(named.split(", ")) if named else ()
+    if not answer.headers["content-type"].startswith("text/event-stream"):
+        return Said(frames=(cast("Json", answer.json()),), dropped=dropped)
+    lines = (line.removeprefix("data: ") for line in answer.text.splitlines() if line)
+    frames = [cast("Json", json.loads(line)) for line in lines if line != "[DONE]"]
+    assert frames, "an empty stream"
+    return Said(frames=tuple(frames), dropped=dropped)
+
+
+def _reason(body: Json, where: str) -> str:
+    """The envelope's message, whose first words may name the backend: PROVIDER/MODEL."""
+    error = body.get("error", body)
+    text = str(cast("Json", error)["message"]) if isinstance(error, dict) else str(error)
+    assert len(text) > 10, f"{where}: refused without a reason: {text!r}"
+    first, _, rest = text.partition(": ")
+    return rest if "/" in first and " " not in first else text

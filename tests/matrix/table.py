@@ -1,0 +1,55 @@
+"""Writes docs/matrix.md from what was measured."""
+
+from collections.abc import Mapping
+
+from tests.matrix.backends import BACKENDS
+from tests.matrix.outcome import Outcome
+from tests.matrix.questions import FEATURES, HAS_NO_FORM, SURFACES, Feature
+
+Cells = Mapping[tuple[str, Feature, str], Outcome]
+"""By surface, feature and backend."""
+
+HEAD = """# What reaches what
+
+Every surface, every kind of backend, every feature: whether it works, or why it is refused. No
+request is served in part without saying so. `make matrix` writes this page from requests to a
+running gateway, and a test of the suite holds it to the code: **✓** means that the answer came
+back and held what was asked for; **✓ −**, that it came without what stands behind the sign, and
+that `x-gateway-dropped-params` said so (its dialect never refuses that); a number leads to the
+reason that a client reads in the 400; **–** means that the surface's own dialect has no way to ask.
+
+The local engine is real and runs tiny models; the others are servers on loopback that speak and
+check the vendor's documented wire. *+ tokenizer* is the same provider with `tokenizer:` set
+([tokens.md](tokens.md)).
+"""
+
+
+def page(cells: Cells) -> str:
+    reasons: dict[str, int] = {}
+    tables = [f"## {surface}\n\n{_table(surface, cells, reasons)}" for surface in SURFACES]
+    numbered = "\n".join(f"{number}. {reason}" for reason, number in reasons.items())
+    return "\n".join([HEAD, *tables, "## Reasons\n", numbered, "", _no_form()])
+
+
+def _table(surface: str, cells: Cells, reasons: dict[str, int]) -> str:
+    rows = [f"| backend | {' | '.join(FEATURES)} |", "|---" * (len(FEATURES) + 1) + "|"]
+    for backend in BACKENDS:
+        marks = [_mark(surface, feature, backend.name, cells, reasons) for feature in FEATURES]
+        rows.append(f"| {backend.title} | {' | '.join(marks)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _mark(
+    surface: str, feature: Feature, backend: str, cells: Cells, reasons: dict[str, int]
+) -> str:
+    if (surface, feature) in HAS_NO_FORM:
+        return "–"
+    outcome = cells[surface, feature, backend]
+    if outcome.kind == "works":
+        return " − ".join(["✓", *(f"`{name}`" for name in outcome.dropped)])
+    return f"[{reasons.setdefault(outcome.reason, len(reasons) + 1)}](#reasons)"
+
+
+def _no_form() -> str:
+    lines = [f"- {surface}, {feature}: {why}." for (surface, feature), why in HAS_NO_FORM.items()]
+    return "\n".join(["## –\n", *lines, ""])

@@ -1,0 +1,33 @@
+"""Any surface reaches any backend, or the client reads why not: docs/matrix.md is held to that."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.matrix.measure import measure
+from tests.matrix.questions import FEATURES, HAS_NO_FORM, QUESTIONS, SURFACES
+from tests.matrix.table import page
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_the_documented_matrix_is_what_the_gateway_does(tmp_path: Path) -> None:
+    written = page(await measure(tmp_path))
+
+    assert written == DOCUMENT.read_text(), "docs/matrix.md is out of date: run `make matrix`"
+
+
+def test_no_cell_is_blank() -> None:
+    asked = {(question.surface, question.feature) for question in QUESTIONS}
+
+    everything = {(surface, feature) for surface in SURFACES for feature in FEATURES}
+    assert asked | set(HAS_NO_FORM) == everything
+    assert not asked & set(HAS_NO_FORM)
