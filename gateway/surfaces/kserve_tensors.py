@@ -125,8 +125,19 @@ def numbers(tensor: Tensor) -> list[int]:
 
 
 def scalar(tensor: Tensor) -> bool | int | float:
-    """The only item."""
-    (value,) = _items(tensor).tolist() if tensor.dtype != "bool" else (tensor.data != b"\0",)
+    """The only item. A float32 is the shortest number that means it: 0.7, not 0.69999998…"""
+    if tensor.dtype == "bool":
+        return tensor.data != b"\0"
+    (value,) = _items(tensor)
+    return _shortest(value) if tensor.dtype == "float32" else value
+
+
+def _shortest(value: float) -> float:
+    single = array("f", (value,))
+    for digits in range(6, 10):
+        found = float(f"{value:.{digits}g}")
+        if array("f", (found,)) == single:
+            return found
     return value
 
 

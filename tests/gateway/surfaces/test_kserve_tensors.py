@@ -30,6 +30,7 @@ from gateway.surfaces.kserve_tensors import (
     bytes_of_strings,
     int32,
     json_of_tensor,
+    scalar,
     strings_of_bytes,
     strings_of_json,
     tensor_of_bytes,
@@ -230,3 +231,20 @@ def test_what_json_cannot_write_becomes_the_nearest_that_it_can() -> None:
 
     largest = float(np.finfo(np.float32).max)
     assert msgspec.json.decode(written) == [largest, -largest, 0.0, 1.5]
+
+
+@given(st.floats(width=32))
+def test_a_float32_is_the_shortest_number_that_rounds_to_it(value: float) -> None:
+    array = np.array([value], dtype=np.float32)
+
+    found = scalar(Tensor(dtype="float32", shape=(1,), data=array.tobytes()))
+
+    np.testing.assert_array_equal(np.array([found], dtype=np.float32), array)
+    assert len(repr(found)) <= len(repr(value)) + 1
+
+
+@pytest.mark.parametrize("value", [0.7, 0.9, 1e-6, 0.95, 1.1, 3.0])
+def test_a_number_that_the_client_wrote_as_float32_goes_on_as_it_was_written(value: float) -> None:
+    array = np.array([value], dtype=np.float32)
+
+    assert scalar(Tensor(dtype="float32", shape=(1,), data=array.tobytes())) == value
