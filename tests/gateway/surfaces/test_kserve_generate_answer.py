@@ -16,11 +16,13 @@ from gateway.surfaces.kserve_requests import (
     GenerateTextRequest,
     GenerateTokensRequest,
 )
+from gateway.surfaces.kserve_tensors import float32
 from schemas.answers import Fold
 from schemas.errors import UpstreamBroken, UpstreamLost
 from schemas.events import (
     Event,
     Finished,
+    Logits,
     Started,
     TextDelta,
     TokenLogprob,
@@ -184,6 +186,24 @@ def test_tokens_stream_one_by_one() -> None:
     assert [frame.get("text_output") for frame in frames] == ["a", None, "bc"]
     sums = [frame["cum_log_probs"] for frame in frames]
     assert sums == [-0.5, -0.75, -1.0]
+
+
+def test_logits_of_a_stream_are_frames_of_their_own() -> None:
+    reply = msgspec.structs.replace(REPLY, pieces=True)
+    events: list[Event] = [
+        Logits(of="context", tensor=float32((1, 2), (0.5, 1.5))),
+        Tokens(ids=(5,), text="a"),
+        Logits(of="generation", tensor=float32((1, 1), (2.5,))),
+        Finished(reason="length"),
+    ]
+
+    frames = streamed(tokens(reply), events)
+
+    assert frames == [
+        {**HEAD, "context_logits": [0.5, 1.5]},
+        {**HEAD, "text_output": "a", "output_ids": 5, "sequence_length": 1},
+        {**HEAD, "generation_logits": 2.5},
+    ]
 
 
 def test_an_answer_without_any_text_is_still_a_frame() -> None:
