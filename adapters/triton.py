@@ -11,6 +11,7 @@ https://github.com/triton-inference-server/server/blob/main/docs/protocol/extens
 https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
 """
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import quote, urlsplit
@@ -63,6 +64,8 @@ SUPPORTS = Supports(
     requires=frozenset({"max_tokens"}),
 )
 
+_MODEL = re.compile(r"(?P<name>[^/]+)(?P<version>/versions/[0-9]+)?")
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -89,9 +92,9 @@ class TritonAdapter:
         if streamed:
             body["stream"] = True
         several = answers(request.sampling) > 1 and beams(request.sampling) == 1
-        door = "generate_stream" if streamed or several else "generate"
+        name = "generate_stream" if streamed or several else "generate"
         return Outbound(
-            target=f"{self._models}/{quote(model, safe='/')}/{door}",
+            target=door(self._models, model, name),
             headers=self._headers[streamed],
             body=_encode(body),
             stream=streamed,
@@ -139,6 +142,22 @@ def prompt_of(request: CompletionRequest) -> str:
 
 def models_path(endpoint: Endpoint) -> str:
     return f"{urlsplit(endpoint.base_url).path.rstrip('/')}/v2/models"
+
+
+def door(models: str, model: str, name: str) -> str:
+    """The target of one of a model's doors.
+
+    Raises InvalidRequest for what is no `NAME` or `NAME/versions/VERSION`: behind a wildcard it is
+    the client that names the model, and no other path of the server is its to reach.
+    """
+    found = _MODEL.fullmatch(model)
+    if found is None or found["name"] in (".", ".."):
+        raise InvalidRequest(
+            f"model: {model!r} is no model of a Triton server; send NAME or NAME/versions/VERSION",
+            param="model",
+        )
+    version = found["version"] or ""
+    return f"{models}/{quote(found['name'], safe='')}{version}/{name}"
 
 
 def headers(endpoint: Endpoint) -> dict[bool, tuple[tuple[str, str], ...]]:

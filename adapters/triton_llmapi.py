@@ -8,14 +8,13 @@ https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmap
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec import UnsetType
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai_errors import error_from
-from adapters.triton import headers, models_path, not_offered, prompt_of
+from adapters.triton import door, headers, models_path, not_offered, prompt_of
 from adapters.triton_llmapi_decode import LlmApiDecoder
 from adapters.triton_sampling import numbers
 from schemas.answers import Embeddings
@@ -76,9 +75,9 @@ class TritonLlmApiAdapter:
             body["sampling_param_stop"] = sampling.stop
         if request.stream:
             body["streaming"] = True
-        door = "generate_stream" if request.stream else "generate"
+        name = "generate_stream" if request.stream else "generate"
         return Outbound(
-            target=f"{self._models}/{quote(model, safe='/')}/{door}",
+            target=door(self._models, model, name),
             headers=self._headers[request.stream],
             body=_encode(body),
             stream=request.stream,

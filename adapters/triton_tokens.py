@@ -11,13 +11,12 @@ https://github.com/kserve/open-inference-protocol/blob/main/specification/protoc
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.inference_protocol import HEADER_LENGTH, encode_inputs
 from adapters.openai import merged_headers
 from adapters.openai_errors import error_from
-from adapters.triton import headers, models_path, not_offered
+from adapters.triton import door, headers, models_path, not_offered
 from adapters.triton_inputs import SCALARS, inputs
 from adapters.triton_tokens_decode import InferDecoder
 from schemas.answers import Embeddings
@@ -74,8 +73,7 @@ class TritonTokensAdapter:
         if head is not None:
             binary = (("content-type", "application/octet-stream"), (HEADER_LENGTH, str(head)))
             sent = merged_headers(sent, binary)
-        target = f"{self._models}/{quote(model, safe='/')}/infer"
-        return Outbound(target=target, headers=sent, body=body)
+        return Outbound(target=door(self._models, model, "infer"), headers=sent, body=body)
 
     def decoder(self, request: GenerateRequest) -> InferDecoder:
         if not isinstance(request, TokenRequest):

@@ -10,14 +10,13 @@ https://github.com/triton-inference-server/server/pull/7624
 import struct
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote
 
 import msgspec
 
 from adapters.base import Endpoint, Framing, Outbound, Supports
 from adapters.inference_protocol import Input
 from adapters.openai_errors import error_from
-from adapters.triton import OLDER, headers, models_path, not_offered
+from adapters.triton import OLDER, door, headers, models_path, not_offered
 from adapters.triton_inputs import inputs
 from adapters.triton_sampling import INT64, answers, beams
 from adapters.triton_tokens import SUPPORTS as WHOLE
@@ -55,8 +54,8 @@ class DecoupledTritonTokensAdapter:
         if not isinstance(request, TokenRequest):
             raise not_offered(self.endpoint, request)
         body = {one.name: _flat(one) for one in inputs(request)}
-        for name, older in OLDER.items():
-            value = body.get(name)
+        for newer, older in OLDER.items():
+            value = body.get(newer)
             if isinstance(value, int) and value < INT64:
                 body[older] = value
         alone = beams(request.sampling) == 1
@@ -64,9 +63,9 @@ class DecoupledTritonTokensAdapter:
         if streamed:
             body["streaming"] = True
         several = answers(request.sampling) > 1 and alone
-        door = "generate_stream" if streamed or several else "generate"
+        name = "generate_stream" if streamed or several else "generate"
         return Outbound(
-            target=f"{self._models}/{quote(model, safe='/')}/{door}",
+            target=door(self._models, model, name),
             headers=self._headers[streamed],
             body=_encode(body),
             stream=streamed,

@@ -121,6 +121,17 @@ def test_a_path_before_the_api_and_a_models_version_are_kept() -> None:
     assert outbound.target == "/triton/v2/models/my%20model/versions/3/generate"
 
 
+@pytest.mark.parametrize(
+    "model",
+    ["", "..", "a/b", "../repository", "a/versions/", "a/versions/1/x", "a/versions/x"],
+)
+def test_a_name_reaches_no_other_path_of_the_server(model: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no model of a Triton server") as caught:
+        TRITON.encode(asking(), model)
+
+    assert caught.value.param == "model"
+
+
 def test_a_key_is_for_the_proxy_in_front() -> None:
     keyed = TritonAdapter(
         Endpoint(
