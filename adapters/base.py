@@ -86,9 +86,9 @@ class Supports(Struct, frozen=True, kw_only=True):
     """The request fields that a dialect honours, by task; `None`: the task is not offered.
 
     Names are those of schemas.fields: a request's own fields (`tools`, `user`), those of
-    `Sampling` (`top_k`), and content kinds (`messages.image`, `messages.audio`,
-    `messages.opaque`, `tools.opaque`, `prompt.tokens`, `prompt.batch`: more than one,
-    `input.tokens`).
+    `Sampling` (`top_k`), and content kinds (`messages.image`: one that comes with its bytes,
+    `messages.remote_image`, `messages.audio`, `messages.opaque`, `tools.opaque`,
+    `prompt.tokens`, `prompt.batch`: more than one, `input.tokens`).
     extra:  unknown top-level fields travel on unchanged.
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.

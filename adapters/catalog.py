@@ -109,6 +109,7 @@ VENDORS: tuple[Vendor, ...] = (
             "prompt.tokens",
             "prompt.batch",
             "messages.image",
+            "messages.remote_image",
             "messages.audio",
         },
         embeddings=False,

@@ -49,6 +49,7 @@ CHAT = SAMPLING | {
     "top_logprobs",
     "reasoning_effort",
     "messages.image",
+    "messages.remote_image",
     "messages.opaque",
 }
 COMPLETION = SAMPLING | {

@@ -47,6 +47,7 @@ FIELDS = frozenset(
         "tool_choice",
         "response_format",
         "messages.image",
+        "messages.remote_image",
     }
 )
 EXTRA = frozenset(

@@ -14,6 +14,7 @@ from adapters.catalog import OPENAI, VENDORS, Vendor
 from adapters.databricks import DatabricksAdapter
 from adapters.databricks_tokens import TOKENS
 from adapters.mindie import MindIEAdapter
+from adapters.ollama import OllamaAdapter
 from adapters.openai import OpenAIAdapter
 from adapters.triton import TritonAdapter
 from adapters.triton_llmapi import TritonLlmApiAdapter
@@ -31,6 +32,7 @@ BUILTIN: Mapping[str, Build] = {
         OpenAIAdapter,
         DatabricksAdapter,
         MindIEAdapter,
+        OllamaAdapter,
         TritonAdapter,
         TritonLlmApiAdapter,
         TritonTokensAdapter,

@@ -110,7 +110,8 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
-        "messages.image": ImagePart(url="https://example.com/cat.png"),
+        "messages.image": ImagePart(url="data:image/png;base64,iVBORw0KGgo="),
+        "messages.remote_image": ImagePart(url="https://example.com/cat.png"),
         "messages.audio": AudioPart(data="AAAA", format="wav"),
         "messages.opaque": OpaquePart(type="file", raw=Raw(b'{"type":"file","file":{}}')),
     }

@@ -65,7 +65,7 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     faults: list[Unsupported] = []
     if not sent <= fields:
         faults += [
-            Unsupported(field=field, reason=_LACKING.get(field, "is not supported"))
+            Unsupported(field=field, reason=_not_supported(field, fields))
             for field in sorted(sent - fields)
             if not is_neutral(request, field)
         ]
@@ -88,6 +88,12 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             if fault:
                 faults.append(Unsupported(field="tools", reason=f"properties of a tool: {fault}"))
     return tuple(faults)
+
+
+def _not_supported(field: str, fields: frozenset[str]) -> str:
+    if field == "messages.remote_image" and "messages.image" in fields:
+        return "is not supported: this backend fetches nothing; send the image as a data: URI"
+    return _LACKING.get(field, "is not supported")
 
 
 def _not_offered(supports: Supports, task: Task) -> str:

@@ -21,6 +21,7 @@ from schemas.messages import (
     OpaqueTool,
     Part,
     ResponseFormat,
+    ToolChoice,
 )
 from schemas.requests import (
     ChatRequest,
@@ -66,7 +67,11 @@ TOKENS: tuple[str, ...] = (
     "return_generation_logits",
 )
 
-MESSAGES = frozenset({"messages.image", "messages.audio", "messages.opaque"})
+MESSAGES = frozenset(
+    {"messages.image", "messages.remote_image", "messages.audio", "messages.opaque"}
+)
+"""An image is remote unless it is a `data:` URI: a backend may take the one and not the other."""
+
 NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
 """Content: a request without it would be another request."""
 
@@ -104,6 +109,7 @@ NEUTRAL: dict[str, object] = {
     "watermark": False,
     "priority": 5,
     "tools": (),
+    "parallel_tool_calls": True,
     "echo": False,
     "suffix": "",
     "append_suffix": "",
@@ -183,6 +189,8 @@ def is_neutral(request: Request, field: str) -> bool:
     value = field_value(request, field)
     if isinstance(value, ResponseFormat):
         return value.type == "text"
+    if isinstance(value, ToolChoice):
+        return value.mode == "auto"
     return field in NEUTRAL and value == NEUTRAL[field]
 
 
@@ -247,10 +255,16 @@ def _sampling(sampling: Sampling) -> list[str]:
 def _add_content(request: ChatRequest, sent: list[str]) -> None:
     for message in request.messages:
         if isinstance(message.content, tuple):
-            sent += [_KINDS[type(part)] for part in message.content if type(part) in _KINDS]
+            sent += [_kind(part) for part in message.content if type(part) in _KINDS]
     tools = request.tools
     if not isinstance(tools, UnsetType) and any(isinstance(tool, OpaqueTool) for tool in tools):
         sent.append("tools.opaque")
+
+
+def _kind(part: Part) -> str:
+    if isinstance(part, ImagePart) and part.remote:
+        return "messages.remote_image"
+    return _KINDS[type(part)]
 
 
 def _has_ids(prompts: tuple[Prompt, ...]) -> bool:

@@ -24,6 +24,11 @@ class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image"
     detail: str | UnsetType = UNSET
     raw: Raw | UnsetType = UNSET
 
+    @property
+    def remote(self) -> bool:
+        """Somebody has to fetch it."""
+        return self.url[:5].lower() != "data:"
+
 
 class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"):
     """data: base64. format: `wav` or `mp3`."""

@@ -51,6 +51,17 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     ),
     "triton": ("triton/generate", "triton/error-"),
     "triton-llmapi": ("triton/llm", "triton/error-"),
+    # Not: ollama/doc-generate-unload, an order and no answer; ollama/embeddings-old, a route that
+    # `/api/embed` has replaced.
+    "ollama": (
+        "ollama/chat-",
+        "ollama/generate-",
+        "ollama/embed-",
+        "ollama/error-",
+        "ollama/doc-chat-",
+        "ollama/doc-error-",
+        "ollama/doc-stream-",
+    ),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }

@@ -57,10 +57,29 @@ def test_a_task_that_is_not_offered_is_named() -> None:
     assert faults(request) == {"embeddings": "is not offered"}
 
 
-def test_content_that_is_not_read_is_named() -> None:
-    picture = Message(role="user", content=(ImagePart(url="https://a.test/a.png"),))
+@pytest.mark.parametrize(
+    ("url", "field"),
+    [
+        ("data:image/png;base64,AA==", "messages.image"),
+        ("https://a.test/", "messages.remote_image"),
+    ],
+)
+def test_content_that_is_not_read_is_named(url: str, field: str) -> None:
+    picture = Message(role="user", content=(ImagePart(url=url),))
 
-    assert faults(ChatRequest(model="m", messages=(picture,))).keys() == {"messages.image"}
+    found = faults(ChatRequest(model="m", messages=(picture,)))
+
+    assert found == {field: "is not supported"}
+
+
+def test_a_backend_that_reads_images_and_fetches_none_says_how_to_send_one() -> None:
+    picture = Message(role="user", content=(ImagePart(url="http://a.test/a.png"),))
+    request = ChatRequest(model="m", messages=(picture,))
+
+    (fault,) = unsupported(request, Supports(chat=frozenset({"messages.image"})))
+
+    assert fault.field == "messages.remote_image"
+    assert "data: URI" in fault.reason
 
 
 def test_unknown_fields_are_named_unless_they_travel() -> None:

@@ -27,6 +27,7 @@ from schemas.messages import (
     OpaqueTool,
     ResponseFormat,
     TextPart,
+    ToolChoice,
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
 from schemas.sampling import Sampling
@@ -87,7 +88,8 @@ def test_what_is_left_out_is_gone_and_the_rest_stays(
 def test_a_chat_tells_its_own_fields_and_the_kinds_of_its_content() -> None:
     parts = (
         TextPart(text="a"),
-        ImagePart(url="u"),
+        ImagePart(url="data:image/png;base64,AA=="),
+        ImagePart(url="https://a.test/a.png"),
         OpaquePart(type="file", raw=Raw(b"{}")),
     )
     request = ChatRequest(
@@ -105,6 +107,7 @@ def test_a_chat_tells_its_own_fields_and_the_kinds_of_its_content() -> None:
         "tools.opaque",
         "parallel_tool_calls",
         "messages.image",
+        "messages.remote_image",
         "messages.opaque",
     }
     assert extra_fields(request) == {"x"}
@@ -131,6 +134,19 @@ def test_neutral_values_ask_for_nothing() -> None:
     assert is_neutral(request, "logprobs")
     assert not is_neutral(request, "top_p")
     assert set(NEUTRAL) <= frozenset().union(*FIELDS.values())
+
+
+def test_tools_that_may_be_called_at_will_and_together_are_the_usual_way() -> None:
+    usual = msgspec.structs.replace(
+        CHAT, tool_choice=ToolChoice(mode="auto"), parallel_tool_calls=True
+    )
+    forced = msgspec.structs.replace(
+        CHAT, tool_choice=ToolChoice(mode="none"), parallel_tool_calls=False
+    )
+
+    for field in ("tool_choice", "parallel_tool_calls"):
+        assert is_neutral(usual, field)
+        assert not is_neutral(forced, field)
 
 
 def test_values_are_found_wherever_they_are_kept() -> None:

@@ -1,0 +1,31 @@
+"""Images that a request carries itself, as `data:` URIs, for vendors that want their bytes.
+
+https://www.rfc-editor.org/rfc/rfc2397
+"""
+
+from msgspec import Struct
+
+from schemas.errors import InvalidRequest
+from schemas.messages import ImagePart
+
+
+class InlineImage(Struct, frozen=True, kw_only=True):
+    """media_type: "" where the URI names none. data: base64, as it was sent."""
+
+    media_type: str
+    data: str
+
+
+def inline_image(image: ImagePart, field: str) -> InlineImage:
+    """Raises InvalidRequest naming `field` for an address, and for a URI that is not base64."""
+    if image.remote:
+        raise InvalidRequest(
+            f"{field}: this backend fetches nothing; send the image as a data: URI", param=field
+        )
+    head, comma, data = image.url.partition(",")
+    kind, *parameters = head[len("data:") :].split(";")
+    if not comma or not data or "base64" not in (one.strip().lower() for one in parameters):
+        raise InvalidRequest(
+            f"{field}: write the image as data:image/TYPE;base64,DATA", param=field
+        )
+    return InlineImage(media_type=kind.strip().lower(), data=data)
