@@ -54,7 +54,7 @@ WEATHER = {
 }
 HELLO: Json = {"role": "user", "content": "hello"}
 CALL = {"function": {"name": "weather", "arguments": {"city": "Bern"}}}
-OURS = {"truncate": False, "shift": False}
+OURS: Json = {"truncate": False, "shift": False}
 """What the client has no argument for."""
 
 
