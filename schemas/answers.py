@@ -18,20 +18,20 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import ToolCall
+from schemas.messages import Thought, ToolCall
 from schemas.tensors import Tensor
 
 
 class Choice(Struct, kw_only=True):
     """One answer while it grows, and when it is done: `finish` is `None` only until then.
 
-    text: `None` where the backend sent no text at all (a pure tool call).
+    text:     `None` where the backend sent no text at all (a pure tool call).
+    thoughts: the reasoning, block by block.
     """
 
     index: int
     text: str | None = None
-    reasoning: str = ""
-    signature: str = ""
+    thoughts: list[Thought]
     refusal: str | None = None
     tool_calls: list[ToolCall]
     logprobs: list[TokenLogprob]
@@ -39,6 +39,11 @@ class Choice(Struct, kw_only=True):
     opaque: dict[str, Raw]
     generation_logits: Tensor | None = None
     finish: Finished | None = None
+
+    @property
+    def reasoning(self) -> str:
+        """All of the thinking that can be read."""
+        return "".join([thought.text for thought in self.thoughts])
 
 
 class Answer(Struct, kw_only=True):
@@ -68,6 +73,7 @@ class Fold:
         self._context: Tensor | None = None
         self._choices: dict[int, Choice] = {}
         self._text: dict[int, list[str]] = {}
+        self._thoughts: dict[tuple[int, int], list[ReasoningDelta]] = {}
         self._arguments: dict[tuple[int, int], list[str]] = {}
         self._tools: dict[tuple[int, int], ToolDelta] = {}
 
@@ -89,9 +95,8 @@ class Fold:
                     choice.logprobs.extend(event.logprobs)
                     self._text.setdefault(event.index, []).append(event.text)
                 case ReasoningDelta():
-                    choice = self._choice(event.index)
-                    choice.reasoning += event.text
-                    choice.signature += event.signature
+                    self._choice(event.index)
+                    self._thoughts.setdefault((event.index, event.block), []).append(event)
                 case RefusalDelta():
                     choice = self._choice(event.index)
                     choice.refusal = (choice.refusal or "") + event.text
@@ -111,10 +116,24 @@ class Fold:
         """What was collected; the caller has seen to it that every choice has finished."""
         for index, pieces in self._text.items():
             self._choices[index].text = "".join(pieces)
+        for key in sorted(self._thoughts):
+            pieces = self._thoughts[key]
+            self._choices[key[0]].thoughts.append(
+                Thought(
+                    text="".join([piece.text for piece in pieces]),
+                    signature="".join([piece.signature for piece in pieces]),
+                    data="".join([piece.data for piece in pieces]),
+                )
+            )
         for key in sorted(self._tools):
             first, arguments = self._tools[key], "".join(self._arguments[key])
             self._choices[key[0]].tool_calls.append(
-                ToolCall(id=first.id, name=first.name, arguments=arguments or "{}")
+                ToolCall(
+                    id=first.id,
+                    name=first.name,
+                    arguments=arguments or "{}",
+                    signature=first.signature,
+                )
             )
         return Answer(
             started=self._started,
@@ -126,6 +145,8 @@ class Fold:
     def _choice(self, index: int) -> Choice:
         choice = self._choices.get(index)
         if choice is None:
-            choice = Choice(index=index, tool_calls=[], logprobs=[], token_ids=[], opaque={})
+            choice = Choice(
+                index=index, thoughts=[], tool_calls=[], logprobs=[], token_ids=[], opaque={}
+            )
             self._choices[index] = choice
         return choice

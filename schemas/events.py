@@ -47,11 +47,18 @@ class TextDelta(Struct, frozen=True, kw_only=True, tag="text"):
 
 
 class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning"):
-    """signature: the vendor's proof, which must come back with the next turn."""
+    """A piece of a block of thinking; a signature or data is the block's last piece.
+
+    block:     0, 1, … within the choice.
+    signature: the vendor's proof, which must come back with the next turn.
+    data:      a thought that only the vendor can read, whole.
+    """
 
     text: str
     index: int = 0
     signature: str = ""
+    block: int = 0
+    data: str = ""
 
 
 class RefusalDelta(Struct, frozen=True, kw_only=True, tag="refusal"):
@@ -65,6 +72,7 @@ class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool"):
     tool:      0, 1, … within the choice, counting tools only.
     id, name:  on the call's first piece, "" on later ones.
     arguments: the next piece of JSON text.
+    signature: the vendor's proof of the thinking that led to the call, on its first piece.
     """
 
     tool: int
@@ -72,6 +80,7 @@ class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool"):
     id: str = ""
     name: str = ""
     arguments: str = ""
+    signature: str = ""
 
 
 class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque"):

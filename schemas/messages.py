@@ -49,11 +49,26 @@ Part = TextPart | ImagePart | AudioPart | OpaquePart
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """arguments: JSON text as the model wrote it; never empty in an answer (`{}` at the least)."""
+    """arguments: JSON text as the model wrote it; never empty in an answer (`{}` at the least).
+
+    signature: the vendor's proof of the thinking that led to the call (Gemini's).
+    """
 
     id: str
     name: str
     arguments: str
+    signature: str = ""
+
+
+class Thought(Struct, frozen=True, kw_only=True):
+    """One block of an answer's thinking, which must come back unchanged with the next turn.
+
+    signature: the vendor's proof. data: a thought that only the vendor can read, as it gave it.
+    """
+
+    text: str = ""
+    signature: str = ""
+    data: str = ""
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -62,6 +77,7 @@ class Message(Struct, frozen=True, kw_only=True):
     content:      a string, parts, or `None` (an assistant turn that only calls tools).
     reasoning:    earlier thinking handed back by the client (`reasoning` or `reasoning_content`).
     signature:    the vendor's proof that came with that thinking (`reasoning_signature`).
+    thoughts:     the same block by block (`reasoning_details`); read them with `thoughts_of`.
     tool_call_id: for role `tool`, the call that this answers.
     raw:          the whole message as sent.
     """
@@ -73,6 +89,7 @@ class Message(Struct, frozen=True, kw_only=True):
     tool_call_id: str | UnsetType = UNSET
     reasoning: str | UnsetType = UNSET
     signature: str | UnsetType = UNSET
+    thoughts: tuple[Thought, ...] = ()
     raw: Raw | UnsetType = UNSET
 
 
@@ -123,3 +140,12 @@ def text_of(message: Message) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.text for part in content if isinstance(part, TextPart))
+
+
+def thoughts_of(message: Message) -> tuple[Thought, ...]:
+    """The message's thinking, block by block; one block where the client handed back only text."""
+    if message.thoughts:
+        return message.thoughts
+    if message.reasoning or message.signature:
+        return (Thought(text=message.reasoning or "", signature=message.signature or ""),)
+    return ()

@@ -7,6 +7,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
 from gateway.surfaces.decoding import given, refusal
 from gateway.surfaces.openai_parts import read_calls, read_parts
+from gateway.surfaces.openai_thoughts import read_thoughts
 from gateway.surfaces.openai_wire import ALLOWED
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, OpaquePart, Part, Role, TextPart
@@ -21,6 +22,7 @@ class _MessageWire(Struct, frozen=True, kw_only=True):
     reasoning: str | None = None
     reasoning_content: str | None = None
     reasoning_signature: str | None = None
+    reasoning_details: list[Raw] | None = None
     refusal: str | None = None
     function_call: Raw | UnsetType = UNSET
     audio: Raw | UnsetType = UNSET
@@ -74,7 +76,8 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int) -> Message:
     if wire.function_call is not UNSET or wire.audio is not UNSET:
         opaque = (*opaque, *_other_dialect(wire))
     thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning
-    if content is None and not (calls or opaque or thinking):
+    thoughts = read_thoughts(wire.reasoning_details, place) if wire.reasoning_details else ()
+    if content is None and not (calls or opaque or thinking or thoughts):
         raise _wrong(place, "content", "is required in an assistant message without tool_calls")
     signature = wire.reasoning_signature
     return Message(
@@ -84,6 +87,7 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int) -> Message:
         tool_calls=calls,
         reasoning=UNSET if thinking is None else thinking,
         signature=UNSET if signature is None else signature,
+        thoughts=thoughts,
         raw=raw,
     )
 

@@ -48,8 +48,19 @@ class _Function(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class _Google(Struct, frozen=True, kw_only=True):
+    thought_signature: str = ""
+
+
+class _ExtraContent(Struct, frozen=True, kw_only=True):
+    """https://ai.google.dev/gemini-api/docs/openai#thinking"""
+
+    google: _Google | None = None
+
+
 class _CallWire(Struct, frozen=True, kw_only=True):
     id: NonEmpty
+    extra_content: _ExtraContent | None = None
     function: _Function
     type: Literal["function"] = "function"
 
@@ -117,7 +128,13 @@ def _read_call(raw: Raw, message: int, place: int) -> ToolCall | OpaquePart:
         wire = _call.decode(raw)
     except (DecodeError, RecursionError) as exc:
         return _opaque(raw, f"messages[{message}].tool_calls[{place}]", exc, _call_kind)
-    return ToolCall(id=wire.id, name=wire.function.name, arguments=wire.function.arguments)
+    google = wire.extra_content.google if wire.extra_content else None
+    return ToolCall(
+        id=wire.id,
+        name=wire.function.name,
+        arguments=wire.function.arguments,
+        signature=google.thought_signature if google else "",
+    )
 
 
 def _opaque(

@@ -21,6 +21,7 @@ from gateway.surfaces.openai_chunks import (
     encode,
     with_members,
 )
+from gateway.surfaces.openai_thoughts import Blocks, Detail, details
 from gateway.surfaces.openai_usage import usage_json
 from gateway.surfaces.sse import frame, one_line
 from schemas.answers import Answer, Choice
@@ -52,11 +53,22 @@ class _Function(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class _Google(Struct, frozen=True, kw_only=True):
+    thought_signature: str
+
+
+class _ExtraContent(Struct, frozen=True, kw_only=True):
+    """Where Google's own endpoint of this dialect has it."""
+
+    google: _Google
+
+
 class _ToolCall(Struct, frozen=True, kw_only=True):
     index: int | UnsetType = UNSET
     id: str | UnsetType = UNSET
     type: str | UnsetType = UNSET
     function: _Function
+    extra_content: _ExtraContent | UnsetType = UNSET
 
 
 class _Delta(Struct, frozen=True, kw_only=True):
@@ -66,6 +78,7 @@ class _Delta(Struct, frozen=True, kw_only=True):
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     reasoning_signature: str | UnsetType = UNSET
+    reasoning_details: list[Detail] | UnsetType = UNSET
     tool_calls: tuple[_ToolCall, ...] | UnsetType = UNSET
 
 
@@ -90,6 +103,7 @@ class _Message(Struct, frozen=True, kw_only=True):
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     reasoning_signature: str | UnsetType = UNSET
+    reasoning_details: list[Detail] | UnsetType = UNSET
     tool_calls: list[_ToolCall] | UnsetType = UNSET
 
 
@@ -128,6 +142,7 @@ class ChatRenderer:
         self._include_usage = request.include_usage
         self._begun: set[int] = set()
         self._tools: dict[tuple[int, int], bool] = {}
+        self._blocks = Blocks()
         self._usage: Usage | None = None
         self._before: dict[int, bytes] = {}
         self._after = b""
@@ -180,7 +195,10 @@ class ChatRenderer:
                 self._text(event.index, event.text, event.logprobs, out)
             case ReasoningDelta():
                 self._begin(event.index, "", out)
-                self._delta(event.index, self._thought(event.text, event.signature), out)
+                blocks = self._blocks.add(event)
+                thought = self._thought(event.text, event.signature, blocks)
+                if thought != _EMPTY:
+                    self._delta(event.index, thought, out)
             case RefusalDelta():
                 self._begin(event.index, None, out)
                 self._delta(event.index, _Delta(refusal=event.text), out)
@@ -240,6 +258,7 @@ class ChatRenderer:
                 id=event.id,
                 type="function",
                 function=_Function(name=event.name, arguments=event.arguments),
+                extra_content=_extra(event.signature),
             )
         else:
             call = _ToolCall(index=event.tool, function=_Function(arguments=event.arguments))
@@ -263,11 +282,12 @@ class ChatRenderer:
         )
         out.append(self._chunks.chunk(encode(choice)))
 
-    def _thought(self, text: str, signature: str) -> _Delta:
+    def _thought(self, text: str, signature: str, blocks: list[Detail]) -> _Delta:
         return _Delta(
             reasoning=text if text and self._reasoning else UNSET,
             reasoning_content=text if text and self._reasoning_content else UNSET,
             reasoning_signature=signature or UNSET,
+            reasoning_details=blocks or UNSET,
         )
 
     def _choice(self, choice: Choice) -> _Choice:
@@ -285,13 +305,15 @@ class ChatRenderer:
         )
 
     def _message(self, choice: Choice) -> _Message:
-        thought = self._thought(choice.reasoning, choice.signature)
+        signature = choice.thoughts[-1].signature if choice.thoughts else ""
+        thought = self._thought(choice.reasoning, signature, details(choice.thoughts))
         return _Message(
             content=_content(choice),
             refusal=choice.refusal,
             reasoning=thought.reasoning,
             reasoning_content=thought.reasoning_content,
             reasoning_signature=thought.reasoning_signature,
+            reasoning_details=thought.reasoning_details,
             tool_calls=[_whole_call(call) for call in choice.tool_calls] or UNSET,
         )
 
@@ -305,7 +327,13 @@ def _content(choice: Choice) -> str | None:
 
 def _whole_call(call: ToolCall) -> _ToolCall:
     function = _Function(name=call.name, arguments=call.arguments or "{}")
-    return _ToolCall(id=call.id, type="function", function=function)
+    return _ToolCall(
+        id=call.id, type="function", function=function, extra_content=_extra(call.signature)
+    )
+
+
+def _extra(signature: str) -> _ExtraContent | UnsetType:
+    return _ExtraContent(google=_Google(thought_signature=signature)) if signature else UNSET
 
 
 def _reason(finish: Finished, called: bool) -> FinishReason:
