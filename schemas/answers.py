@@ -31,7 +31,7 @@ class Choice(Struct, kw_only=True):
 
     index: int
     text: str | None = None
-    thoughts: list[Thought]
+    thoughts: list[Thought] = []
     refusal: str | None = None
     tool_calls: list[ToolCall]
     logprobs: list[TokenLogprob]

@@ -17,7 +17,7 @@ from schemas.errors import (
     UpstreamRejected,
 )
 from schemas.events import Usage
-from schemas.messages import Message, OpaquePart, TextPart
+from schemas.messages import Message, OpaquePart, TextPart, Thought
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.secret import Secret
 from tests.adapters.openai_doubles import HELLO, WHOLE_CHAT
@@ -95,7 +95,8 @@ def test_a_stream_of_thoughts_and_tools_is_kept_apart() -> None:
     answer = answer_of(fixture("databricks/chat-stream-thought-and-two-tools"))
 
     [choice] = answer.choices
-    assert (choice.reasoning, choice.signature, choice.text) == ("Two cities", "c2ln", "Looking.")
+    assert choice.thoughts == [Thought(text="Two cities", signature="c2ln")]
+    assert choice.text == "Looking."
     assert [(call.id, call.name, call.arguments) for call in choice.tool_calls] == [
         ("t1", "weather", '{"at": "Zürich"}'),
         ("t2", "now", "{}"),
