@@ -11,12 +11,20 @@ from msgspec.structs import replace
 
 from adapters.openai_encode import Body, encode_body, message, part
 from adapters.openai_wire import NULL, UNREADABLE, read_list, read_object
-from schemas.messages import Message, OpaquePart
+from schemas.messages import Message, OpaquePart, Thought, thoughts_of
 
 CONTENT_PARTS = "content_parts"
 """Where a client gets the parts of an answer that OpenAI's dialect has no place for."""
 
-_BECOME_PARTS = frozenset({"reasoning", "reasoning_content", "reasoning_signature", CONTENT_PARTS})
+_BECOME_PARTS = frozenset(
+    {
+        "reasoning",
+        "reasoning_content",
+        "reasoning_signature",
+        "reasoning_details",
+        CONTENT_PARTS,
+    }
+)
 
 
 class _Summary(Struct, frozen=True, kw_only=True):
@@ -44,8 +52,8 @@ def _assistant(one: Message) -> Message:
     """Thoughts go first: Claude refuses a turn that calls tools and begins otherwise."""
     fields = _fields(one)
     thoughts, others = _handed_back(fields.get(CONTENT_PARTS))
-    if (one.reasoning or one.signature) and not _thinks_already(one):
-        thoughts = [_reasoning(one), *thoughts]
+    if not _thinks_already(one):
+        thoughts = [*(_reasoning(thought) for thought in thoughts_of(one)), *thoughts]
     kept = {
         name: value
         for name, value in fields.items()
@@ -93,10 +101,13 @@ def _can_be_read(piece: OpaquePart) -> bool:
         return True
 
 
-def _reasoning(one: Message) -> Body:
-    summary: Body = {"type": "summary_text", "text": one.reasoning or ""}
-    if one.signature:
-        summary["signature"] = one.signature
+def _reasoning(thought: Thought) -> Body:
+    if thought.data:
+        encrypted: Body = {"type": "summary_encrypted_text", "data": thought.data}
+        return {"type": "reasoning", "summary": [encrypted]}
+    summary: Body = {"type": "summary_text", "text": thought.text}
+    if thought.signature:
+        summary["signature"] = thought.signature
     return {"type": "reasoning", "summary": [summary]}
 
 

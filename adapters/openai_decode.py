@@ -90,12 +90,13 @@ _NOTHING = Message()
 class _ChoiceState:
     """What must be remembered of one choice until it finishes."""
 
-    __slots__ = ("blank", "finished", "shown", "tools")
+    __slots__ = ("blank", "block", "finished", "shown", "tools")
 
     def __init__(self, index: int, prefix: str) -> None:
         self.tools = ToolCalls(index, prefix)
         self.shown = False
         self.blank = False
+        self.block = 0
         self.finished = False
 
 
@@ -256,7 +257,10 @@ class OpenAIDecoder:
         reasoning = message.reasoning or message.reasoning_content or ""
         signature = message.reasoning_signature or ""
         if reasoning or signature:
-            events.append(ReasoningDelta(text=reasoning, index=index, signature=signature))
+            events.append(
+                ReasoningDelta(text=reasoning, index=index, signature=signature, block=state.block)
+            )
+            state.block += bool(signature)
         text = choice.text if message.content is None else message.content
         logprobs = token_logprobs(choice.logprobs)
         if text or logprobs:

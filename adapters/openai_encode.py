@@ -25,6 +25,7 @@ from schemas.messages import (
     ResponseFormat,
     TextPart,
     Tool,
+    ToolCall,
     ToolChoice,
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
@@ -173,20 +174,24 @@ def message(one: Message) -> Body:
     if one.name:
         body["name"] = one.name
     if one.tool_calls:
-        body["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in one.tool_calls
-        ]
+        body["tool_calls"] = [_tool_call(call) for call in one.tool_calls]
     if one.tool_call_id is not UNSET:
         body["tool_call_id"] = one.tool_call_id
     if one.reasoning:
         body["reasoning_content"] = one.reasoning
     if one.signature:
         body["reasoning_signature"] = one.signature
+    return body
+
+
+def _tool_call(call: ToolCall) -> Body:
+    body: Body = {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+    if call.signature:
+        body["extra_content"] = {"google": {"thought_signature": call.signature}}
     return body
 
 

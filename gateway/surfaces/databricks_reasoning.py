@@ -13,7 +13,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
 from gateway.surfaces.decoding import refusal
-from schemas.messages import Message, OpaquePart, Part
+from schemas.messages import Message, OpaquePart, Part, Thought
 
 READABLE: Final = "summary_text"
 
@@ -61,7 +61,8 @@ def with_thoughts(message: Message, place: int) -> Message:
         message,
         content=tuple(part for index, part in enumerate(content) if index not in thoughts) or None,
         reasoning="".join(one.text for one in summaries),
-        signature="".join(one.signature for one in summaries) or UNSET,
+        signature=next((one.signature for one in reversed(summaries) if one.signature), UNSET),
+        thoughts=tuple(Thought(text=one.text, signature=one.signature) for one in summaries),
     )
     return replace(said, raw=_rewritten(said, thoughts))
 

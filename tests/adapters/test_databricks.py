@@ -6,11 +6,12 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.databricks import DatabricksAdapter
+from adapters.databricks_messages import databricks_message
 from adapters.support import unsupported
 from adapters.testing import request_for, translate
 from schemas.errors import UpstreamBusy, UpstreamFailed, UpstreamRefused, UpstreamRejected
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage
-from schemas.messages import FunctionTool, Message, OpaquePart, TextPart
+from schemas.messages import FunctionTool, Message, OpaquePart, TextPart, Thought
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
 from schemas.secret import Secret
@@ -210,3 +211,18 @@ def test_a_message_that_is_json_again_is_unwrapped() -> None:
 
     assert fault.message == "Input is too long for requested model."
     assert fault.code == "BAD_REQUEST"
+
+
+def test_blocks_of_thinking_go_back_one_by_one_and_encrypted_ones_as_they_came() -> None:
+    thoughts = (Thought(text="hm", signature="s1"), Thought(data="c2VjcmV0"))
+    turn = Message(role="assistant", content="Yes.", thoughts=thoughts)
+
+    sent = databricks_message(turn).raw
+
+    assert isinstance(sent, Raw)
+    content = msgspec.json.decode(sent)["content"]
+    assert [part["type"] for part in content] == ["reasoning", "reasoning", "text"]
+    assert [part["summary"] for part in content[:2]] == [
+        [{"type": "summary_text", "text": "hm", "signature": "s1"}],
+        [{"type": "summary_encrypted_text", "data": "c2VjcmV0"}],
+    ]

@@ -6,6 +6,7 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.openai import OpenAIAdapter
+from adapters.openai_encode import message
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     AudioPart,
@@ -311,3 +312,16 @@ def test_base64_is_asked_for_only_where_it_is_float32_for_sure() -> None:
 def test_a_token_request_is_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match="acme does not offer tokens"):
         openai().encode(TokenRequest(model="m", tokens=(1,)), "m1")
+
+
+def test_the_proof_of_a_call_goes_back_where_google_reads_it() -> None:
+    call = ToolCall(id="c1", name="look", arguments="{}", signature="c2ln")
+
+    assert message(Message(role="assistant", tool_calls=(call,)))["tool_calls"] == [
+        {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "look", "arguments": "{}"},
+            "extra_content": {"google": {"thought_signature": "c2ln"}},
+        }
+    ]
