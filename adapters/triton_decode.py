@@ -62,7 +62,6 @@ class TextDecoder:
         self._beams = beams(sampling)
         self._stops = () if isinstance(sampling.stop, UnsetType) else sampling.stop
         self._bound = bound(request)
-        self._streamed = request.stream
         self._sequences: dict[int, _Sequence] = {}
         self._prompt: int | None = None
         self._started = False
@@ -123,7 +122,7 @@ class TextDecoder:
     def _sequence(self, index: int, answer: Generated) -> _Sequence:
         found = self._sequences.get(index)
         if found is None:
-            pieces = not self._streamed or answer.model_name in PIECES_ONLY
+            pieces = answer.model_name in PIECES_ONLY
             found = self._sequences[index] = _Sequence(self._stops, pieces=pieces)
         return found
 

@@ -137,7 +137,7 @@ def _beams(
             Beam(
                 index=first + place,
                 ids=tuple(kept),
-                logprobs=scores[place][: len(kept)],
+                logprobs=scores[place],
                 cumulative=sums[place] if place < len(sums) else None,
             )
         )

@@ -56,6 +56,16 @@ def test_growing_text_that_is_empty_after_its_stop_word_is_shown_once(count: int
     assert shown([*growing, "", ""]) == " a" * count
 
 
+def test_pieces_that_repeat_themselves_are_not_held_for_ever() -> None:
+    text = GrowingText()
+
+    assert "".join(text.add(" ha") for _ in range(12)) == " ha" * 12
+
+
+def test_broken_characters_prove_nothing() -> None:
+    assert shown(["\ufffd", "\ufffd", " the"]) == "\ufffd\ufffd the"
+
+
 def test_empty_pieces_prove_nothing() -> None:
     assert shown(["", "", " a", " b", ""]) == " a b"
 

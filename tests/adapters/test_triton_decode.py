@@ -84,6 +84,13 @@ def test_a_stream_that_repeats_its_text_is_told_apart_and_shown_once() -> None:
     assert "\ufffd" not in "".join(pieces(events))
 
 
+def test_an_ensemble_never_repeats_its_text_whatever_it_looks_like() -> None:
+    texts = [" a", " ab", " abc", " abcd"]
+
+    assert pieces(streamed(*map(event, texts))) == texts
+    assert "".join(pieces(streamed(*(event(one, "my_bls") for one in texts)))) == " abcd"
+
+
 def test_a_server_that_does_not_count_says_nothing_about_the_length() -> None:
     events = translate(TRITON, asked(stream=True), [fixture("triton/generate-stream-old").body])
 
@@ -141,6 +148,14 @@ def test_beams_come_in_one_answer_and_no_more_than_asked_for_are_shown() -> None
 
     assert [choice.text for choice in choices(events)] == [" a", " b"]
     assert {one.reason for one in events if isinstance(one, Finished)} == {"length"}
+
+
+def test_beams_of_which_one_ended_early_are_not_said_to_be_full() -> None:
+    whole = event([" a", " b"], num_output_tokens=11).removeprefix(b"data: ")
+
+    events = translate(TRITON, asked(n=2, beam_width=2), [whole])
+
+    assert {one.reason for one in events if isinstance(one, Finished)} == {"stop"}
 
 
 def test_fewer_answers_than_asked_for_are_an_error() -> None:

@@ -92,6 +92,7 @@ def test_beams_return_as_many_answers_as_were_asked_for() -> None:
         "length_penalty": 0.5,
         "num_return_sequences": 1,
     }
+    assert "top_p" not in added(beam_width=4, temperature=0.5)
     assert added(beam_width=4, n=3) == {"beam_width": 4, "num_return_sequences": 3}
 
 

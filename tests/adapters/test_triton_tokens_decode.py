@@ -176,6 +176,21 @@ def test_a_prompt_that_an_old_server_puts_first_is_taken_off() -> None:
     assert ids_of(events) == [8, 9]
 
 
+def test_an_answer_that_begins_like_its_prompt_is_kept() -> None:
+    within = event([5, 6, 7, 8], 4).removeprefix(b"data: ")
+
+    assert ids_of(translate(GENERATE, asking(max_tokens=4), [within])) == [5, 6, 7, 8]
+    later = [event(1), event([5, 6, 7, 8], 4)]
+    assert ids_of(translate(GENERATE, streaming(max_tokens=3), later)) == [1, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(("ids", "length"), [([8, 9, -1, -1], 4), ([8, 9, 0, 0], 2)])
+def test_padding_is_told_by_its_value_and_by_the_length(ids: list[int], length: int) -> None:
+    body = answer(output("output_ids", [1, 1, 4], ids), output("sequence_length", [1, 1], [length]))
+
+    assert ids_of(translate(INFER, asking(), [body])) == [8, 9]
+
+
 def test_several_answers_come_under_their_sequence_index() -> None:
     body = event([1, 2], 2, sequence_index=1) + event([3], 1, sequence_index=0)
 
