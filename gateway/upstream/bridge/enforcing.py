@@ -143,10 +143,14 @@ class Enforcing:
                         "stop strings; leave one of the two out",
                         param=field,
                     )
-        if self._spelt and self._tokenizer:
-            named = {*rules.tokens, *rules.ends, *(id for word in rules.words for id in word)}
-            for id in sorted(named & self._tokenizer.specials):
-                field = "end_id" if id in rules.ends else "stop_token_ids"
+        specials = self._tokenizer.specials if self._spelt and self._tokenizer else frozenset[int]()
+        named = {
+            "end_id": rules.ends,
+            "stop_token_ids": rules.tokens,
+            "stop_words": frozenset(id for word in rules.words for id in word),
+        }
+        for field, ids in named.items():
+            for id in ids & specials:
                 raise InvalidRequest(
                     f"{field}: {backend} answers with text, in which token {id} is never seen",
                     param=field,

@@ -268,11 +268,18 @@ def test_what_cannot_be_enforced_together_is_refused_by_name(
     assert caught.value.param == param
 
 
-def test_a_token_that_text_never_shows_cannot_end_an_answer() -> None:
+@pytest.mark.parametrize(
+    ("field", "value"), [("stop_token_ids", (4,)), ("stop_words", ((9, 4),)), ("end_id", 4)]
+)
+def test_a_token_that_text_never_shows_cannot_end_an_answer(field: str, value: object) -> None:
     far = Enforcing(Scripted(TOKENS, lambda _: []), family("byte-level"), spelt=True)
 
-    with pytest.raises(InvalidRequest, match="answers with text, in which token 4 is never seen"):
-        far.generate(asks(stop_token_ids=(4,)), CALL)
+    with pytest.raises(
+        InvalidRequest, match="answers with text, in which token 4 is never seen"
+    ) as caught:
+        far.generate(asks(**{field: value}), CALL)
+
+    assert caught.value.param == field
 
 
 def test_stop_strings_are_not_offered_where_nobody_knows_the_text() -> None:
