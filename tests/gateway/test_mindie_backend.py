@@ -210,7 +210,6 @@ async def test_a_stream_of_tokens_keeps_the_servers_times(tmp_path: Path, old: b
         ("/v1/chat/completions", {"messages": [], "logit_bias": {"5": 1}}, "logit_bias"),
         ("/v1/chat/completions", {"messages": [], "metadata": {"a": "b"}}, "metadata"),
         ("/v1/chat/completions", {"messages": [], "seed": -1}, "seed"),
-        ("/v1/completions", {"prompt": "x", "echo": True}, "echo"),
         ("/v1/completions", {"prompt": "x", "logprobs": 1}, "logprobs"),
         ("/v1/completions", {"prompt": [1, 2]}, "prompt.tokens"),
         ("/v1/embeddings", {"input": "x"}, "embeddings"),

@@ -131,37 +131,21 @@ class _Written:
 class TextOfTokens:
     """The events of a token answer as those of a text answer."""
 
-    def __init__(self, prompt: Sequence[int], *, echo: str = "", suffix: str = "") -> None:
-        """echo: put before each choice's text, suffix: after it."""
+    def __init__(self, prompt: Sequence[int]) -> None:
         self._prompt = len(prompt)
-        self._echo = echo
-        self._suffix = suffix
-        self._begun: set[int] = set()
 
     def turn(self, batch: Sequence[Event]) -> list[Event]:
         events: list[Event] = []
         for event in batch:
             match event:
-                case Tokens(index=index):
-                    text = self._start(index) + event.text
-                    if text or event.logprobs:
-                        events.append(TextDelta(text=text, index=index, logprobs=event.logprobs))
-                case Finished(index=index):
-                    text = self._start(index) + self._suffix
-                    if text:
-                        events.append(TextDelta(text=text, index=index))
-                    events.append(event)
+                case Tokens(text=text, index=index, logprobs=logprobs):
+                    if text or logprobs:
+                        events.append(TextDelta(text=text, index=index, logprobs=logprobs))
                 case Usage(prompt_tokens=None):
                     events.append(self._counted(event))
                 case _:
                     events.append(event)
         return events
-
-    def _start(self, index: int) -> str:
-        if index in self._begun:
-            return ""
-        self._begun.add(index)
-        return self._echo
 
     def _counted(self, usage: Usage) -> Usage:
         total = None

@@ -62,8 +62,7 @@ def widened(supports: Supports, ways: Ways, *, template: bool) -> Supports:
         completion = own_completion | wrapped | {PROMPT_IDS}
     elif ways.completion == "tokens":
         priority = (supports.tokens or frozenset()) & {"priority"}
-        completion = token_sampling | wrapped | priority
-        completion |= {PROMPT_IDS, "echo", "append_suffix"}
+        completion = token_sampling | wrapped | priority | {PROMPT_IDS}
     if ways.tokens in ("ids", "text"):
         tokens = completion_sampling | (own_completion & {"priority"})
     if embeddings is not None:

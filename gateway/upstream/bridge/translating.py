@@ -140,24 +140,12 @@ class Translating:
         self, request: CompletionRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """One prompt as a token request; several come one by one (see fanning)."""
-        prompt = request.prompts[0]
-        echo = request.echo is True
-        if echo and request.sampling.logprobs is True:
-            raise InvalidRequest(
-                f"echo: {self.name} gives no log probabilities of a prompt; leave one of echo and "
-                "logprobs out",
-                param="echo",
-            )
-        read = await self._prompt(prompt, "prompt", template=request.template)
-        shown = ""
-        if echo:
-            shown = prompt if isinstance(prompt, str) else self._tokenizer.decode(prompt)
+        read = await self._prompt(request.prompts[0], "prompt", template=request.template)
         if request.sampling.max_tokens is UNSET:
             sampling = msgspec.structs.replace(request.sampling, max_tokens=COMPLETION_TOKENS)
             request = msgspec.structs.replace(request, sampling=sampling)
-        suffix = request.append_suffix or ""
-        answer = TextOfTokens(read.ids, echo=shown, suffix=suffix)
-        source = self._continued(self._as_tokens(request, read.ids), call, answer)
+        sent = self._as_tokens(request, read.ids)
+        source = self._continued(sent, call, TextOfTokens(read.ids))
         async with aclosing(source):
             async for batch in source:
                 yield batch

@@ -5,6 +5,7 @@ from pathlib import Path
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.enforcing import enforcing
 from gateway.upstream.bridge.fanning import fanning_out
+from gateway.upstream.bridge.surrounding import surrounding
 
 
 def try_tokenizer(path: Path) -> None:
@@ -20,12 +21,12 @@ def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
     tokenizer: a tokenizer.json, or the folder that holds one. Only then are the tokenizers and
     jinja2 packages imported. Raises InvalidConfig for files that cannot be read.
     From the inside out: ids get their text, stops are enforced on what the backend itself sends,
-    other forms of request are translated, stops are enforced on what they became, and last of all
-    one request becomes several.
+    other forms of request are translated, stops are enforced on what they became, prompts and
+    suffixes are put around completions, and last of all one request becomes several.
     """
     choices = upstream.supports.tokens is not None
     if tokenizer is None:
-        return fanning_out(enforcing(upstream), choices=choices)
+        return fanning_out(surrounding(enforcing(upstream)), choices=choices)
     from gateway.upstream.bridge.detokenizing import Detokenizing
     from gateway.upstream.bridge.tokenizer import load_tokenizer
     from gateway.upstream.bridge.translating import Translating
@@ -35,4 +36,5 @@ def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
         upstream = Detokenizing(upstream, reads)
     translating = Translating(enforcing(upstream, reads), reads)
     spelt = translating.ways.tokens != "own"
-    return fanning_out(enforcing(translating, reads, spelt=spelt), choices=choices)
+    whole = surrounding(enforcing(translating, reads, spelt=spelt), reads)
+    return fanning_out(whole, choices=choices)

@@ -205,18 +205,6 @@ async def test_a_completion_is_as_long_as_the_dialect_says_where_nobody_said() -
     assert only(far).sampling.max_tokens == 16
 
 
-async def test_prompts_come_back_and_suffixes_are_added_where_they_were_asked_for() -> None:
-    far = Scripted(TOKENS, lambda _: token_answer((5, "x"), (6, "y")))
-
-    answer = await answer_of(
-        Translating(far, family("byte-level")).generate(
-            CompletionRequest(model="m", prompts=("a b",), echo=True, append_suffix="!"), CALL
-        )
-    )
-
-    assert answer.choices[0].text == "a bxy!"
-
-
 async def test_a_conversation_becomes_the_text_of_its_template_and_begins_once() -> None:
     far = Scripted(TEXT, lambda _: says("Woof"))
     request = ChatRequest(model="m", messages=HELLO, sampling=SAMPLED, user="ann", stream=True)

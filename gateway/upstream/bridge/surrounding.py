@@ -1,0 +1,118 @@
+"""The text around a completion: its prompt before it, and a suffix behind it.
+
+https://platform.openai.com/docs/api-reference/completions (`echo`), and `suffix` as Databricks
+means it: text that is put behind each answer, which the model never sees.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from adapters.base import Supports
+from gateway.upstream.base import Call, Upstream
+from schemas.answers import Embeddings
+from schemas.errors import InvalidRequest
+from schemas.events import Event, Finished, TextDelta
+from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Prompt
+
+AROUND = frozenset({"echo", "append_suffix"})
+
+
+class Decodes(Protocol):
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str: ...
+
+
+class Surrounding:
+    """An upstream whose completions have what belongs around them. See Upstream."""
+
+    def __init__(self, inner: Upstream, tokenizer: Decodes | None = None) -> None:
+        """tokenizer: writes prompts of tokens out; without one they cannot be echoed."""
+        self.name = inner.name
+        self._inner = inner
+        self._tokenizer = tokenizer
+        own = inner.supports.completion or frozenset()
+        self._echoes = "echo" in own
+        self._adds = "append_suffix" in own
+        self.supports = widened(inner.supports)
+
+    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
+        """See Upstream.generate. Raises InvalidRequest for an echo that nobody can write."""
+        if not isinstance(request, CompletionRequest) or (
+            request.echo is UNSET and request.append_suffix is UNSET
+        ):
+            return self._inner.generate(request, call)
+        echo = request.echo is True and not self._echoes
+        suffix = "" if self._adds else request.append_suffix or ""
+        sent = msgspec.structs.replace(
+            request,
+            echo=request.echo if self._echoes else UNSET,
+            append_suffix=request.append_suffix if self._adds else UNSET,
+        )
+        if not (echo or suffix):
+            return self._inner.generate(sent, call)
+        before = [self._written(prompt) if echo else "" for prompt in request.prompts]
+        if echo and request.sampling.logprobs is True:
+            raise InvalidRequest(
+                f"echo: {self.name} gives no log probabilities of a prompt; leave one of echo and "
+                "logprobs out",
+                param="echo",
+            )
+        return self._surrounded(sent, call, before, suffix)
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        return await self._inner.embed(request, call)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _surrounded(
+        self, request: CompletionRequest, call: Call, before: list[str], suffix: str
+    ) -> AsyncGenerator[list[Event], None]:
+        each = request.sampling.n or 1
+        begun: set[int] = set()
+
+        def start(index: int) -> list[Event]:
+            if index in begun:
+                return []
+            begun.add(index)
+            text = before[min(index // each, len(before) - 1)]
+            return [TextDelta(text=text, index=index)] if text else []
+
+        async with aclosing(self._inner.generate(request, call)) as source:
+            async for batch in source:
+                events: list[Event] = []
+                for event in batch:
+                    if isinstance(event, TextDelta | Finished):
+                        events += start(event.index)
+                    if isinstance(event, Finished) and suffix:
+                        events.append(TextDelta(text=suffix, index=event.index))
+                    events.append(event)
+                yield events
+
+    def _written(self, prompt: Prompt) -> str:
+        if isinstance(prompt, str):
+            return prompt
+        if self._tokenizer is None:
+            raise InvalidRequest(
+                f"echo: {self.name} does not write prompts of tokens out; send text, or have the "
+                "provider's tokenizer configured",
+                param="echo",
+            )
+        return self._tokenizer.decode(prompt)
+
+
+def widened(supports: Supports) -> Supports:
+    """`supports` with completions that have text around them."""
+    if supports.completion is None:
+        return supports
+    return msgspec.structs.replace(supports, completion=supports.completion | AROUND)
+
+
+def surrounding(inner: Upstream, tokenizer: Decodes | None = None) -> Upstream:
+    """`inner` itself where it lacks nothing."""
+    if widened(inner.supports) == inner.supports:
+        return inner
+    return Surrounding(inner, tokenizer)
