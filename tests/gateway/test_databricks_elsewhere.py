@@ -88,16 +88,25 @@ async def test_a_client_that_insists_on_a_template_is_refused_in_its_own_words(
     async with provider(continues) as a, serving(one_model(a.base_url), tmp_path) as gateway:
         wrapped = await invoke(gateway.url, prompt="a", use_raw_prompt=False)
         raw = await invoke(gateway.url, prompt="a", use_raw_prompt=True)
-        suffixed = await invoke(gateway.url, prompt="a", use_raw_prompt=True, suffix="!")
         cut = await invoke(gateway.url, prompt="a", use_raw_prompt=True, error_behavior="truncate")
 
     assert raw.status_code == 200
     assert "x-gateway-dropped-params" not in raw.headers
-    for refused, word in ((wrapped, "use_raw_prompt"), (suffixed, "suffix"), (cut, "truncate")):
+    for refused, word in ((wrapped, "use_raw_prompt"), (cut, "truncate")):
         assert refused.status_code == 400
         assert refused.json()["error_code"] == "BAD_REQUEST"
         assert word in refused.json()["message"] or "error_behavior" in refused.json()["message"]
     assert len(a.requests) == 1
+
+
+async def test_a_suffix_is_written_by_the_gateway_where_the_backend_writes_none(
+    tmp_path: Path,
+) -> None:
+    async with provider(continues) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        answer = await invoke(gateway.url, prompt="a", use_raw_prompt=True, suffix="!")
+
+    assert answer.json()["choices"][0]["text"] == "1!"
+    assert a.requests[0].json == {"model": "m-1", "prompt": "a"}
 
 
 async def test_fields_that_the_gateway_does_not_know_travel_on(tmp_path: Path) -> None:
