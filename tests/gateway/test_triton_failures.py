@@ -29,6 +29,14 @@ async def test_a_refusal_of_the_server_reaches_the_client(tmp_path: Path, model:
     assert "LoRA task 5 not found in cache" in answer.text
 
 
+async def test_a_model_that_gives_fewer_answers_than_asked_for_has_failed(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both:
+        answer = await both.text("bls", n=2)
+
+    assert answer.status_code == 502
+    assert "1 of 2 answers came" in answer.text
+
+
 async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:
     trouble = Trouble(status=503, message="Exceeds maximum queue size", retry_after=3)
 
