@@ -13,6 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 from msgspec import Struct
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
 from tritonclient import http as _http
 
 from gateway.upstream.bridge.tokenizer import load_tokenizer

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
 from gateway.upstream.bridge.spelling import LONGEST, Speller, next_part
 from gateway.upstream.bridge.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed

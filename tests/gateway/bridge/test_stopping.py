@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
 from adapters.base import Supports
 from gateway.upstream.bridge.enforcing import Enforcing, enforcing
 from gateway.upstream.bridge.stopping import Stopper, StopRules

@@ -2,6 +2,9 @@
 
 import pytest
 
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
 from adapters.base import Supports
 from gateway.upstream.bridge.enforcing import Enforcing
 from gateway.upstream.bridge.surrounding import Surrounding, surrounding

@@ -7,6 +7,11 @@ from datetime import UTC, datetime
 from typing import cast
 
 import pytest
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+pytest.importorskip("transformers")
+
 from transformers import PreTrainedTokenizerFast
 
 from gateway.upstream.bridge.files import read_beside

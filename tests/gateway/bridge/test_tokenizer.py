@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
 from gateway.upstream.bridge.tokenizer import load_tokenizer
 from schemas.errors import InvalidConfig, InvalidRequest
 from tests.gateway.bridge.vocabularies import FAMILIES, TINY, byte_level, family

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
 from adapters.base import Supports
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.detokenizing import Detokenizing
