@@ -11,6 +11,8 @@ from typing import cast
 
 from adapters.base import Adapter, Endpoint, TokenEndpoint
 from adapters.catalog import OPENAI, VENDORS, Vendor
+from adapters.cohere import BASE_URL as COHERE_URL
+from adapters.cohere import CohereAdapter
 from adapters.databricks import DatabricksAdapter
 from adapters.databricks_tokens import TOKENS
 from adapters.mindie import MindIEAdapter
@@ -30,6 +32,7 @@ BUILTIN: Mapping[str, Build] = {
     cls.name: cls
     for cls in (
         OpenAIAdapter,
+        CohereAdapter,
         DatabricksAdapter,
         MindIEAdapter,
         OllamaAdapter,
@@ -39,6 +42,12 @@ BUILTIN: Mapping[str, Build] = {
         DecoupledTritonTokensAdapter,
     )
 }
+
+BASE_URLS: Mapping[str, str] = {
+    OPENAI.name: OPENAI.base_url,
+    CohereAdapter.name: COHERE_URL,
+}
+"""Of adapters that have one."""
 
 TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {DatabricksAdapter.name: TOKENS}
 
@@ -70,8 +79,8 @@ class Registry:
 
     def base_url(self, name: str) -> str:
         """The base URL that goes with a name, "" where the configuration must give one."""
-        if name == OPENAI.name:
-            return OPENAI.base_url
+        if name in BASE_URLS:
+            return BASE_URLS[name]
         row = self._rows.get(name)
         return row.base_url if row else ""
 

@@ -104,7 +104,9 @@ def request_for(case: Case) -> Request:
     count = (msgspec.json.decode(sent["n"], type=int | None) if "n" in sent else 1) or 1
     sampling = Sampling(n=count) if count > 1 else Sampling()
     if "embed" in case.line or ("input" in sent and "messages" not in sent):
-        return EmbeddingsRequest(model="m", inputs=("x",) * _entries(sent.get("input")))
+        return EmbeddingsRequest(
+            model="m", inputs=("x",) * _entries(sent.get("input", sent.get("texts")))
+        )
     if "input_id" in sent or "infer_token" in case.line:
         return TokenRequest(model="m", tokens=(1, 2, 3), stream=case.streamed)
     if "/v2/models/" in case.line:

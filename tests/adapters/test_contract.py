@@ -38,6 +38,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "tgi/v1",
         "triton/openai",
     ),
+    "cohere": ("cohere/",),
     "databricks": ("databricks/",),
     "mindie": (
         "mindie/chat-json-schema",
