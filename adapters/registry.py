@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
+from adapters.azure import ENTRA, AzureAdapter
 from adapters.base import Adapter, Endpoint, TokenEndpoint
 from adapters.catalog import OPENAI, VENDORS, Vendor
 from adapters.cohere import BASE_URL as COHERE_URL
@@ -33,6 +34,7 @@ BUILTIN: Mapping[str, Build] = {
     for cls in (
         OpenAIAdapter,
         CohereAdapter,
+        AzureAdapter,
         DatabricksAdapter,
         MindIEAdapter,
         OllamaAdapter,
@@ -49,7 +51,10 @@ BASE_URLS: Mapping[str, str] = {
 }
 """Of adapters that have one."""
 
-TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {DatabricksAdapter.name: TOKENS}
+TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {
+    DatabricksAdapter.name: TOKENS,
+    AzureAdapter.name: ENTRA,
+}
 
 
 class Registry:
@@ -85,7 +90,7 @@ class Registry:
         return row.base_url if row else ""
 
     def tokens(self, name: str) -> TokenEndpoint | None:
-        """Where OAuth tokens come from, `None` where the configuration must say."""
+        """Where OAuth tokens come from; without a path the configuration must say."""
         return TOKEN_ENDPOINTS.get(name)
 
     def build(self, name: str, endpoint: Endpoint) -> Adapter:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from adapters.base import TokenEndpoint
 from gateway.config.model import Config
 
 LOCAL = "local"
@@ -30,12 +31,17 @@ def known_adapters() -> Mapping[str, Defaults]:
     return {
         **{
             name: Defaults(
-                base_url=registry.base_url(name), tokens=registry.tokens(name) is not None
+                base_url=registry.base_url(name), tokens=_has_tokens(registry.tokens(name))
             )
             for name in registry.names
         },
         LOCAL: Defaults(),
     }
+
+
+def _has_tokens(endpoint: TokenEndpoint | None) -> bool:
+    """A vendor whose endpoint is not at the base URL's host has a scope and no path."""
+    return endpoint is not None and bool(endpoint.path)
 
 
 def with_base_urls(config: Config, adapters: Mapping[str, Defaults]) -> Config:

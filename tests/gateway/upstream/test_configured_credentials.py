@@ -11,6 +11,7 @@ import trustme
 
 from adapters.base import Outbound
 from adapters.registry import Registry
+from gateway.config.known import known_adapters
 from gateway.config.model import OAuth, Provider, Tls
 from gateway.upstream.credentials.configured import credentials_of
 from schemas.secret import Secret
@@ -59,6 +60,28 @@ async def test_databricks_tokens_come_from_the_workspaces_own_endpoint(path: str
     assert form(request) == {"grant_type": "client_credentials", "scope": "all-apis"}
     basic = b64encode(b"me:s3cret").decode()
     assert request.headers["authorization"] == f"Basic {basic}"
+
+
+async def test_entras_tokens_come_from_where_the_tenant_is_and_are_for_azures_models() -> None:
+    async with raw_server(answering(TOKEN)) as server:
+        oauth = OAuth(
+            client_id="me",
+            client_secret=Secret("s3cret"),
+            token_url=f"{server.base_url}/tenant-1/oauth2/v2.0/token",
+        )
+        await asked(configured(oauth, adapter="azure"), "https://acme.openai.azure.com/openai/v1")
+
+    [request] = server.requests
+    assert request.path == "/tenant-1/oauth2/v2.0/token"
+    assert form(request)["scope"] == "https://cognitiveservices.azure.com/.default"
+
+
+def test_only_an_endpoint_at_the_vendors_own_host_goes_without_saying() -> None:
+    known = known_adapters()
+
+    assert known["databricks"].tokens
+    assert not known["azure"].tokens
+    assert not known["openai"].tokens
 
 
 async def test_the_configuration_may_name_endpoint_scope_and_place() -> None:

@@ -1,0 +1,158 @@
+"""Azure OpenAI: OpenAI's dialect behind deployments, an `api-key` and content filters.
+
+Three addresses, told apart by the base URL's path: `…/openai/v1` and Foundry's `…/models` take the
+deployment's name in `model`; every other one puts it into the path, and needs `?api-version=`.
+Versions before `SINCE` know neither `max_completion_tokens` nor usage in streams.
+https://learn.microsoft.com/en-us/azure/ai-foundry/openai/reference
+https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+from urllib.parse import parse_qs, quote, urlsplit
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.base import Endpoint, Outbound, TokenEndpoint
+from adapters.catalog import REFERENCE_ONLY, Vendor
+from adapters.openai import Headers, OpenAIAdapter, expected_choices
+from adapters.openai_decode import OpenAIDecoder
+from adapters.openai_wire import UNREADABLE
+from schemas.errors import InvalidConfig
+from schemas.events import Event, Finished, OpaqueDelta
+from schemas.requests import ChatRequest, GenerateRequest, Request
+
+SINCE = "2024-09-01"
+"""The first version with `max_completion_tokens`, `stream_options` and `parallel_tool_calls`."""
+
+AZURE = Vendor(
+    name="azure",
+    unsupported=REFERENCE_ONLY,
+    max_tokens="max_completion_tokens",
+    base64=True,
+    stop=4,
+    choices=128,
+)
+DATED = Vendor(
+    name="azure",
+    unsupported=REFERENCE_ONLY | {"parallel_tool_calls"},
+    base64=True,
+    stream_usage=False,
+    stop=4,
+    choices=128,
+)
+"""A version before `SINCE`."""
+
+FOUNDRY = Vendor(name="azure", unsupported=REFERENCE_ONLY)
+"""Models of all makers, behind one API that has versions of its own."""
+
+MODEL_IN_BODY = ("/v1", "/models")
+
+ENTRA = TokenEndpoint(path="", scope="https://cognitiveservices.azure.com/.default")
+"""Tokens come from `login.microsoftonline.com/{tenant}`, and only the operator knows the tenant."""
+
+_FILTERED = b'"content_filter_'
+
+
+class AzureAdapter(OpenAIAdapter):
+    """The key goes out as `api-key`; with `oauth` there is none, and a token as `authorization`."""
+
+    name: ClassVar[str] = "azure"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Raises InvalidConfig for an address that needs an api-version and has none."""
+        base = urlsplit(endpoint.base_url)
+        path = base.path.rstrip("/")
+        version = parse_qs(base.query).get("api-version", [""])[0]
+        if not version and not path.endswith("/v1"):
+            raise InvalidConfig(
+                (
+                    f"{endpoint.name}: base_url has no api-version; end it in "
+                    "/openai?api-version=2024-10-21 (or another version), or in /openai/v1",
+                )
+            )
+        self._old = "" < version < SINCE and not path.endswith(MODEL_IN_BODY)
+        newer = FOUNDRY if path.endswith("/models") else AZURE
+        super().__init__(endpoint, DATED if self._old else newer)
+        self._base = path.removesuffix("/openai")
+        self._by_path = not path.endswith(MODEL_IN_BODY) and "/deployments/" not in path
+
+    def credentials(self) -> Headers:
+        key = self.endpoint.key.reveal()
+        return (("api-key", key),) if key else ()
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if self._old and isinstance(request, ChatRequest):
+            request = replace(request, max_tokens_field="max_tokens")
+        outbound = super().encode(request, model)
+        if not self._by_path:
+            return outbound
+        route = outbound.target.removeprefix(urlsplit(self.endpoint.base_url).path.rstrip("/"))
+        deployment = quote(model, safe="")
+        return replace(outbound, target=f"{self._base}/openai/deployments/{deployment}{route}")
+
+    def decoder(self, request: GenerateRequest) -> "AzureDecoder":
+        return AzureDecoder(self.endpoint, stream=request.stream, choices=expected_choices(request))
+
+
+class _Verdict(Struct, frozen=True, kw_only=True):
+    """What the filters say of one choice. offsets: of the text that they have seen so far."""
+
+    index: int = 0
+    content_filter_results: dict[str, Raw] | None = None
+    content_filter_offsets: dict[str, Raw] | None = None
+
+
+class _Verdicts(Struct, frozen=True, kw_only=True):
+    choices: tuple[_Verdict, ...] = ()
+
+
+_verdicts = msgspec.json.Decoder(_Verdicts)
+_encode = msgspec.json.Encoder().encode
+
+
+class AzureDecoder(OpenAIDecoder):
+    """`content_filter_results` of a choice go on as fields of its message, whenever they change."""
+
+    def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int) -> None:
+        super().__init__(endpoint, stream=stream, choices=choices)
+        self._told: dict[tuple[int, str], bytes] = {}
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        events = super().feed(event, data)
+        if _FILTERED not in data:
+            return events
+        try:
+            verdicts = _verdicts.decode(data).choices
+        except UNREADABLE:
+            return events
+        found = list(events)
+        for verdict in verdicts:
+            fields = self._news(verdict)
+            if fields:
+                place = _before_the_end(found, verdict.index)
+                found.insert(place, OpaqueDelta(fields=fields, index=verdict.index))
+        return found
+
+    def _news(self, verdict: _Verdict) -> dict[str, Raw]:
+        """What of the verdict is not empty, and was not said in the same words before."""
+        fields: dict[str, Raw] = {}
+        for name in ("content_filter_results", "content_filter_offsets"):
+            value: dict[str, Raw] | None = getattr(verdict, name)
+            if not value:
+                continue
+            said = _encode(value)
+            if self._told.get((verdict.index, name)) != said:
+                self._told[verdict.index, name] = said
+                fields[name] = Raw(said)
+        return fields
+
+
+def _before_the_end(events: Sequence[Event], index: int) -> int:
+    """A choice's fields come before its end."""
+    for place, event in enumerate(events):
+        if isinstance(event, Finished) and event.index == index:
+            return place
+    return len(events)
