@@ -16,6 +16,8 @@ from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.fetching.fetcher import Fetcher
+from gateway.upstream.fetching.upstream import fetching
 from gateway.upstream.general import HttpxTransport
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import LocalUpstream
@@ -34,6 +36,7 @@ class Runtime:
         self.links: dict[str, LocalUpstream] = {}
         self.upstreams: dict[str, Upstream] = {}
         registry = Registry()
+        self._fetcher = Fetcher(config.server.fetch)
         local = sum(provider.engine is not None for provider in config.providers)
         for provider in config.providers:
             if provider.engine is not None:
@@ -53,7 +56,7 @@ class Runtime:
                 )
                 self.links[provider.name] = self.upstreams[provider.name] = link
                 continue
-            self.upstreams[provider.name] = _remote(provider, registry)
+            self.upstreams[provider.name] = _remote(provider, registry, self._fetcher)
         budgets = {provider.name: RetryBudget() for provider in config.providers}
         self.backends: dict[str, Backend] = {}
         routes = [self._route(model, budgets) for model in config.models]
@@ -77,6 +80,7 @@ class Runtime:
     async def close(self) -> None:
         for upstream in self.upstreams.values():
             await upstream.aclose()
+        await self._fetcher.aclose()
         for engine in self.engines.values():
             await engine.stop()
 
@@ -117,7 +121,7 @@ class Runtime:
         )
 
 
-def _remote(provider: Provider, registry: Registry) -> Upstream:
+def _remote(provider: Provider, registry: Registry, fetcher: Fetcher) -> Upstream:
     base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
     endpoint = ProviderEndpoint(
         name=provider.name,
@@ -133,7 +137,10 @@ def _remote(provider: Provider, registry: Registry) -> Upstream:
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
     )
-    return bridged(upstream, None if provider.tokenizer is None else Path(provider.tokenizer))
+    return bridged(
+        fetching(upstream, fetcher),
+        None if provider.tokenizer is None else Path(provider.tokenizer),
+    )
 
 
 def _transport(provider: Provider, base_url: str) -> Transport:

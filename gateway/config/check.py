@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 
 from gateway.config.check_models import check_models, matches
-from gateway.config.check_providers import check_credential, check_providers
+from gateway.config.check_providers import check_credential, check_file, check_providers
 from gateway.config.known import Defaults
 from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -20,6 +20,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
 
 
 def _server(server: Server, problems: Problems) -> None:
+    _fetch(server, problems)
     path: Path = ("server", "max_body_bytes")
     sizes = (path, ("server", "max_buffered_bytes"))
     if server.max_body_bytes > server.max_buffered_bytes and not any(map(problems.at, sizes)):
@@ -28,6 +29,18 @@ def _server(server: Server, problems: Problems) -> None:
             f"{server.max_body_bytes} is more than server.max_buffered_bytes, "
             f"{server.max_buffered_bytes}, which holds all bodies together",
         )
+
+
+def _fetch(server: Server, problems: Problems) -> None:
+    for index, network in enumerate(server.fetch.allow):
+        path: Path = ("server", "fetch", "allow", index)
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            if not problems.at(path):
+                problems.add(path, Found(network), " is no network; write it as 10.1.0.0/16")
+    if server.fetch.ca_file is not None:
+        check_file(server.fetch.ca_file, ("server", "fetch", "ca_file"), problems)
 
 
 def _default_model(config: Config, problems: Problems) -> None:

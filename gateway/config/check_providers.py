@@ -109,7 +109,7 @@ def _engine(engine: Engine, path: Path, problems: Problems) -> None:
             problems.add((*place, "name"), Found(model.name), f" is already the name of [{first}]")
         folder = FilePath(model.path)
         if folder.is_absolute() or model.path.startswith("."):
-            _file(model.path, (*place, "path"), problems)
+            check_file(model.path, (*place, "path"), problems)
     _loras(engine, path, problems, names)
 
 
@@ -127,7 +127,7 @@ def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, 
                 )
             elif lora.name in models:
                 problems.add((*place, "name"), Found(lora.name), " is already the name of a model")
-        _file(lora.path, (*place, "path"), problems)
+        check_file(lora.path, (*place, "path"), problems)
         if problems.under((*path, "models")) or problems.at((*place, "base")):
             continue
         if lora.base is None:
@@ -169,7 +169,7 @@ def _remote(
         _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:
-        _file(provider.tokenizer, (*path, "tokenizer"), problems)
+        check_file(provider.tokenizer, (*path, "tokenizer"), problems)
         _tokenizer_packages((*path, "tokenizer"), problems)
     if provider.proxy is not None and not problems.at((*path, "proxy")):
         parts = _split(provider.proxy.reveal())
@@ -266,13 +266,14 @@ def _tls(tls: Tls, path: Path, problems: Problems) -> None:
     for name in ("ca_file", "client_cert", "client_key"):
         file: str | None = getattr(tls, name)
         if file is not None:
-            _file(file, (*path, name), problems)
+            check_file(file, (*path, name), problems)
     if tls.client_key is not None and tls.client_cert is None and not problems.under(path):
         problems.add((*path, "client_cert"), "is missing; client_key needs its certificate")
     if tls.ca_file is not None and not tls.verify and not problems.under(path):
         problems.add((*path, "ca_file"), "has no effect under verify: false; leave one of them out")
 
 
-def _file(name: str, path: Path, problems: Problems) -> None:
+def check_file(name: str, path: Path, problems: Problems) -> None:
+    """Records a file or folder that is not there."""
     if not problems.at(path) and not FilePath(name).exists():
         problems.add(path, "there is no file or folder ", Found(name))

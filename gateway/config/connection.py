@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.quantities import Name, Path, Seconds
+from gateway.config.quantities import Name, Path, Seconds, Size
 from schemas.secret import Secret
 
 
@@ -38,3 +38,17 @@ class OAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token_url: str | None = None
     scope: str | None = None
     client_auth: Literal["basic", "body"] = "basic"
+
+
+class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How images that a request names by URL are fetched for providers that need the bytes.
+
+    max_bytes: of all images of one request. timeout_s: for each, redirects included.
+    allow:     networks that may be fetched from although they are not public.
+    ca_file:   certificates to trust instead of the system's, PEM.
+    """
+
+    max_bytes: Size = 20_000_000
+    timeout_s: Seconds = 10.0
+    allow: tuple[Name, ...] = ()
+    ca_file: Path | None = None

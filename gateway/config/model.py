@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.connection import OAuth, Timeouts, Tls
+from gateway.config.connection import Fetch, OAuth, Timeouts, Tls
 from gateway.config.quantities import (
     MIB,
     Count,
@@ -88,6 +88,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
     expose_headers:     x-gateway-* on answers.
     default_model:      who answers on routes that name no model, such as /infer_token.
+    fetch:              images by URL, for providers that need the bytes.
     """
 
     host: Name = "127.0.0.1"
@@ -104,6 +105,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cors: Cors = Cors()
     expose_headers: bool = True
     default_model: Name | None = None
+    fetch: Fetch = Fetch()
 
 
 class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,1 @@
+"""Fetches what a request names by URL, for backends that take it only as bytes."""

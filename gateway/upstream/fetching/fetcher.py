@@ -1,0 +1,174 @@
+"""Fetches an image over https: from where it may, as much as it may, and for as long."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+import httpx
+from msgspec import Struct
+
+from gateway.config.connection import Fetch
+from gateway.upstream.fetching.addresses import Allowed
+from schemas.errors import InvalidConfig, InvalidRequest
+
+REDIRECTS: Final = 5
+MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+"""How images begin whose server gives them no type; WebP is told by two places."""
+
+_AS_WRITTEN: Final = "!#$%&'()*+,/:;=?@[]~"
+
+Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
+
+
+class Image(Struct, frozen=True, kw_only=True):
+    """media_type: `image/…`."""
+
+    media_type: str
+    data: bytes
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    """location: where a redirect leads, "" for what is none."""
+
+    location: str = ""
+    media_type: str = ""
+    data: bytes = b""
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """A host's addresses, in the system's order. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=1)
+    return [str(address[0]) for _, _, _, _, address in found]
+
+
+class Fetcher:
+    """Safe for concurrent use. Connects to the address that was looked at, and to no other."""
+
+    def __init__(self, config: Fetch, resolve_host: Resolve = resolve) -> None:
+        """Raises InvalidConfig for a ca_file that cannot be read."""
+        try:
+            context = ssl.create_default_context(cafile=config.ca_file)
+        except (OSError, ssl.SSLError) as exc:
+            problem = f"server.fetch.ca_file: {config.ca_file!r} cannot be used: {exc}."
+            raise InvalidConfig((problem,)) from exc
+        self.max_bytes = config.max_bytes
+        self._timeout_s = config.timeout_s
+        self._allowed = Allowed(config.allow)
+        self._resolve = resolve_host
+        self._client = httpx.AsyncClient(
+            verify=context,
+            trust_env=False,
+            timeout=config.timeout_s,
+            follow_redirects=False,
+            limits=httpx.Limits(max_keepalive_connections=0),  # kept ones go by address, not name
+        )
+
+    async def image(self, url: str, where: str, limit: int) -> Image:
+        """What is at the URL.
+
+        where: the URL's path in the request. limit: bytes.
+        Raises InvalidRequest that says why it cannot be had.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._follow(url, where, limit)
+        except TimeoutError as exc:
+            why = f"could not be fetched within {self._timeout_s:g} s"
+            raise _refused(where, why) from exc
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _follow(self, url: str, where: str, limit: int) -> Image:
+        for _ in range(REDIRECTS + 1):
+            answer = await self._get(url, where, limit)
+            if not answer.location:
+                kind = answer.media_type
+                if not kind.startswith("image/"):
+                    kind = _begins_as(answer.data)
+                if not kind:
+                    said = answer.media_type or "nothing of its type"
+                    raise _refused(where, f"is no image: its server says {said}")
+                return Image(media_type=kind, data=answer.data)
+            url = urljoin(url, answer.location)
+        raise _refused(where, f"leads through more than {REDIRECTS} redirects")
+
+    async def _get(self, url: str, where: str, limit: int) -> _Answer:
+        parts = _checked(url, where)
+        address = await self._address(parts, where)
+        try:
+            async with self._client.stream(
+                "GET",
+                _pinned(parts, address),
+                headers={"host": parts.netloc.rpartition("@")[2], "accept": "image/*"},
+                extensions={"sni_hostname": parts.hostname},
+            ) as response:
+                if response.has_redirect_location:
+                    return _Answer(location=response.headers["location"])
+                if not response.is_success:
+                    raise _refused(where, f"was answered with status {response.status_code}")
+                data = await _read(response, where, limit)
+                kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                return _Answer(media_type=kind, data=data)
+        except (httpx.HTTPError, ssl.SSLError) as exc:
+            why = f"could not be fetched: {exc or type(exc).__name__}"
+            raise _refused(where, why) from exc
+
+    async def _address(self, parts: SplitResult, where: str) -> str:
+        host = parts.hostname or ""
+        try:
+            found = list(await self._resolve(host, parts.port or 443))
+        except OSError as exc:
+            raise _refused(where, f"names a host that is not known: {host}") from exc
+        address = self._allowed.first(found)
+        if address is None:
+            raise _refused(
+                where, f"leads to {host}, which is not public; send the image as a data: URI"
+            )
+        return address
+
+
+def _checked(url: str, where: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        known = parts.port is None or parts.port > 0
+    except ValueError as exc:
+        raise _refused(where, f"is no URL: {exc}") from exc
+    if parts.scheme.lower() != "https":
+        raise _refused(where, "must be https, or a data: URI, for this model")
+    if not parts.hostname or not known or parts.username is not None:
+        raise _refused(where, "must name a host, without a user name or password")
+    return parts
+
+
+def _pinned(parts: SplitResult, address: str) -> httpx.URL:
+    """The same URL at an address; what the certificate must name goes beside it."""
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    raw = quote(path, safe=_AS_WRITTEN).encode("ascii")
+    return httpx.URL(scheme="https", host=address, port=parts.port, raw_path=raw)
+
+
+async def _read(response: httpx.Response, where: str, limit: int) -> bytes:
+    data = bytearray()
+    async for chunk in response.aiter_bytes():
+        data += chunk
+        if len(data) > limit:
+            raise _refused(where, f"is too large: the images of a request may have {limit} bytes")
+    return bytes(data)
+
+
+def _begins_as(data: bytes) -> str:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in MAGIC if data.startswith(magic)), "")
+
+
+def _refused(where: str, why: str) -> InvalidRequest:
+    return InvalidRequest(f"{where} {why}", param=where, code="invalid_image_url")

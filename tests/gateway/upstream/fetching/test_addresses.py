@@ -1,0 +1,55 @@
+"""No request can make the gateway connect to what is not public."""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.upstream.fetching.addresses import Allowed
+
+PUBLIC = Allowed()
+INSIDE = (
+    "0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.1.2.3", "169.254.169.254",
+    "172.16.0.1", "192.0.2.1", "192.168.0.1", "198.18.0.1", "224.0.0.1", "240.0.0.1",
+    "255.255.255.255",
+    "::", "::1", "fc00::1", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "2001:db8::1",
+    "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a00:1", "2002:a00:1::",
+)  # fmt: skip
+OUTSIDE = ("1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "64:ff9b::808:808")
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_what_is_not_public_is_not_reached(address: str) -> None:
+    assert PUBLIC.first([address]) is None
+
+
+@pytest.mark.parametrize("address", OUTSIDE)
+def test_what_is_public_is(address: str) -> None:
+    assert PUBLIC.first([address]) == address
+
+
+def test_the_first_public_address_of_a_host_is_taken() -> None:
+    assert PUBLIC.first(["10.0.0.1", "1.1.1.1", "8.8.8.8"]) == "1.1.1.1"
+
+
+def test_the_operator_can_allow_a_network() -> None:
+    allowed = Allowed(["10.1.0.0/16", "fd00::/8"])
+
+    assert allowed.first(["10.1.2.3"]) == "10.1.2.3"
+    assert allowed.first(["::ffff:10.1.2.3"]) == "::ffff:10.1.2.3"
+    assert allowed.first(["fd00::1"]) == "fd00::1"
+    assert allowed.first(["10.2.2.3", "127.0.0.1"]) is None
+
+
+@given(st.ip_addresses(v=4, network="0.0.0.0/0"))
+def test_an_ipv4_address_hides_in_no_ipv6_address(address: IPv4Address) -> None:
+    inside = int(address)
+    disguises = (
+        IPv6Address((0xFFFF << 32) | inside),
+        IPv6Address((0x2002 << 112) | (inside << 80)),
+        IPv6Address(int(IPv6Address("64:ff9b::")) | inside),
+    )
+
+    if not PUBLIC.holds(ip_address(address)):
+        assert not any(PUBLIC.holds(disguise) for disguise in disguises)
