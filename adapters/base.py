@@ -94,6 +94,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     ranges: bounds by field name, where they are narrower than the surfaces'.
     requires: fields without which this backend takes no request.
     text_of_tokens: the tokens of an answer come with their text.
+    inputs: the most inputs of one request for embeddings; more are sent in several.
     """
 
     chat: frozenset[str] | None = None
@@ -105,6 +106,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     ranges: Mapping[str, Range] = {}
     requires: frozenset[str] = frozenset()
     text_of_tokens: bool = True
+    inputs: int | None = None
 
 
 class Decoder(Protocol):

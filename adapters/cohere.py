@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, field
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.cohere_decode import CohereDecoder
-from adapters.cohere_encode import SAMPLING, chat_body, embeddings_body
+from adapters.cohere_encode import LARGEST_BATCH, SAMPLING, chat_body, embeddings_body
 from adapters.openai import accept, merged_headers
 from adapters.openai_errors import error_from
 from adapters.openai_wire import NULL, UNREADABLE
@@ -41,6 +41,7 @@ SUPPORTS = Supports(
         }
     ),
     embeddings=frozenset({"dimensions"}),
+    inputs=LARGEST_BATCH,
     extra_fields={
         "chat": frozenset(
             {"documents", "citation_options", "safety_mode", "strict_tools", "thinking"}

@@ -9,6 +9,7 @@ from adapters.framing import FRAMING
 from gateway.clock import now
 from gateway.config.model import Timeouts
 from gateway.upstream.base import Call
+from gateway.upstream.batches import batches, joined
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.lora_scope import scoped
@@ -90,6 +91,15 @@ class HttpUpstream:
             await reply.aclose()
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        most = self.adapter.supports.inputs
+        if most is None:
+            return await self._embed(request, call)
+        return joined([await self._embed(one, call) for one in batches(request, most)])
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def _embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         outbound = self.adapter.encode(request, call.model)
         started = now()
         over = min(started + self._timeouts.total_s, call.deadline)
@@ -99,9 +109,6 @@ class HttpUpstream:
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
         finally:
             await reply.aclose()
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
 
     def _decoder(self, request: GenerateRequest, reply: Reply) -> Decoder:
         if self._head_reader is not None:

@@ -109,8 +109,10 @@ def steps(message: Json, finish: str) -> Sequence[Json]:
 async def cohere(request: Received, answer: Answer) -> None:
     body = request.json
     if request.path == "/v2/embed":
-        vectors = [[0.5, -1.0] for _ in cast("list[str]", body["texts"])]
-        meta = {"billed_units": {"input_tokens": 4}}
+        texts = cast("list[str]", body["texts"])
+        assert len(texts) <= 96
+        vectors = [[float(text), -1.0] for text in texts]
+        meta = {"billed_units": {"input_tokens": 2 * len(texts)}}
         await answer.json({"id": "e", "embeddings": {"float": vectors}, "meta": meta})
         return
     if HOPELESS in request.body.decode():
@@ -291,9 +293,23 @@ async def test_what_cohere_cannot_do_is_refused_by_name(setting: Setting, field:
 
 
 async def test_texts_become_vectors_for_what_they_are_meant(setting: Setting) -> None:
-    answer = await setting.client.embeddings.create(model="asking", input=["one", "two"])
+    answer = await setting.client.embeddings.create(model="asking", input=["1", "2"])
 
-    assert [one.embedding for one in answer.data] == [[0.5, -1.0], [0.5, -1.0]]
+    assert [one.embedding for one in answer.data] == [[1.0, -1.0], [2.0, -1.0]]
     assert answer.usage.prompt_tokens == 4
     assert setting.sent()["input_type"] == "search_query"
     assert setting.sent()["model"] == "embed-v4.0"
+
+
+async def test_more_texts_than_one_request_may_have_are_several_and_one_answer(
+    setting: Setting,
+) -> None:
+    texts = [str(one) for one in range(200)]
+
+    answer = await setting.client.embeddings.create(model="asking", input=texts)
+
+    sizes = [len(cast("list[str]", one.json["texts"])) for one in setting.server.requests]
+    assert sizes == [96, 96, 8]
+    assert [one.embedding[0] for one in answer.data] == [float(text) for text in texts]
+    assert [one.index for one in answer.data] == list(range(200))
+    assert answer.usage.prompt_tokens == 400
