@@ -13,8 +13,9 @@ from gateway.config.known import LOCAL
 from gateway.config.problems import nearest
 from schemas.fields import FIELDS, Task
 
-ANYWHERE = "https://localhost"
-"""Stands in for the base URL of an adapter that has none; nothing is sent there."""
+ANYWHERE = "https://localhost/openai/v1"
+"""Stands in for the base URL of an adapter that has none; nothing is sent there. Azure's wants a
+path."""
 
 
 @click.command()
