@@ -33,6 +33,8 @@ REFUSED_WORDS = frozenset(
 )
 """Codes and types that blame the operator's account whatever the status says."""
 
+MODEL_UNKNOWN = "upstream_model_unknown"
+
 TIMEOUTS = frozenset({408, 504})
 FAILED_4XX = frozenset({424, 425, 499})
 """4xx that blame the server: MindIE's and TGI's generation error, too early, closed behind."""
@@ -86,7 +88,7 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
     if status in REFUSED_STATUS or _blames_the_account(found):
         return UpstreamRefused(text, upstream=name, retry_after=wait)
     if status == 404 and found.param in (None, "model"):
-        return UpstreamRefused(text, upstream=name)
+        return UpstreamRefused(text, upstream=name, code=MODEL_UNKNOWN)
     if status in TIMEOUTS:
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
     if status == 429:

@@ -1,13 +1,18 @@
-"""`strowger models`: the adapters, and which request fields each can honour."""
+"""`strowger models`: the adapters, what each can honour, and whether the configured ones work."""
+
+import sys
+from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from adapters.base import Endpoint, Range, Supports
 from adapters.registry import Registry
 from adapters.support import offered
-from gateway.commands.configuration import faults_shown
+from gateway.commands.configuration import config_option, faults_shown, load
+from gateway.commands.probe import probe, report
 from gateway.commands.screen import show, table_of
 from gateway.config.known import LOCAL
 from gateway.config.problems import nearest
@@ -20,8 +25,25 @@ path."""
 
 @click.command()
 @click.argument("adapter", required=False)
-def models(adapter: str | None) -> None:
-    """List the adapters, or the request fields that ADAPTER can honour."""
+@click.option("--probe", "probing", is_flag=True, help="Ask every configured backend for a token.")
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds a backend.")
+@config_option
+def models(adapter: str | None, probing: bool, timeout_s: float, path: Path) -> None:
+    """List the adapters, or the request fields that ADAPTER can honour.
+
+    With --probe: make the cheapest real call to every backend of the configuration, and tell what
+    is wrong with those that do not answer; the exit status is then 1.
+    """
+    if probing:
+        if adapter is not None:
+            raise click.UsageError("--probe asks the configured backends; leave ADAPTER out")
+        config = load(path)
+        with Console(stderr=True).status("Asking every backend for one token"):
+            found = probe(config, timeout_s=timeout_s)
+        show(report(found))
+        if not all(one.fine for one in found):
+            sys.exit(1)
+        return
     with faults_shown():
         registry = Registry()
     names = (*registry.names, LOCAL)
