@@ -44,6 +44,7 @@ class _Part(Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     summary: tuple[_Summary, ...] | None = None
     thinking: tuple[_Summary, ...] | str | None = None
+    signature: str | None = None
 
 
 class _Split(Struct, kw_only=True):
@@ -122,7 +123,7 @@ def _content(raw: Raw) -> _Split:
         except msgspec.ValidationError:
             split.rest.append(piece)
             continue
-        if part.summary or part.thinking:
+        if part.summary or part.thinking or part.signature:
             thought = part.summary or part.thinking or ()
             summaries = (_Summary(text=thought),) if isinstance(thought, str) else thought
             if any(summary.data for summary in summaries):
@@ -131,6 +132,7 @@ def _content(raw: Raw) -> _Split:
             for summary in summaries:
                 split.reasoning.append(summary.text)
                 split.signature += summary.signature or ""
+            split.signature += part.signature or ""
         elif part.type in ("text", "output_text") and part.text is not None:
             split.text.append(part.text)
         elif part.type == "refusal" and part.refusal is not None:

@@ -17,6 +17,8 @@ from adapters.cohere import CohereAdapter
 from adapters.databricks import DatabricksAdapter
 from adapters.databricks_tokens import TOKENS
 from adapters.mindie import MindIEAdapter
+from adapters.mistral import BASE_URL as MISTRAL_URL
+from adapters.mistral import MistralAdapter
 from adapters.ollama import OllamaAdapter
 from adapters.openai import OpenAIAdapter
 from adapters.triton import TritonAdapter
@@ -37,6 +39,7 @@ BUILTIN: Mapping[str, Build] = {
         AzureAdapter,
         DatabricksAdapter,
         MindIEAdapter,
+        MistralAdapter,
         OllamaAdapter,
         TritonAdapter,
         TritonLlmApiAdapter,
@@ -48,6 +51,7 @@ BUILTIN: Mapping[str, Build] = {
 BASE_URLS: Mapping[str, str] = {
     OPENAI.name: OPENAI.base_url,
     CohereAdapter.name: COHERE_URL,
+    MistralAdapter.name: MISTRAL_URL,
 }
 """Of adapters that have one."""
 

@@ -40,6 +40,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     "cohere": ("cohere/",),
     "azure": ("azure/",),
     "databricks": ("databricks/",),
+    "mistral": ("mistral/",),
     "mindie": (
         "mindie/chat-json-schema",
         "mindie/chat-length",

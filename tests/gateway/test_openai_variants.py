@@ -57,6 +57,7 @@ VARIANTS = {
         target="/openai/deployments/m1/chat/completions?api-version=2024-10-21",
         key="api-key",
     ),
+    "mistral": Variant(path="/v1", target="/v1/chat/completions"),
 }
 
 
