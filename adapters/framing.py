@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from adapters.base import STRAY, Framing
+from adapters.eventstream import EventStreamParser
 from schemas.errors import UpstreamBroken
 
 Frame = tuple[str, bytes]
@@ -233,5 +234,6 @@ FRAMING: dict[Framing, Callable[[str], FrameParser]] = {
     "sse": SSEParser,
     "sse-unmarked": UnmarkedSSEParser,
     "ndjson": LinesParser,
+    "eventstream": EventStreamParser,
 }
 """A parser for each framing; called with the provider's name, which starts its errors."""

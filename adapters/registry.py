@@ -11,6 +11,7 @@ from typing import cast
 
 from adapters.azure import ENTRA, AzureAdapter
 from adapters.base import Adapter, Endpoint, TokenEndpoint
+from adapters.bedrock import BedrockAdapter
 from adapters.catalog import OPENAI, VENDORS, Vendor
 from adapters.cohere import BASE_URL as COHERE_URL
 from adapters.cohere import CohereAdapter
@@ -37,6 +38,7 @@ BUILTIN: Mapping[str, Build] = {
         OpenAIAdapter,
         CohereAdapter,
         AzureAdapter,
+        BedrockAdapter,
         DatabricksAdapter,
         MindIEAdapter,
         MistralAdapter,

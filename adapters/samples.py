@@ -113,7 +113,13 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "messages.image": ImagePart(url="data:image/png;base64,iVBORw0KGgo="),
         "messages.remote_image": ImagePart(url="https://example.com/cat.png"),
         "messages.audio": AudioPart(data="AAAA", format="wav"),
-        "messages.opaque": OpaquePart(type="file", raw=Raw(b'{"type":"file","file":{}}')),
+        "messages.opaque": OpaquePart(
+            type="file",
+            raw=Raw(
+                b'{"type":"file","file":{"filename":"a.pdf",'
+                b'"file_data":"data:application/pdf;base64,JVBERi0="}}'
+            ),
+        ),
     }
 )
 

@@ -39,6 +39,20 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     ),
     "cohere": ("cohere/",),
     "azure": ("azure/",),
+    # Not: bedrock/count-tokens and bedrock/invoke-stream-claude, of routes that are not asked;
+    # bedrock/stream-broken, which is no event stream (test_bedrock.py).
+    "bedrock": (
+        "bedrock/cache",
+        "bedrock/converse",
+        "bedrock/embeddings",
+        "bedrock/error-",
+        "bedrock/finish",
+        "bedrock/guardrail",
+        "bedrock/stream-tools",
+        "bedrock/structured",
+        "bedrock/thinking",
+        "bedrock/tools",
+    ),
     "databricks": ("databricks/",),
     "mistral": ("mistral/",),
     "mindie": (

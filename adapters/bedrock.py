@@ -1,0 +1,121 @@
+"""Amazon Bedrock: chat by Converse and ConverseStream, embeddings by InvokeModel.
+
+The base URL is a region's: `https://bedrock-runtime.REGION.amazonaws.com`. A model is a model id,
+an inference profile, or an ARN. A key is a Bedrock API key; without one the gateway signs.
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, assert_never
+from urllib.parse import quote, urlsplit
+
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.bedrock_decode import ConverseDecoder
+from adapters.bedrock_embeddings import OWN as EMBEDDINGS_OWN
+from adapters.bedrock_embeddings import embeddings_body, embeddings_from
+from adapters.bedrock_encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse_body
+from adapters.bedrock_errors import error_from
+from adapters.openai import merged_headers
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+
+JSON = "application/json"
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+REQUEST_ID = "x-amzn-requestid"
+
+SUPPORTS = Supports(
+    chat=frozenset(
+        {
+            *INFERENCE,
+            "top_k",
+            "tools",
+            "tool_choice",
+            "response_format",
+            "reasoning_effort",
+            "user",
+            "metadata",
+            "messages.image",
+            "messages.audio",
+            "messages.opaque",
+        }
+    ),
+    embeddings=frozenset({"dimensions"}),
+    extra_fields={"chat": OWN | MERGED | MODELS_OWN, "embeddings": EMBEDDINGS_OWN},
+    ranges={
+        "max_tokens": Range(minimum=1),
+        "temperature": Range(minimum=0, maximum=1),
+        "top_p": Range(minimum=0, maximum=1),
+        "top_k": Range(minimum=0),
+        "stop": Range(items=2500),
+        "dimensions": Range(minimum=1),
+    },
+)
+
+
+class BedrockAdapter:
+    """No bare prompts and no tokens: every model is spoken to in the words of Converse."""
+
+    name: ClassVar[str] = "bedrock"
+    framing: ClassVar[Framing] = "eventstream"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._base = urlsplit(endpoint.base_url).path.rstrip("/")
+        key = endpoint.key.reveal()
+        credentials = (("authorization", f"Bearer {key}"),) if key else ()
+        self._headers = {
+            stream: merged_headers(
+                credentials,
+                (("content-type", JSON), ("accept", EVENT_STREAM if stream else JSON)),
+                endpoint.headers,
+            )
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        match request:
+            case ChatRequest():
+                verb = "converse-stream" if request.stream else "converse"
+                body = converse_body(request, model)
+                return self._outbound(model, verb, body, stream=request.stream)
+            case EmbeddingsRequest():
+                return self._outbound(model, "invoke", embeddings_body(request, model))
+            case CompletionRequest() | TokenRequest():
+                raise InvalidRequest(
+                    f"{self._endpoint.name} holds conversations; send messages", param="model"
+                )
+        assert_never(request)
+
+    def decoder(self, request: GenerateRequest) -> ConverseDecoder:
+        return ConverseDecoder(self._endpoint, request)
+
+    def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> ConverseDecoder:
+        """See HeadReader: only the head of an answer has an id."""
+        return ConverseDecoder(self._endpoint, request, headers.get(REQUEST_ID, ""))
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        return embeddings_from(self._endpoint, request, body)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _outbound(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
+        """An ARN's colons and slashes are no part of the path."""
+        return Outbound(
+            target=f"{self._base}/model/{quote(model, safe='')}/{verb}",
+            headers=self._headers[stream],
+            body=body,
+            stream=stream,
+        )
