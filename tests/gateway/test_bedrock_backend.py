@@ -1,0 +1,223 @@
+"""OpenAI's own client in front of the gateway, a Bedrock runtime behind it."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import cast
+
+import openai
+import pytest
+from msgspec import Struct
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+
+from tests.bedrock_server import BROKEN, FAILING, bedrock
+from tests.gateway.serving import Serving, serving
+from tests.provider import Provider, provider
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+providers:
+  - name: aws
+    adapter: bedrock
+    base_url: {url}
+    api_key: bedrock-api-key-0123456789
+    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+models:
+  - name: chat
+    retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}
+    breaker: {{min_requests: 1000}}
+    backends: [{{provider: aws, model: "eu.anthropic.claude-x-v1:0"}}]
+  - name: titan
+    backends: [{{provider: aws, model: "amazon.titan-embed-text-v2:0"}}]
+  - name: cohere
+    backends: [{{provider: aws, model: "cohere.embed-v4:0"}}]
+"""
+HELLO: ChatCompletionMessageParam = {"role": "user", "content": "hi"}
+TOOLS: list[ChatCompletionToolParam] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+        },
+    },
+    {"type": "function", "function": {"name": "clock"}},
+]
+
+Json = dict[str, object]
+
+
+class Setting(Struct, frozen=True, kw_only=True, eq=False):
+    """A server, the gateway in front of it, and a client of the gateway."""
+
+    server: Provider
+    gateway: Serving
+    client: openai.AsyncOpenAI
+
+    def sent(self) -> Json:
+        """The last request that the server got."""
+        return self.server.requests[-1].json
+
+
+@pytest.fixture
+async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(provider(bedrock))
+        gateway = await stack.enter_async_context(
+            serving(CONFIG.format(url=server.origin), tmp_path)
+        )
+        client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
+        await stack.enter_async_context(client)
+        yield Setting(server=server, gateway=gateway, client=client)
+
+
+async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setting) -> None:
+    answer = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], max_completion_tokens=9
+    )
+
+    (choice,) = answer.choices
+    assert choice.message.content == "Hello 🌍"
+    assert getattr(choice.message, "reasoning_content", None) == "Hm."
+    assert choice.finish_reason == "stop"
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (31, 5)
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == 20
+    assert setting.sent() == {
+        "messages": [{"role": "user", "content": [{"text": "hi"}]}],
+        "inferenceConfig": {"maxTokens": 9},
+    }
+
+
+async def test_a_key_is_a_bearer_and_a_model_one_step_of_the_path(setting: Setting) -> None:
+    await setting.client.chat.completions.create(model="chat", messages=[HELLO])
+
+    request = setting.server.requests[-1]
+    assert request.path == "/model/eu.anthropic.claude-x-v1%3A0/converse"
+    assert request.headers["authorization"] == "Bearer bedrock-api-key-0123456789"
+
+
+async def test_a_stream_is_the_same_answer_in_pieces(setting: Setting) -> None:
+    stream = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+
+    deltas = [chunk.choices[0].delta for chunk in chunks[:-1]]
+    assert "".join(delta.content or "" for delta in deltas) == "Hello 🌍"
+    assert [one for one in (getattr(delta, "reasoning", None) for delta in deltas) if one] == [
+        "Hm."
+    ]
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.prompt_tokens == 31
+    assert setting.server.requests[-1].path.endswith("/converse-stream")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tools_are_called_and_their_results_go_back_with_the_thought(
+    setting: Setting, stream: bool
+) -> None:
+    asked = await called(setting, stream=stream)
+    calls = [(one["id"], cast("Json", one["function"])) for one in asked["tool_calls"]]
+    assert [(id, call["name"], json.loads(str(call["arguments"]))) for id, call in calls] == [
+        ("tooluse_1", "weather", {"at": "A"}),
+        ("tooluse_2", "clock", {}),
+    ]
+
+    results: list[ChatCompletionMessageParam] = [
+        {"role": "tool", "tool_call_id": str(id), "content": "21"} for id, _ in calls
+    ]
+    answer = await setting.client.chat.completions.create(
+        model="chat",
+        messages=[HELLO, cast("ChatCompletionMessageParam", asked), *results],
+        tools=TOOLS,
+    )
+
+    assert answer.choices[0].message.content == "Hello 🌍"
+    turns = cast("list[dict[str, list[Json]]]", setting.sent()["messages"])
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
+    assert turns[1]["content"] == [
+        {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "proof="}}},
+        {"text": "I look."},
+        {"toolUse": {"toolUseId": "tooluse_1", "name": "weather", "input": {"at": "A"}}},
+        {"toolUse": {"toolUseId": "tooluse_2", "name": "clock", "input": {}}},
+    ]
+    assert turns[2]["content"] == [
+        {"toolResult": {"toolUseId": id, "content": [{"text": "21"}]}} for id, _ in calls
+    ]
+
+
+async def called(setting: Setting, *, stream: bool) -> dict[str, list[Json]]:
+    """The assistant's message as the client hands it back."""
+    create = setting.client.chat.completions.create
+    if not stream:
+        answer = await create(model="chat", messages=[HELLO], tools=TOOLS)
+        assert answer.choices[0].finish_reason == "tool_calls"
+        return answer.choices[0].message.model_dump(exclude_none=True)
+    text, calls, details = "", dict[int, dict[str, str]](), list[Json]()
+    async for chunk in await create(model="chat", messages=[HELLO], tools=TOOLS, stream=True):
+        delta = chunk.choices[0].delta
+        text += delta.content or ""
+        details += getattr(delta, "reasoning_details", None) or []
+        for piece in delta.tool_calls or []:
+            call = calls.setdefault(piece.index, {"id": "", "name": "", "arguments": ""})
+            call["id"] += piece.id or ""
+            call["name"] += (piece.function.name if piece.function else "") or ""
+            call["arguments"] += (piece.function.arguments if piece.function else "") or ""
+    assert text == "I look."
+    tool_calls: list[Json] = [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call["arguments"]},
+        }
+        for call in calls.values()
+    ]
+    message = {"role": "assistant", "content": text, "reasoning_details": details}
+    return cast("dict[str, list[Json]]", {**message, "tool_calls": tool_calls})
+
+
+async def test_a_failure_in_the_middle_is_an_error_and_no_end(setting: Setting) -> None:
+    stream = await setting.client.chat.completions.create(
+        model="chat", messages=[{"role": "user", "content": BROKEN}], stream=True
+    )
+    first = await anext(stream)
+
+    with pytest.raises(openai.APIError, match="aws: Too many tokens, please wait"):
+        [chunk async for chunk in stream]
+
+    assert first.choices[0].delta.content in ("", "It")
+
+
+async def test_a_server_that_throttles_is_asked_again_and_then_given_up(setting: Setting) -> None:
+    with pytest.raises(openai.RateLimitError, match="aws: Too many requests"):
+        await setting.client.chat.completions.create(
+            model="chat", messages=[{"role": "user", "content": FAILING}]
+        )
+
+    assert len(setting.server.requests) > 1
+
+
+async def test_what_converse_cannot_be_told_is_refused_by_name(setting: Setting) -> None:
+    with pytest.raises(openai.BadRequestError, match="seed") as caught:
+        await setting.client.chat.completions.create(model="chat", messages=[HELLO], seed=1)
+
+    assert caught.value.param == "seed"
+    assert not setting.server.requests
+
+
+async def test_texts_become_vectors(setting: Setting) -> None:
+    one = await setting.client.embeddings.create(model="titan", input="one", dimensions=256)
+    two = await setting.client.embeddings.create(
+        model="cohere", input=["one", "two"], extra_body={"input_type": "search_query"}
+    )
+
+    assert [one.embedding for one in one.data] == [[0.5, -1.0]]
+    assert one.usage.prompt_tokens == 4
+    assert [one.embedding for one in two.data] == [[0.5, -1.0], [0.5, -1.0]]
+    assert setting.server.requests[0].json == {"inputText": "one", "dimensions": 256}
+    assert setting.sent() == {"texts": ["one", "two"], "input_type": "search_query"}
