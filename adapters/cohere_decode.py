@@ -65,7 +65,7 @@ class _Function(Struct, frozen=True, kw_only=True):
 
 class _Call(Struct, frozen=True, kw_only=True):
     id: str | None = None
-    function: _Function = _Function()
+    function: _Function | None = None
 
 
 class _Piece(Struct, frozen=True, kw_only=True):
@@ -91,24 +91,28 @@ class _Message(Struct, frozen=True, kw_only=True):
 
 
 class _End(Struct, frozen=True, kw_only=True):
-    message: _Message = _Message()
+    message: _Message | None = None
     finish_reason: str | None = None
     usage: Raw = NULL
     error: str | None = None
 
 
 class _Whole(_End, frozen=True, kw_only=True):
-    id: str = ""
+    id: str | None = None
     logprobs: tuple[_Logprobs, ...] | None = None
 
 
 class _Event(Struct, frozen=True, kw_only=True):
     type: str
     id: str | None = None
-    index: int = 0
-    delta: _End = _End()
+    index: int | None = None
+    delta: _End | None = None
     logprobs: _Logprobs | None = None
 
+
+_NO_MESSAGE = _Message()
+_NO_FUNCTION = _Function()
+_NO_END = _End()
 
 _read_event = msgspec.json.Decoder(_Event).decode
 _read_whole = msgspec.json.Decoder(_Whole).decode
@@ -171,7 +175,8 @@ class CohereDecoder:
             step = _read_event(data)
         except UNREADABLE as exc:
             raise self._unreadable(data) from exc
-        message = step.delta.message
+        delta = step.delta or _NO_END
+        message, index = delta.message or _NO_MESSAGE, step.index or 0
         match step.type:
             case "message-start":
                 yield self._begin(step.id or "")
@@ -179,13 +184,13 @@ class CohereDecoder:
                 yield from self._content(message, _logprobs(step.logprobs))
             case "tool-call-start" | "tool-call-delta":
                 for call in _calls(message.tool_calls):
-                    yield from self._call(step.index, call)
-            case "tool-call-end" if step.index in self._calls:
-                yield from self._calls[step.index].close()
+                    yield from self._call(index, call)
+            case "tool-call-end" if index in self._calls:
+                yield from self._calls[index].close()
             case "citation-start" if message.citations != NULL:
                 self._citations += _as_list(message.citations)
             case "message-end":
-                yield from self._end(step.delta)
+                yield from self._end(delta)
             case _:
                 pass
 
@@ -196,8 +201,8 @@ class CohereDecoder:
             raise self._unreadable(data) from exc
         if answer.finish_reason is None:
             raise self._unreadable(data)
-        yield self._begin(answer.id)
-        message = answer.message
+        yield self._begin(answer.id or "")
+        message = answer.message or _NO_MESSAGE
         logprobs = tuple(one for item in answer.logprobs or () for one in _logprobs(item))
         yield from self._content(message, logprobs)
         for place, call in enumerate(_calls(message.tool_calls)):
@@ -224,11 +229,12 @@ class CohereDecoder:
 
     def _call(self, index: int, call: _Call) -> Iterator[Event]:
         known = self._calls.get(index)
+        function = call.function or _NO_FUNCTION
         if known is None:
             place = len(self._calls)
             known = self._calls[index] = _ToolCall(place)
-            yield known.begin(call.id or f"call_{self._id}_{place}", call.function.name or "")
-        yield from known.add(call.function.arguments or "")
+            yield known.begin(call.id or f"call_{self._id}_{place}", function.name or "")
+        yield from known.add(function.arguments or "")
 
     def _end(self, end: _End) -> Iterator[Event]:
         word = end.finish_reason or ""

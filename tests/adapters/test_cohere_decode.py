@@ -211,6 +211,20 @@ def test_events_of_unknown_types_are_read_past() -> None:
     ]
 
 
+def test_nulls_are_nothing() -> None:
+    call = {"id": None, "function": None}
+    events = streamed(
+        {"type": "message-start", "id": None, "delta": None},
+        {"type": "content-start", "index": None, "delta": {"message": None}},
+        {"type": "content-delta", "delta": {"message": {"content": None, "tool_plan": None}}},
+        {"type": "tool-call-start", "delta": {"message": {"tool_calls": call}}},
+        {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL", "usage": None}},
+    )
+
+    assert choice(events).tool_calls == [ToolCall(id="call__0", name="", arguments="{}")]
+    assert choice(whole(id=None, message=None, logprobs=None)).text == ""
+
+
 def test_counts_that_cannot_be_read_fail_no_answer() -> None:
     events = whole(usage={"tokens": "many"})
 

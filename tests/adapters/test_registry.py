@@ -52,6 +52,7 @@ def test_base_urls_that_go_without_saying_are_known() -> None:
     registry = Registry((plugin("tiny"),))
 
     assert registry.base_url("openai") == "https://api.openai.com/v1"
+    assert registry.base_url("cohere") == "https://api.cohere.com"
     assert registry.base_url("databricks") == ""
     assert registry.base_url("tiny") == ""
 
