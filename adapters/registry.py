@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
+from adapters.anthropic import BASE_URL as ANTHROPIC_URL
+from adapters.anthropic import AnthropicAdapter
 from adapters.azure import ENTRA, AzureAdapter
 from adapters.base import Adapter, Endpoint, TokenEndpoint
 from adapters.bedrock import BedrockAdapter
@@ -36,6 +38,7 @@ BUILTIN: Mapping[str, Build] = {
     cls.name: cls
     for cls in (
         OpenAIAdapter,
+        AnthropicAdapter,
         CohereAdapter,
         AzureAdapter,
         BedrockAdapter,
@@ -52,6 +55,7 @@ BUILTIN: Mapping[str, Build] = {
 
 BASE_URLS: Mapping[str, str] = {
     OPENAI.name: OPENAI.base_url,
+    AnthropicAdapter.name: ANTHROPIC_URL,
     CohereAdapter.name: COHERE_URL,
     MistralAdapter.name: MISTRAL_URL,
 }

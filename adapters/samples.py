@@ -76,7 +76,9 @@ VALUES: Mapping[str, object] = MappingProxyType(
         "tools": (_TOOL,),
         "tool_choice": ToolChoice(mode="required"),
         "parallel_tool_calls": False,
-        "response_format": ResponseFormat(type="json_object"),
+        "response_format": ResponseFormat(
+            type="json_schema", name="answer", schema=Raw(b'{"type":"object"}')
+        ),
         "reasoning_effort": "low",
         "user": "someone",
         "metadata": Raw(b'{"a":"b"}'),

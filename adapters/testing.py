@@ -296,7 +296,7 @@ def _check_extra(adapter: Adapter, task: Task) -> None:
     else:
         assert "x_unheard_of" in named, f"{task}: extra fields are neither sent nor reported"
     for name in adapter.supports.extra_fields.get(task, ()):
-        request = request_with_extra(task, name, Raw(b'{"a":[1,null]}'))
+        request = _completed(adapter, request_with_extra(task, name, Raw(b'{"a":[1,null]}')))
         assert not unsupported(request, adapter.supports), f"{task}: {name} is reported"
         body = adapter.encode(request, "m").body
         assert f'"{name}":{{"a":[1,null]}}'.encode() in body, f"{task}: {name} gets lost"

@@ -1,0 +1,121 @@
+"""Anthropic's Messages API: chat, and nothing else, for it has neither embeddings nor completions.
+
+`max_tokens` is a bound that the API insists on, so every request must have one. The base URL is
+the server's own; a trailing `/v1` is read past. Headers of the operator's (`anthropic-beta`,
+another `anthropic-version`, `authorization`) replace ours.
+https://docs.anthropic.com/en/api/messages
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from adapters.anthropic_decode import AnthropicDecoder
+from adapters.anthropic_encode import SAMPLING, messages_body
+from adapters.anthropic_errors import error_from
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.openai import accept, merged_headers
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.fields import task_of
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+
+CHAT = frozenset(
+    {
+        *SAMPLING,
+        "tools",
+        "tools.opaque",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "reasoning_effort",
+        "user",
+        "messages.image",
+        "messages.remote_image",
+        "messages.opaque",
+    }
+)
+
+OWN = frozenset(
+    {
+        "cache_control",
+        "compaction",
+        "container",
+        "context_management",
+        "diagnostics",
+        "fallbacks",
+        "inference_geo",
+        "mcp_servers",
+        "output_config",
+        "service_tier",
+        "speed",
+        "thinking",
+        "thread",
+        "user_profile_id",
+        "workspace_id",
+    }
+)
+"""Anthropic's own fields, which travel as they are; some want a word in `anthropic-beta`."""
+
+SUPPORTS = Supports(
+    chat=CHAT,
+    extra_fields={"chat": OWN},
+    ranges={
+        "max_tokens": Range(minimum=1),
+        "temperature": Range(minimum=0, maximum=1),
+        "top_p": Range(minimum=0, maximum=1),
+        "top_k": Range(minimum=1),
+    },
+    requires=frozenset({"max_tokens"}),
+)
+
+
+class AnthropicAdapter:
+    name: ClassVar[str] = "anthropic"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        path = urlsplit(endpoint.base_url).path.rstrip("/").removesuffix("/v1")
+        self._target = f"{path}/v1/messages"
+        key = endpoint.key.reveal()
+        credentials = (("x-api-key", key),) if key else ()
+        self._headers = {
+            stream: merged_headers(
+                credentials,
+                (("anthropic-version", VERSION), *accept(stream)),
+                endpoint.headers,
+            )
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, ChatRequest):
+            raise self._not_offered(request)
+        return Outbound(
+            target=self._target,
+            headers=self._headers[request.stream],
+            body=messages_body(request, model),
+            stream=request.stream,
+        )
+
+    def decoder(self, request: GenerateRequest) -> AnthropicDecoder:
+        return AnthropicDecoder(self._endpoint, stream=request.stream)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._not_offered(request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _not_offered(self, request: Request) -> InvalidRequest:
+        return InvalidRequest(
+            f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
+        )

@@ -1,0 +1,74 @@
+"""Requests for Anthropic, and what is sent or refused of them."""
+
+import json
+from typing import cast
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from adapters.anthropic import AnthropicAdapter
+from adapters.base import Endpoint
+from schemas.errors import InvalidRequest
+from schemas.messages import (
+    FunctionTool,
+    Message,
+    OpaquePart,
+    Part,
+    ToolCall,
+)
+from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
+from schemas.secret import Secret
+
+ENDPOINT = Endpoint(
+    name="claude", base_url="https://api.anthropic.com/v1", key=Secret("sk-ant-0123456789")
+)
+ANTHROPIC = AnthropicAdapter(ENDPOINT)
+HELLO = Message(role="user", content="hello")
+LOOK = FunctionTool(name="look")
+CALL = ToolCall(id="toolu_1", name="look", arguments='{"at":"Bern"}')
+CACHE = {"type": "ephemeral"}
+
+Json = dict[str, object]
+
+
+def chat(*messages: Message, **fields: object) -> ChatRequest:
+    request = ChatRequest(
+        model="m", messages=messages or (HELLO,), sampling=Sampling(max_tokens=2000)
+    )
+    return msgspec.structs.replace(request, **fields)
+
+
+def sent(request: ChatRequest, model: str = "claude-opus-4-6") -> Json:
+    return msgspec.json.decode(ANTHROPIC.encode(request, model).body, type=Json)
+
+
+def turns(*messages: Message) -> list[Json]:
+    return cast("list[Json]", sent(chat(*messages))["messages"])
+
+
+def raw(value: object) -> Raw:
+    return Raw(json.dumps(value).encode())
+
+
+def user(*parts: Part) -> Message:
+    return Message(role="user", content=parts)
+
+
+def content_of(*parts: Part) -> list[Json]:
+    (turn,) = turns(user(*parts))
+    return cast("list[Json]", turn["content"])
+
+
+def file(**fields: str) -> OpaquePart:
+    return OpaquePart(type="file", raw=raw({"type": "file", "file": fields}))
+
+
+def refused(request: ChatRequest, model: str = "claude-opus-4-6") -> str:
+    """The path that the refusal names, which its text begins with."""
+    with pytest.raises(InvalidRequest) as caught:
+        ANTHROPIC.encode(request, model)
+    assert caught.value.param is not None
+    assert caught.value.message.startswith(f"{caught.value.param}: ")
+    return caught.value.param
