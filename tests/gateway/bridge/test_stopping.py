@@ -133,6 +133,7 @@ async def test_the_backend_streams_and_hears_nothing_of_what_it_does_not_know() 
         ({"end_id": 8}, [7, 8], "one ", ("eos_token", None)),
         ({"stop_token_ids": (7,), "min_tokens": 1}, [7, 8, 9, 7], "one two three ",
          ("stop_sequence", 7)),
+        ({"stop": ("two",), "min_tokens": 2}, [7, 8, 9, 7, 5], "one two three one .", ("", None)),
         ({"stop": ("one",), "min_tokens": 2}, [7, 8, 9], "one two three ",
          ("stop_sequence", "one")),
     ],
