@@ -188,7 +188,7 @@ class Translating:
 
     def _fits(self, request: CompletionRequest, sent: TokenRequest) -> bool:
         """Whether the backend's own token interface does all that the completion asks for."""
-        if self._own.tokens is None or request.extra:
+        if self._own.tokens is None:
             return False
         rest = msgspec.structs.replace(
             request, prompts=("",), template=False, priority=UNSET, sampling=Sampling()

@@ -16,6 +16,7 @@ from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.tokenizer import INLINE, aside
 from gateway.upstream.bridge.wrapping import bridged
 from schemas.answers import Choice
+from schemas.errors import InvalidRequest
 from schemas.events import Finished, TextDelta
 from schemas.requests import CompletionRequest, GenerateRequest, TokenRequest
 from schemas.sampling import Sampling
@@ -102,3 +103,11 @@ def test_a_provider_that_lacks_nothing_is_left_alone() -> None:
     far = Scripted(everything, lambda _: [])
 
     assert bridged(far, None) is far
+
+
+def test_a_special_token_cannot_end_an_answer_of_text() -> None:
+    far = Scripted(Supports(completion=SAMPLING), lambda _: [])
+    request = TokenRequest(model="m", tokens=(1,), sampling=Sampling(stop_token_ids=(6,)))
+
+    with pytest.raises(InvalidRequest, match="in which token 6 is never seen"):
+        around(far).generate(request, CALL)

@@ -58,6 +58,7 @@ def test_the_tokens_of_a_text_decode_to_exactly_the_text(name: str, text: str) -
 @pytest.mark.parametrize("name", FAMILIES)
 @settings(max_examples=40, deadline=None)
 @given(text=texts, places=st.lists(st.integers(0, 200), max_size=6))
+@example(text="a \ufffd b\ufffd c", places=[3])
 def test_how_a_text_arrives_never_shows(name: str, text: str, places: list[int]) -> None:
     tokenizer = family(name)
 

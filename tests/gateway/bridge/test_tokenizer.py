@@ -1,5 +1,8 @@
 """What a provider's tokenizer reads, writes, and refuses to write."""
 
+# tokenizers annotates its own members in part only:
+# pyright: reportUnknownMemberType=false
+
 import json
 from pathlib import Path
 
@@ -8,9 +11,18 @@ import pytest
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
+from tokenizers import processors
+
 from gateway.upstream.bridge.tokenizer import load_tokenizer
 from schemas.errors import InvalidConfig, InvalidRequest
-from tests.gateway.bridge.vocabularies import FAMILIES, TINY, byte_level, family
+from tests.gateway.bridge.vocabularies import (
+    FAMILIES,
+    TINY,
+    byte_level,
+    family,
+    reads,
+    word_piece,
+)
 
 TEXTS = ("the dog", " the dog", "Hello  world\n\n", "naïve 你好 🎉", "<|user|>the dog</s>", "x")
 
@@ -35,6 +47,21 @@ def test_the_begin_token_is_not_written_where_the_backend_adds_it(name: str) -> 
     written = tokenizer.written_as(tokenizer.encode(rendered, special=False), known=rendered)
 
     assert written == "the dog"
+
+
+def test_the_text_that_tokens_were_read_from_is_kept_where_they_lost_some_of_it() -> None:
+    library = word_piece()
+    begin = library.token_to_id("[CLS]")
+    assert begin is not None
+    library.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A", pair=None, special_tokens=[("[CLS]", begin)]
+    )
+    tokenizer = reads(library)
+    rendered = "[CLS]The  Dog"
+
+    written = tokenizer.written_as(tokenizer.encode(rendered, special=False), known=rendered)
+
+    assert written == "The  Dog"
 
 
 def test_tokens_that_text_cannot_say_are_refused_with_the_first_difference() -> None:

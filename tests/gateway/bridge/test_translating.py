@@ -165,6 +165,23 @@ async def test_log_probabilities_tell_which_tokens_they_were() -> None:
     assert choice.logprobs[0].top[0].id == tokenizer.encode("a", special=False)[0]
 
 
+async def test_text_before_log_probabilities_keeps_its_place() -> None:
+    tokenizer = family("byte-level")
+    scored = TokenLogprob(token="the", logprob=-0.5)
+    script: list[list[Event]] = [
+        [TextDelta(text="a dog ")],
+        [TextDelta(text="the", logprobs=(scored,)), *says()[-1]],
+    ]
+
+    answer = await answer_of(
+        Translating(Scripted(TEXT, lambda _: script), tokenizer).generate(
+            TokenRequest(model="m", tokens=(1,), sampling=Sampling(logprobs=True)), CALL
+        )
+    )
+
+    assert tokenizer.decode(answer.choices[0].token_ids) == "a dog the"
+
+
 async def test_a_token_that_the_tokenizer_does_not_have_is_an_error() -> None:
     odd = TokenLogprob(token="no such token", logprob=-1.0)
     far = Scripted(TEXT, lambda _: [[TextDelta(text="x", logprobs=(odd,))]])
@@ -224,7 +241,7 @@ async def test_a_conversation_becomes_the_text_of_its_template_and_begins_once()
     assert answer.choices[0].text == "Woof"
 
 
-@pytest.mark.parametrize("supports", [IDS, TOKENS])
+@pytest.mark.parametrize("supports", [IDS, TOKENS, BOTH])
 async def test_a_conversation_becomes_the_tokens_of_its_template(supports: Supports) -> None:
     tokenizer = chatty()
     far = Scripted(
