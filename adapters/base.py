@@ -93,6 +93,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
     requires: fields without which this backend takes no request.
+    fetched_images: beginnings of addresses that it reads itself where it takes no
+            `messages.remote_image` in general.
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs of one request for embeddings; more are sent in several.
     """
@@ -105,6 +107,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra_fields: Mapping[Task, frozenset[str]] = {}
     ranges: Mapping[str, Range] = {}
     requires: frozenset[str] = frozenset()
+    fetched_images: tuple[str, ...] = ()
     text_of_tokens: bool = True
     inputs: int | None = None
 

@@ -19,6 +19,7 @@ from adapters.cohere import BASE_URL as COHERE_URL
 from adapters.cohere import CohereAdapter
 from adapters.databricks import DatabricksAdapter
 from adapters.databricks_tokens import TOKENS
+from adapters.gemini import GeminiAdapter
 from adapters.mindie import MindIEAdapter
 from adapters.mistral import BASE_URL as MISTRAL_URL
 from adapters.mistral import MistralAdapter
@@ -43,6 +44,7 @@ BUILTIN: Mapping[str, Build] = {
         AzureAdapter,
         BedrockAdapter,
         DatabricksAdapter,
+        GeminiAdapter,
         MindIEAdapter,
         MistralAdapter,
         OllamaAdapter,

@@ -95,6 +95,23 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "ollama/doc-error-",
         "ollama/doc-stream-",
     ),
+    # Not: gemini/count-tokens, no answer; gemini/finish-unexpected-tool-call and
+    # gemini/error-400-key, a failed answer and a 400 that is no caller's fault (test_gemini_ends).
+    "gemini": (
+        "gemini/cached-",
+        "gemini/chat-",
+        "gemini/embeddings-",
+        "gemini/error-404",
+        "gemini/error-429",
+        "gemini/finish-max-",
+        "gemini/finish-safety",
+        "gemini/logprobs",
+        "gemini/prompt-",
+        "gemini/stream-",
+        "gemini/structured-",
+        "gemini/thinking-",
+        "gemini/tools-",
+    ),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }

@@ -1,0 +1,354 @@
+"""Answers of Gemini as events, streamed or whole.
+
+A stream has no end mark: it is whole when every candidate has told why it ended. That reason may
+come after the last call, or with every frame, so choices are finished when the body is.
+https://ai.google.dev/api/generate-content#generatecontentresponse
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.base import Endpoint
+from adapters.gemini_arguments import PartialCall
+from adapters.gemini_errors import error_inside
+from adapters.gemini_wire import (
+    Candidate,
+    FunctionCall,
+    Logprob,
+    LogprobsResult,
+    Part,
+    PromptFeedback,
+    Response,
+    read_counts,
+    read_response,
+    read_responses,
+)
+from adapters.openai import expected_choices
+from adapters.openai_wire import NULL, UNREADABLE
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    ToolDelta,
+    Usage,
+)
+from schemas.requests import GenerateRequest
+
+FINISH: Mapping[str, FinishReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "LANGUAGE": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+    "ESCALATION": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "OTHER": "content_filter",
+    "IMAGE_OTHER": "content_filter",
+    "NO_IMAGE": "content_filter",
+}
+"""A word that is in neither table is a `stop` of its own."""
+
+FAILED = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+        "PUP_LIMITED_DISABLED",
+        "TOO_MANY_TOOL_CALLS",
+        "UNEXPECTED_TOOL_CALL",
+    }
+)
+"""Ends of an answer that nobody can use."""
+
+PARTS = "gemini_parts"
+"""Where a client finds parts that OpenAI's dialect has no place for, as Gemini wrote them."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Choice(Struct, kw_only=True):
+    """What is known of a candidate so far. block: that of its next thought."""
+
+    tools: int = 0
+    block: int = 0
+    thinking: bool = False
+    shown: bool = False
+    finish: str | None = None
+    refusal: str = ""
+    call: PartialCall | None = None
+    parts: list[Raw] = []
+    opaque: dict[str, Raw] = {}
+
+
+class GeminiDecoder:
+    """Reads one answer."""
+
+    def __init__(self, endpoint: Endpoint, request: GenerateRequest) -> None:
+        self._endpoint = endpoint
+        self._expected = expected_choices(request)
+        self._streamed = request.stream
+        self._started = False
+        self._id = ""
+        self._choices: dict[int, _Choice] = {}
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        try:
+            # Without `alt=sse`, or from a proxy, an answer can be a list of its frames.
+            many = data.lstrip()[:1] == b"["
+            responses = read_responses(data) if many else (read_response(data),)
+        except UNREADABLE as exc:
+            head = data[:80].decode(errors="replace")
+            raise self._broken(f"an answer that cannot be read: {head}") from exc
+        events: list[Event] = []
+        for response in responses:
+            if response.error != NULL:
+                raise error_inside(self._endpoint, data)
+            self._response(response, events)
+        return events
+
+    def close(self) -> Sequence[Event]:
+        missing = self._streamed and len(self._choices) < self._expected
+        choices = sorted(self._choices.items())
+        if missing or not choices or any(one.finish is None for _, one in choices):
+            raise self._broken("stream ended early")
+        events: list[Event] = []
+        for index, choice in choices:
+            _end(index, choice, events)
+        return events
+
+    def _response(self, response: Response, events: list[Event]) -> None:
+        if not self._started:
+            self._started = True
+            self._id = response.response_id
+            events.append(
+                Started(
+                    id=response.response_id,
+                    model=response.model_version,
+                    created=_seconds(response.create_time),
+                )
+            )
+        for candidate in response.candidates or ():
+            self._candidate(candidate, events)
+        if response.prompt_feedback and not self._choices:
+            self._blocked(response.prompt_feedback)
+        usage = usage_from(response.usage_metadata)
+        if usage is not None:
+            events.append(usage)
+
+    def _blocked(self, feedback: PromptFeedback) -> None:
+        """The prompt was refused, and with it every choice."""
+        if feedback.block_reason:
+            for index in range(self._expected):
+                self._choices[index] = _Choice(
+                    finish=f"blocked: {feedback.block_reason}",
+                    refusal=feedback.block_reason_message or "",
+                )
+
+    def _candidate(self, candidate: Candidate, events: list[Event]) -> None:
+        choice = self._choices.setdefault(candidate.index, _Choice())
+        logprobs = _logprobs(candidate.logprobs_result)
+        for part in candidate.content.parts if candidate.content else ():
+            logprobs = self._part(candidate.index, choice, part, logprobs, events)
+        if logprobs:
+            events.append(TextDelta(text="", index=candidate.index, logprobs=logprobs))
+        for name, raw in (
+            ("safety_ratings", candidate.safety_ratings),
+            ("citation_metadata", candidate.citation_metadata),
+            ("grounding_metadata", candidate.grounding_metadata),
+            ("url_context_metadata", candidate.url_context_metadata),
+        ):
+            if raw != NULL:
+                choice.opaque[name] = raw.copy()
+        if candidate.finish_reason:
+            self._ended(candidate, choice)
+
+    def _ended(self, candidate: Candidate, choice: _Choice) -> None:
+        word = candidate.finish_reason or ""
+        if word in FAILED:
+            told = f": {candidate.finish_message}" if candidate.finish_message else ""
+            raise UpstreamFailed(
+                f"the answer ended with {word}{told}", upstream=self._endpoint.name, code=word
+            )
+        choice.finish = word
+        if FINISH.get(word) == "content_filter":
+            choice.refusal = candidate.finish_message or ""
+
+    def _part(
+        self,
+        index: int,
+        choice: _Choice,
+        part: Part,
+        logprobs: tuple[TokenLogprob, ...],
+        events: list[Event],
+    ) -> tuple[TokenLogprob, ...]:
+        """Returns the log probabilities that no text has taken."""
+        signature = part.thought_signature
+        if part.function_call is not None:
+            self._call(index, choice, part.function_call, signature, events)
+            return logprobs
+        for name, raw in (
+            ("inlineData", part.inline_data),
+            ("fileData", part.file_data),
+            ("executableCode", part.executable_code),
+            ("codeExecutionResult", part.code_execution_result),
+        ):
+            if raw != NULL:
+                choice.parts.append(Raw(_encode({name: raw})))
+        if part.thought:
+            if part.text or signature:
+                events.append(
+                    ReasoningDelta(
+                        text=part.text or "",
+                        index=index,
+                        signature=signature,
+                        block=choice.block,
+                    )
+                )
+            choice.thinking = not signature
+            choice.block += bool(signature)
+            return logprobs
+        if part.text:
+            choice.shown = True
+            events.append(TextDelta(text=part.text, index=index, logprobs=logprobs))
+            logprobs = ()
+        if signature:
+            # That of a text is a block of its own, so that it goes back to a text.
+            choice.block += choice.thinking
+            choice.thinking = False
+            events.append(
+                ReasoningDelta(text="", index=index, signature=signature, block=choice.block)
+            )
+            choice.block += 1
+        return logprobs
+
+    def _call(
+        self,
+        index: int,
+        choice: _Choice,
+        call: FunctionCall,
+        signature: str,
+        events: list[Event],
+    ) -> None:
+        """Older models give no ids; ours are unique in the conversation, by the answer's own."""
+        id, name = call.id or f"call_{self._id}_{index}_{choice.tools}", call.name or ""
+        arguments = "{}" if call.args == NULL else bytes(call.args).decode()
+        if call.will_continue or choice.call is not None:
+            partial = choice.call or PartialCall(id=id, name=name, signature=signature)
+            try:
+                partial.add(call.partial_args)
+            except ValueError as exc:
+                raise self._broken(f"arguments that cannot be put together: {exc}") from exc
+            choice.call = partial if call.will_continue else None
+            if call.will_continue:
+                return
+            id, name, signature = partial.id, partial.name, partial.signature
+            arguments = partial.text()
+        events.append(
+            ToolDelta(
+                tool=choice.tools,
+                index=index,
+                id=id,
+                name=name,
+                arguments=arguments,
+                signature=signature,
+            )
+        )
+        choice.tools += 1
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._endpoint.name)
+
+
+def _end(index: int, choice: _Choice, events: list[Event]) -> None:
+    word = choice.finish or ""
+    if word.startswith("blocked: "):
+        word, reason = word.removeprefix("blocked: "), "content_filter"
+    else:
+        reason = FINISH.get(word, "stop")
+    if choice.refusal:
+        events.append(RefusalDelta(text=choice.refusal, index=index))
+    if reason == "stop" and choice.tools:
+        reason = "tool_calls"
+    if not choice.shown and not choice.tools:
+        events.append(TextDelta(text="", index=index))
+    opaque = {**choice.opaque, PARTS: Raw(_encode(choice.parts))} if choice.parts else choice.opaque
+    if opaque:
+        events.append(OpaqueDelta(fields=opaque, index=index))
+    native = "" if word.lower() == reason else word
+    events.append(Finished(reason=reason, index=index, native=native))
+
+
+def usage_from(raw: Raw) -> Usage | None:
+    """Gemini's thoughts are no part of its candidates, and a tool's prompt none of the prompt.
+
+    `None` where nothing is counted; counts that cannot be read are not known.
+    """
+    if raw == NULL:
+        return None
+    try:
+        counts = read_counts(raw)
+    except UNREADABLE:
+        return None
+    prompt = _sum(counts.prompt_token_count, counts.tool_use_prompt_token_count)
+    completion = _sum(counts.candidates_token_count, counts.thoughts_token_count)
+    total = counts.total_token_count
+    if completion is None and total is not None and prompt is not None:
+        completion = max(0, total - prompt)
+    if prompt is None and completion is None and total is None:
+        return None
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=_sum(prompt, completion) if total is None else total,
+        cached_tokens=counts.cached_content_token_count,
+        reasoning_tokens=counts.thoughts_token_count,
+        raw=raw.copy(),
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
+
+
+def _logprobs(found: LogprobsResult | None) -> tuple[TokenLogprob, ...]:
+    if found is None:
+        return ()
+    tops = found.top_candidates
+    return tuple(
+        _logprob(one, tops[place].candidates if place < len(tops) else ())
+        for place, one in enumerate(found.chosen_candidates)
+    )
+
+
+def _logprob(one: Logprob, top: tuple[Logprob, ...]) -> TokenLogprob:
+    return TokenLogprob(
+        token=one.token,
+        logprob=one.log_probability,
+        id=one.token_id,
+        top=tuple(_logprob(other, ()) for other in top),
+    )
+
+
+def _seconds(moment: str) -> int:
+    """Unix seconds of an RFC 3339 time, 0 where it is none."""
+    try:
+        return int(datetime.fromisoformat(moment).timestamp())
+    except (ValueError, OverflowError):
+        return 0

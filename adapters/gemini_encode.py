@@ -1,0 +1,151 @@
+"""Chat requests as bodies of Gemini's generateContent; only what was sent is in them.
+
+https://ai.google.dev/api/generate-content#request-body
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from adapters.gemini_messages import Body, conversation
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, ResponseFormat, ToolChoice
+from schemas.requests import ChatRequest
+
+SAMPLING: Mapping[str, str] = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "seed": "seed",
+    "stop": "stopSequences",
+    "n": "candidateCount",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "top_logprobs": "logprobs",
+}
+"""Our names -> those of `generationConfig`."""
+
+CONFIG: Final = frozenset({"thinkingConfig", "mediaResolution", "responseModalities"})
+"""Gemini's own fields that travel inside `generationConfig`."""
+
+OWN: Final = frozenset({"safetySettings", "cachedContent", "labels"})
+"""Gemini's own fields that travel beside it."""
+
+MODES: Mapping[str, str] = {"none": "NONE", "auto": "AUTO", "required": "ANY", "named": "ANY"}
+
+LEVELS: Mapping[str, str] = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+"""`reasoning_effort` -> `thinkingLevel`, from Gemini 3 on, which always thinks."""
+
+BUDGETS: Mapping[str, int] = {
+    "none": 0,
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+}
+"""`reasoning_effort` -> `thinkingBudget`, up to Gemini 2.5, in tokens.
+https://ai.google.dev/gemini-api/docs/openai#thinking"""
+
+_OLDER: Final = re.compile(r"(.*/)?gemini-[12]\b")
+_GEMINI: Final = re.compile(r"(.*/)?gemini-")
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chat_body(request: ChatRequest, model: str) -> bytes:
+    """Raises InvalidRequest, by path, for what has no place in it."""
+    older = _OLDER.match(model) is not None
+    proofs = not older and _GEMINI.match(model) is not None
+    said = conversation(request.messages, proofs=proofs)
+    body: Body = {"contents": said.contents}
+    if said.system:
+        body["systemInstruction"] = {"parts": said.system}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": _functions(request)}]
+    if not isinstance(request.tool_choice, UnsetType):
+        body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
+    config = _config(request, older=older)
+    for name, raw in request.extra.items():
+        (config if name in CONFIG else body)[name] = raw
+    if config:
+        body["generationConfig"] = config
+    return _encode(body)
+
+
+def _functions(request: ChatRequest) -> list[Body]:
+    functions: list[Body] = []
+    for tool in request.tools or ():
+        if not isinstance(tool, FunctionTool):
+            raise InvalidRequest("tools: this backend takes functions only", param="tools")
+        function: Body = {"name": tool.name}
+        if not isinstance(tool.description, UnsetType):
+            function["description"] = tool.description
+        if not isinstance(tool.parameters, UnsetType):
+            function["parametersJsonSchema"] = tool.parameters
+        functions.append(function)
+    return functions
+
+
+def _choice(choice: ToolChoice) -> Body:
+    if choice.mode not in MODES:
+        raise InvalidRequest(
+            "tool_choice: this backend knows none, auto, required and a function's name",
+            param="tool_choice",
+        )
+    config: Body = {"mode": MODES[choice.mode]}
+    if choice.mode == "named":
+        config["allowedFunctionNames"] = [choice.name]
+    return config
+
+
+def _config(request: ChatRequest, *, older: bool) -> Body:
+    config: Body = {}
+    for field, name in SAMPLING.items():
+        value: object = getattr(request.sampling, field)
+        if value is not UNSET and value is not None and value != ():
+            config[name] = value
+    if request.sampling.logprobs is True:
+        config["responseLogprobs"] = True
+    if not isinstance(request.response_format, UnsetType):
+        config |= _format(request.response_format)
+    if not isinstance(request.reasoning_effort, UnsetType):
+        if "thinkingConfig" in request.extra:
+            raise InvalidRequest(
+                "thinkingConfig: is sent as reasoning_effort, too; send one",
+                param="thinkingConfig",
+            )
+        config["thinkingConfig"] = _thinking(request.reasoning_effort, older=older)
+    return config
+
+
+def _format(form: ResponseFormat) -> Body:
+    if form.type == "text":
+        return {}
+    if form.type == "opaque":
+        raise InvalidRequest(
+            "response_format: this backend knows text, json_object and json_schema",
+            param="response_format",
+        )
+    config: Body = {"responseMimeType": "application/json"}
+    if not isinstance(form.schema, UnsetType):
+        config["responseJsonSchema"] = form.schema
+    return config
+
+
+def _thinking(effort: str, *, older: bool) -> Body:
+    """Whoever says how much to think is shown the thoughts."""
+    known: Mapping[str, object] = BUDGETS if older else LEVELS
+    if effort not in known:
+        always = ", which always thinks," if effort == "none" else ""
+        raise InvalidRequest(
+            f"reasoning_effort: this model{always} knows {', '.join(known)}",
+            param="reasoning_effort",
+        )
+    if not older:
+        return {"thinkingLevel": known[effort], "includeThoughts": True}
+    budget: Body = {"thinkingBudget": known[effort]}
+    return budget if effort == "none" else {**budget, "includeThoughts": True}

@@ -1,0 +1,216 @@
+"""Conversations as Gemini's `systemInstruction` and `contents`.
+
+A tool's answer names the function, results in a row are one turn, and what proves a thought goes
+back on the part that it came on.
+https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+
+from adapters.data_uri import inline_image
+from adapters.openai_wire import UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    text_of,
+    thoughts_of,
+)
+
+Body = dict[str, object]
+
+FETCHED = ("gs://", "https://generativelanguage.googleapis.com/")
+"""Beginnings of addresses that Google reads itself: Cloud Storage, and its File API."""
+
+SKIPPED = "skip_thought_signature_validator"
+"""What Google has for calls that another model made, and that nothing of its own can prove.
+https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
+
+AUDIO = frozenset({"wav", "mp3", "aac", "aiff", "flac", "ogg"})
+
+KINDS: Mapping[str, str] = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "gif": "image/gif",
+}
+"""A file's ending -> its media type."""
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    system: list[Body]
+    contents: list[Body]
+
+
+def conversation(messages: Sequence[Message], *, proofs: bool) -> Conversation:
+    """Raises InvalidRequest, by path, for what has no place in it.
+
+    proofs: the model refuses a turn whose calls nothing proves.
+    """
+    system: list[Body] = []
+    contents: list[Body] = []
+    results: list[Body] | None = None
+    names: dict[str, str] = {}
+    for place, one in enumerate(messages):
+        if one.role in ("tool", "function"):
+            result = _result(one, place, names)
+            if results is None:
+                results = []
+                contents.append({"role": "user", "parts": results})
+            results.append(result)
+            continue
+        results = None
+        if one.name:
+            field = f"messages[{place}].name"
+            raise InvalidRequest(
+                f"{field}: this backend knows no names; write it into the text", param=field
+            )
+        match one.role:
+            case "system" | "developer":
+                system += _parts(one, place)
+            case "user":
+                contents.append({"role": "user", "parts": _parts(one, place) or [{"text": ""}]})
+            case "assistant":
+                names |= {call.id: call.name for call in one.tool_calls}
+                contents.append({"role": "model", "parts": _turn(one, place, proofs=proofs)})
+    if not contents:
+        raise InvalidRequest(
+            "messages: this backend needs one that is no instruction; send a user's",
+            param="messages",
+        )
+    return Conversation(system=system, contents=contents)
+
+
+def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
+    """Thoughts, text, calls. A signature without a thought is the text's own."""
+    thoughts: list[Body] = []
+    loose: list[str] = []
+    for thought in thoughts_of(one):
+        if thought.data:
+            field = f"messages[{place}].reasoning_details"
+            raise InvalidRequest(
+                f"{field}: this backend cannot read another vendor's encrypted thoughts; "
+                "leave them out",
+                param=field,
+            )
+        if thought.text:
+            thoughts.append(_signed({"text": thought.text, "thought": True}, thought.signature))
+        elif thought.signature:
+            loose.append(thought.signature)
+    said = _parts(one, place) if one.content else []
+    for nth, signature in enumerate(loose):
+        if nth == 0 and said:
+            said[0] = _signed(said[0], signature)
+        else:
+            said.append(_signed({"text": ""}, signature))
+    calls = [_call(call, place, at) for at, call in enumerate(one.tool_calls)]
+    if proofs and calls and not any(call.signature for call in one.tool_calls):
+        calls[0] = _signed(calls[0], SKIPPED)
+    return [*thoughts, *said, *calls] or [{"text": ""}]
+
+
+def _signed(part: Body, signature: str) -> Body:
+    return {**part, "thoughtSignature": signature} if signature else part
+
+
+def _call(call: ToolCall, place: int, at: int) -> Body:
+    field = f"messages[{place}].tool_calls[{at}].function.arguments"
+    try:
+        arguments = read_object(call.arguments.strip() or "{}")
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{field}: must be a JSON object in a string", param=field) from exc
+    function: Body = {"id": call.id} if call.id else {}
+    return _signed(
+        {"functionCall": {**function, "name": call.name, "args": arguments}}, call.signature
+    )
+
+
+def _result(one: Message, place: int, names: Mapping[str, str]) -> Body:
+    """names: the functions that were called before, by the call's id."""
+    response: Body = {}
+    if isinstance(one.tool_call_id, UnsetType):
+        name, field = one.name or "", f"messages[{place}].name"
+        remedy = "name the function that this answers"
+    else:
+        name, field = names.get(one.tool_call_id, ""), f"messages[{place}].tool_call_id"
+        remedy = "no call before it has this id, and this backend needs the function's name"
+        response["id"] = one.tool_call_id
+    if not name:
+        raise InvalidRequest(f"{field}: {remedy}", param=field)
+    response |= {"name": name, "response": _object(text_of(one))}
+    if isinstance(one.content, tuple):
+        others = [
+            _part(part, f"messages[{place}].content[{index}]")
+            for index, part in enumerate(one.content)
+            if not isinstance(part, TextPart)
+        ]
+        if others:
+            response["parts"] = others
+    return {"functionResponse": response}
+
+
+def _object(text: str) -> Mapping[str, object]:
+    """An object as it is; everything else is one's `result`."""
+    if text.lstrip()[:1] == "{":
+        try:
+            return read_object(text)
+        except UNREADABLE:
+            return {"result": text}
+    return {"result": text}
+
+
+def _parts(one: Message, place: int) -> list[Body]:
+    content = one.content
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"text": content}]
+    return [
+        _part(part, f"messages[{place}].content[{index}]") for index, part in enumerate(content)
+    ]
+
+
+def _part(part: Part, field: str) -> Body:
+    match part:
+        case TextPart():
+            return {"text": part.text}
+        case ImagePart():
+            return _image(part, field)
+        case AudioPart():
+            if part.format not in AUDIO:
+                raise InvalidRequest(
+                    f"{field}.input_audio.format: this backend hears {', '.join(sorted(AUDIO))}",
+                    param=f"{field}.input_audio.format",
+                )
+            return {"inlineData": {"mimeType": f"audio/{part.format}", "data": part.data}}
+        case _:
+            raise InvalidRequest(f"{field}: this backend reads text, images and audio", param=field)
+
+
+def _image(image: ImagePart, field: str) -> Body:
+    if image.detail not in (UNSET, "auto"):
+        raise InvalidRequest(
+            f"{field}.image_url.detail: this backend knows none but auto; leave it out, or send "
+            "mediaResolution",
+            param=f"{field}.image_url.detail",
+        )
+    if image.url.startswith(FETCHED):
+        kind = KINDS.get(image.url.rpartition(".")[2].lower())
+        file: Body = {"mimeType": kind} if kind else {}
+        return {"fileData": {**file, "fileUri": image.url}}
+    inline = inline_image(image, f"{field}.image_url.url")
+    if not inline.media_type:
+        raise InvalidRequest(
+            f"{field}.image_url.url: say what it is, as data:image/png;base64,…",
+            param=f"{field}.image_url.url",
+        )
+    return {"inlineData": {"mimeType": inline.media_type, "data": inline.data}}
