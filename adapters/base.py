@@ -93,8 +93,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
     requires: fields without which this backend takes no request.
-    fetched_images: beginnings of addresses that it reads itself where it takes no
-            `messages.remote_image` in general.
+    fetched_images: beginnings of image addresses that the backend reads itself where it does not
+            take `messages.remote_image` in general; the others are fetched for it.
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs of one request for embeddings; more are sent in several.
     """

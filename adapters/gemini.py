@@ -49,6 +49,7 @@ SUPPORTS = Supports(
     embeddings=frozenset({"dimensions"}),
     extra_fields={"chat": CONFIG | OWN, "embeddings": vectors.OWN},
     fetched_images=FETCHED,
+    inputs=100,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
         "temperature": Range(minimum=0, maximum=2),

@@ -15,7 +15,7 @@ from schemas.fields import (
     sent_fields,
     task_of,
 )
-from schemas.messages import FunctionTool, ImagePart
+from schemas.messages import FunctionTool
 from schemas.requests import ChatRequest, Request, TokenRequest
 
 TOOL_PROPERTIES = "tools.properties"
@@ -26,7 +26,6 @@ _LACKING = {
     "prompt.tokens": "is not supported: this backend reads text; a tokenizer would let it "
     "(providers[].tokenizer)"
 }
-REMOTE = "messages.remote_image"
 MISSING = "is required; send it, or have it set in the model's defaults"
 
 
@@ -69,7 +68,6 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             Unsupported(field=field, reason=_not_supported(field, fields))
             for field in sorted(sent - fields)
             if not is_neutral(request, field)
-            and not (field == REMOTE and supports.fetched_images and _fetched(request, supports))
         ]
     if request.extra and not supports.extra:
         faults += [
@@ -92,19 +90,8 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     return tuple(faults)
 
 
-def _fetched(request: Request, supports: Supports) -> bool:
-    """The backend reads every image itself that the request only names."""
-    return isinstance(request, ChatRequest) and all(
-        part.url.startswith(supports.fetched_images)
-        for message in request.messages
-        if isinstance(message.content, tuple)
-        for part in message.content
-        if isinstance(part, ImagePart) and part.remote
-    )
-
-
 def _not_supported(field: str, fields: frozenset[str]) -> str:
-    if field == REMOTE and "messages.image" in fields:
+    if field == "messages.remote_image" and "messages.image" in fields:
         return "is not supported: this backend fetches nothing; send the image as a data: URI"
     return _LACKING.get(field, "is not supported")
 

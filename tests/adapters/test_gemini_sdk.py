@@ -1,8 +1,8 @@
 """Google's own client is the judge of what is sent, and reads the answers that we read."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Protocol, cast
 
 import msgspec
 import pytest
@@ -79,19 +79,42 @@ def hello() -> types.Content:
     return content("user", types.Part(text="hello"))
 
 
+class Models(Protocol):
+    """The client, whose own types of contents hold a class that it has no types for."""
+
+    async def generate_content(
+        self,
+        *,
+        model: str,
+        contents: list[types.Content],
+        config: types.GenerateContentConfig | None,
+    ) -> object: ...
+
+    async def generate_content_stream(
+        self, *, model: str, contents: list[types.Content]
+    ) -> AsyncIterator[types.GenerateContentResponse]: ...
+
+    async def embed_content(
+        self, *, model: str, contents: list[str], config: types.EmbedContentConfig
+    ) -> object: ...
+
+
+def models(sdk: genai.Client) -> Models:
+    return cast("Models", sdk.aio.models)
+
+
 def ask(
     *contents: types.Content,
     config: types.GenerateContentConfig | None = None,
     model: str = MODEL,
 ) -> Ask:
-    said = cast("types.ContentListUnion", list(contents or (hello(),)))
-    return lambda sdk: sdk.aio.models.generate_content(model=model, contents=said, config=config)
+    said = list(contents or (hello(),))
+    return lambda sdk: models(sdk).generate_content(model=model, contents=said, config=config)
 
 
 def embed(model: str, *texts: str, **config: object) -> Ask:
-    said = cast("types.ContentListUnion", list(texts))
     settings = types.EmbedContentConfig.model_validate(config)
-    return lambda sdk: sdk.aio.models.embed_content(model=model, contents=said, config=settings)
+    return lambda sdk: models(sdk).embed_content(model=model, contents=list(texts), config=settings)
 
 
 def chat(*messages: Message, **fields: object) -> ChatRequest:
@@ -414,7 +437,7 @@ async def test_the_client_reads_a_stream_as_the_adapter_does() -> None:
     async with provider(streams) as server:
         sdk = studio(server.origin)
         async with sdk.aio:
-            stream = await sdk.aio.models.generate_content_stream(model=MODEL, contents="hello")
+            stream = await models(sdk).generate_content_stream(model=MODEL, contents=[hello()])
             chunks = [chunk async for chunk in stream]
 
     fold = Fold()

@@ -12,14 +12,11 @@ RECORDINGS = Path(os.environ.get("STROWGER_RECORDINGS", ROOT.parent / "shared" /
 
 def traffic(*names: str) -> list[Case]:
     """Our own fixtures, and the recordings where they are present, whose names begin so."""
+    vendors = dict.fromkeys(name.partition("/")[0] for name in names)
     found = (
-        one for root in (FIXTURES, RECORDINGS) for name in names for one in _vendor(root, name)
+        one for root in (FIXTURES, RECORDINGS) for vendor in vendors for one in cases(root / vendor)
     )
     return [one for one in found if one.name.startswith(names)]
-
-
-def _vendor(root: Path, name: str) -> list[Case]:
-    return cases(root / name.partition("/")[0])
 
 
 def fixture(name: str) -> Case:

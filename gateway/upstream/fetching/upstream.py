@@ -41,12 +41,13 @@ class Fetching:
         self.name = inner.name
         self._inner = inner
         self._fetcher = fetcher
+        self._own = inner.supports.fetched_images
         known = inner.supports
         self.supports = replace(known, chat=(known.chat or frozenset()) | {REMOTE})
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        if isinstance(request, ChatRequest) and (images := _named(request)):
+        if isinstance(request, ChatRequest) and (images := _named(request, self._own)):
             return self._with_images(request, images, call)
         return self._inner.generate(request, call)
 
@@ -97,14 +98,14 @@ class Fetching:
         return {place: _inline(images[place], image) for place, image in found.items()}
 
 
-def _named(request: ChatRequest) -> dict[_Place, ImagePart]:
-    """The images that have to be fetched."""
+def _named(request: ChatRequest, own: tuple[str, ...]) -> dict[_Place, ImagePart]:
+    """The images that have to be fetched; the backend gets its `own` itself."""
     return {
         _Place(message=at, part=place): part
         for at, message in enumerate(request.messages)
         if isinstance(message.content, tuple)
         for place, part in enumerate(message.content)
-        if isinstance(part, ImagePart) and part.remote
+        if isinstance(part, ImagePart) and part.remote and not part.url.startswith(own)
     }
 
 
