@@ -7,21 +7,18 @@ https://learn.microsoft.com/en-us/azure/ai-foundry/openai/reference
 https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, urlsplit
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, TokenEndpoint
 from adapters.catalog import REFERENCE_ONLY, Vendor
+from adapters.choice_fields import ChoiceFieldsDecoder
 from adapters.openai import Headers, OpenAIAdapter, expected_choices
-from adapters.openai_decode import OpenAIDecoder
-from adapters.openai_wire import UNREADABLE
 from schemas.errors import InvalidConfig
-from schemas.events import Event, Finished, OpaqueDelta
 from schemas.requests import ChatRequest, GenerateRequest, Request
 
 SINCE = "2024-09-01"
@@ -53,7 +50,8 @@ MODEL_IN_BODY = ("/v1", "/models")
 ENTRA = TokenEndpoint(path="", scope="https://cognitiveservices.azure.com/.default")
 """Tokens come from `login.microsoftonline.com/{tenant}`, and only the operator knows the tenant."""
 
-_FILTERED = b'"content_filter_'
+VERDICTS = frozenset({"content_filter_results", "content_filter_offsets"})
+"""Of the filters, on a choice; offsets are of the text that they have seen so far."""
 
 
 class AzureAdapter(OpenAIAdapter):
@@ -97,62 +95,18 @@ class AzureAdapter(OpenAIAdapter):
         return AzureDecoder(self.endpoint, stream=request.stream, choices=expected_choices(request))
 
 
-class _Verdict(Struct, frozen=True, kw_only=True):
-    """What the filters say of one choice. offsets: of the text that they have seen so far."""
-
-    index: int = 0
-    content_filter_results: dict[str, Raw] | None = None
-    content_filter_offsets: dict[str, Raw] | None = None
-
-
-class _Verdicts(Struct, frozen=True, kw_only=True):
-    choices: tuple[_Verdict, ...] = ()
-
-
-_verdicts = msgspec.json.Decoder(_Verdicts)
-_encode = msgspec.json.Encoder().encode
-
-
-class AzureDecoder(OpenAIDecoder):
-    """`content_filter_results` of a choice go on as fields of its message, whenever they change."""
+class AzureDecoder(ChoiceFieldsDecoder):
+    """What the filters say of a choice goes on whenever it changes and is not empty."""
 
     def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int) -> None:
-        super().__init__(endpoint, stream=stream, choices=choices)
-        self._told: dict[tuple[int, str], bytes] = {}
+        super().__init__(endpoint, stream=stream, choices=choices, fields=VERDICTS)
+        self._said: dict[tuple[int, str], Raw] = {}
 
-    def feed(self, event: str, data: bytes) -> Sequence[Event]:
-        events = super().feed(event, data)
-        if _FILTERED not in data:
-            return events
-        try:
-            verdicts = _verdicts.decode(data).choices
-        except UNREADABLE:
-            return events
-        found = list(events)
-        for verdict in verdicts:
-            fields = self._news(verdict)
-            if fields:
-                place = _before_the_end(found, verdict.index)
-                found.insert(place, OpaqueDelta(fields=fields, index=verdict.index))
-        return found
-
-    def _news(self, verdict: _Verdict) -> dict[str, Raw]:
-        """What of the verdict is not empty, and was not said in the same words before."""
-        fields: dict[str, Raw] = {}
-        for name in ("content_filter_results", "content_filter_offsets"):
-            value: dict[str, Raw] | None = getattr(verdict, name)
-            if not value:
-                continue
-            said = _encode(value)
-            if self._told.get((verdict.index, name)) != said:
-                self._told[verdict.index, name] = said
-                fields[name] = Raw(said)
-        return fields
-
-
-def _before_the_end(events: Sequence[Event], index: int) -> int:
-    """A choice's fields come before its end."""
-    for place, event in enumerate(events):
-        if isinstance(event, Finished) and event.index == index:
-            return place
-    return len(events)
+    def told(self, index: int, fields: Mapping[str, Raw]) -> Mapping[str, Raw]:
+        news = {
+            name: raw
+            for name, raw in fields.items()
+            if bytes(raw) != b"{}" and self._said.get((index, name)) != raw
+        }
+        self._said.update({(index, name): raw for name, raw in news.items()})
+        return news

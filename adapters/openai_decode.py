@@ -295,7 +295,7 @@ class OpenAIDecoder:
                 reason=reason,
                 index=index,
                 native="" if native == reason else native,
-                stop_match=choice.stop_reason if choice else None,
+                stop_match=_stop_match(choice) if choice else None,
                 seed=choice.seed if choice else None,
             )
         )
@@ -321,6 +321,10 @@ class OpenAIDecoder:
         if not self._choices:
             raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
         return events
+
+
+def _stop_match(choice: Choice) -> str | int | None:
+    return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
 
 
 def _is_plain(choice: Choice, delta: Message) -> bool:

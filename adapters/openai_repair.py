@@ -73,6 +73,7 @@ def _choice(loose: LooseChoice, place: int) -> Choice:
     fields = loose.delta or loose.message
     message, opaque = _message(fields) if fields is not None else (None, {})
     stop, seed = scalar(loose.stop_reason), scalar(loose.seed)
+    matched = scalar(loose.matched_stop)
     return Choice(
         index=place if loose.index is None else loose.index,
         delta=message,
@@ -80,7 +81,7 @@ def _choice(loose: LooseChoice, place: int) -> Choice:
         logprobs=read_logprobs(loose.logprobs),
         finish_reason=loose.finish_reason,
         native_finish_reason=loose.native_finish_reason,
-        stop_reason=stop,
+        stop_reason=matched if stop is None else stop,
         seed=seed if isinstance(seed, int) else None,
         opaque=opaque,
     )

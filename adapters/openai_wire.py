@@ -64,7 +64,10 @@ class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=
 
 
 class Choice(Struct, frozen=True, kw_only=True, gc=False):
-    """delta: a chat's stream; message: a chat's whole answer; text: completions."""
+    """delta: a chat's stream; message: a chat's whole answer; text: completions.
+
+    stop_reason: the stop string or token that ended the answer; matched_stop: SGLang's name.
+    """
 
     index: int = 0
     delta: Message | None = None
@@ -74,6 +77,7 @@ class Choice(Struct, frozen=True, kw_only=True, gc=False):
     finish_reason: str | None = None
     native_finish_reason: str | None = None
     stop_reason: str | int | None = None
+    matched_stop: str | int | None = None
     seed: int | None = None
     opaque: dict[str, Raw] = {}
     """Unknown fields of the message; never on the wire under this name."""
@@ -113,6 +117,7 @@ class LooseChoice(Struct, frozen=True, kw_only=True):
     finish_reason: str | None = None
     native_finish_reason: str | None = None
     stop_reason: Raw = NULL
+    matched_stop: Raw = NULL
     seed: Raw = NULL
 
 

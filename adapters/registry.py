@@ -25,10 +25,12 @@ from adapters.mistral import BASE_URL as MISTRAL_URL
 from adapters.mistral import MistralAdapter
 from adapters.ollama import OllamaAdapter
 from adapters.openai import OpenAIAdapter
+from adapters.sglang import SglangAdapter
 from adapters.triton import TritonAdapter
 from adapters.triton_llmapi import TritonLlmApiAdapter
 from adapters.triton_tokens import TritonTokensAdapter
 from adapters.triton_tokens_decoupled import DecoupledTritonTokensAdapter
+from adapters.vllm import VllmAdapter
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
@@ -48,10 +50,12 @@ BUILTIN: Mapping[str, Build] = {
         MindIEAdapter,
         MistralAdapter,
         OllamaAdapter,
+        SglangAdapter,
         TritonAdapter,
         TritonLlmApiAdapter,
         TritonTokensAdapter,
         DecoupledTritonTokensAdapter,
+        VllmAdapter,
     )
 }
 

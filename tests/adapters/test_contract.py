@@ -31,7 +31,6 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     "openai": (
         "openai/",
         "openai-compatible/",
-        "vllm/",
         "huggingface/router",
         "ollama/v1",
         "tgi/v1",
@@ -112,6 +111,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "gemini/thinking-",
         "gemini/tools-",
     ),
+    "sglang": ("sglang/",),
+    "vllm": ("vllm/",),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }

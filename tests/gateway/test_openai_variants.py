@@ -58,6 +58,8 @@ VARIANTS = {
         key="api-key",
     ),
     "mistral": Variant(path="/v1", target="/v1/chat/completions"),
+    "sglang": Variant(path="/v1", target="/v1/chat/completions"),
+    "vllm": Variant(path="/v1", target="/v1/chat/completions"),
 }
 
 

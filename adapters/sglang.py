@@ -1,0 +1,115 @@
+"""SGLang's OpenAI server: the dialect, and every parameter of its runtime that it reads beyond it.
+
+Constrained answers are asked for by `response_format`, `regex` or `ebnf`.
+https://docs.sglang.io/basic_usage/openai_api_completions.html
+https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from adapters.base import Range, Supports
+from adapters.catalog import Vendor
+from adapters.served_engine import ServedEngineAdapter
+from schemas.fields import MESSAGES
+
+SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "max_tokens",
+        "min_tokens",
+        "stop",
+        "stop_token_ids",
+        "ignore_eos",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "n",
+        "priority",
+    }
+)
+"""Not: `suffix`, which is read only where a completion template was given to the server."""
+
+CHAT = SAMPLING | {
+    *MESSAGES,
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "reasoning_effort",
+}
+COMPLETION = SAMPLING | {"echo", "prompt.tokens", "prompt.batch"}
+EMBEDDINGS = frozenset({"dimensions", "input.tokens"})
+
+EXTRA = frozenset(
+    {
+        "cache_salt",
+        "custom_logit_processor",
+        "custom_params",
+        "ebnf",
+        "extra_key",
+        "lora_path",
+        "no_stop_trim",
+        "regex",
+        "return_cached_tokens_details",
+        "return_hidden_states",
+        "rid",
+        "session_params",
+        "skip_special_tokens",
+        "stop_regex",
+        "stream_options",
+    }
+)
+CHAT_EXTRA = EXTRA | {
+    "chat_template_kwargs",
+    "continue_final_message",
+    "separate_reasoning",
+    "stream_reasoning",
+}
+COMPLETION_EXTRA = EXTRA | {"json_schema", "response_format", "return_token_ids"}
+EMBEDDINGS_EXTRA = frozenset({"lora_path", "priority", "rid"})
+
+RANGES = {
+    "temperature": Range(minimum=0),
+    "top_p": Range(above=0, maximum=1),
+    "top_k": Range(minimum=-1),
+    "min_p": Range(minimum=0, maximum=1),
+    "max_tokens": Range(minimum=1),
+    "min_tokens": Range(minimum=0),
+    "presence_penalty": Range(minimum=-2, maximum=2),
+    "frequency_penalty": Range(minimum=-2, maximum=2),
+    "repetition_penalty": Range(above=0, maximum=2),
+    "n": Range(minimum=1),
+}
+
+
+class SglangAdapter(ServedEngineAdapter):
+    """Priorities go upwards, as they do unless the server was told otherwise."""
+
+    name: ClassVar[str] = "sglang"
+    row: ClassVar[Vendor] = Vendor(name="sglang")
+    upwards: ClassVar[bool] = True
+    asked_for: ClassVar[Mapping[str, frozenset[str]]] = {
+        "return_hidden_states": frozenset({"hidden_states"}),
+        "return_token_ids": frozenset({"token_ids", "prompt_token_ids"}),
+    }
+
+    def supported(self) -> Supports:
+        return Supports(
+            chat=CHAT,
+            completion=COMPLETION,
+            embeddings=EMBEDDINGS,
+            extra_fields={
+                "chat": CHAT_EXTRA,
+                "completion": COMPLETION_EXTRA,
+                "embeddings": EMBEDDINGS_EXTRA,
+            },
+            ranges=RANGES,
+        )
