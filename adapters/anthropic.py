@@ -2,13 +2,17 @@
 
 `max_tokens` is a bound that the API insists on, so every request must have one. The base URL is
 the server's own; a trailing `/v1` is read past. Headers of the operator's (`anthropic-beta`,
-another `anthropic-version`, `authorization`) replace ours.
+another `anthropic-version`, `authorization`) replace ours. Version 2023-06-01 is asked for, the
+last one that samples as its caller wishes: a later one takes no temperature, top_p or top_k.
 https://docs.anthropic.com/en/api/messages
+https://platform.claude.com/docs/en/api/versioning
 """
 
 from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
+
+import msgspec
 
 from adapters.anthropic_decode import AnthropicDecoder
 from adapters.anthropic_encode import SAMPLING, messages_body
@@ -20,6 +24,7 @@ from schemas.errors import GatewayError, InvalidRequest
 from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
+VERSION_HEADER = "anthropic-version"
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
@@ -38,6 +43,9 @@ CHAT = frozenset(
         "messages.opaque",
     }
 )
+
+REMOVED = frozenset({"temperature", "top_p", "top_k"})
+"""What versions after `VERSION` refuse, whatever the value."""
 
 OWN = frozenset(
     {
@@ -72,6 +80,13 @@ SUPPORTS = Supports(
     requires=frozenset({"max_tokens"}),
 )
 
+LATER = msgspec.structs.replace(
+    SUPPORTS,
+    chat=CHAT - REMOVED,
+    ranges={name: bounds for name, bounds in SUPPORTS.ranges.items() if name not in REMOVED},
+)
+"""What versions after `VERSION` honour."""
+
 
 class AnthropicAdapter:
     name: ClassVar[str] = "anthropic"
@@ -86,15 +101,17 @@ class AnthropicAdapter:
         self._headers = {
             stream: merged_headers(
                 credentials,
-                (("anthropic-version", VERSION), *accept(stream)),
+                ((VERSION_HEADER, VERSION), *accept(stream)),
                 endpoint.headers,
             )
             for stream in (False, True)
         }
+        later = dict(self._headers[False])[VERSION_HEADER] > VERSION
+        self._supports = LATER if later else SUPPORTS
 
     @property
     def supports(self) -> Supports:
-        return SUPPORTS
+        return self._supports
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, ChatRequest):
@@ -102,7 +119,7 @@ class AnthropicAdapter:
         return Outbound(
             target=self._target,
             headers=self._headers[request.stream],
-            body=messages_body(request, model),
+            body=messages_body(request, model, self._supports.chat or CHAT),
             stream=request.stream,
         )
 

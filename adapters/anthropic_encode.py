@@ -6,7 +6,7 @@ https://docs.anthropic.com/en/api/messages
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 import msgspec
@@ -63,8 +63,11 @@ _OBJECT = Raw(b'"object"')
 _encode = msgspec.json.Encoder().encode
 
 
-def messages_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest, by path, for what the API has no place for."""
+def messages_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
+    """A field that is not supported is never written, though a router may let it pass.
+
+    Raises InvalidRequest, by path, for what the API has no place for.
+    """
     if not request.sampling.max_tokens:
         raise InvalidRequest(
             "max_tokens: is required; send it, or have it set in the model's defaults",
@@ -74,7 +77,7 @@ def messages_body(request: ChatRequest, model: str) -> bytes:
     body: Block = {"model": model, "messages": said.turns}
     if said.system:
         body["system"] = said.system
-    _add_sampling(body, request)
+    _add_sampling(body, request, supported)
     if request.tools:
         body["tools"] = [_tool(one, f"tools[{at}]") for at, one in enumerate(request.tools)]
         choice = _choice(request)
@@ -96,7 +99,7 @@ def messages_body(request: ChatRequest, model: str) -> bytes:
     return _encode(body)
 
 
-def _add_sampling(body: Block, request: ChatRequest) -> None:
+def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str]) -> None:
     for place, one in enumerate(request.sampling.stop or ()):
         if not one.strip():
             field = f"stop[{place}]"
@@ -105,7 +108,8 @@ def _add_sampling(body: Block, request: ChatRequest) -> None:
             )
     for field, name in SAMPLING.items():
         value: object = getattr(request.sampling, field)
-        if not isinstance(value, UnsetType) and value is not None and value != ():
+        absent = isinstance(value, UnsetType) or value is None or value == ()
+        if field in supported and not absent:
             body[name] = value
 
 

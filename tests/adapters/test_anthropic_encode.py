@@ -68,6 +68,17 @@ def test_a_bound_on_tokens_is_required_and_nothing_is_put_in_its_place() -> None
     assert refused(bare) == "max_tokens"
 
 
+def test_a_later_version_takes_no_wishes_for_sampling_and_gets_none() -> None:
+    endpoint = msgspec.structs.replace(ENDPOINT, headers=(("Anthropic-Version", "2026-10-21"),))
+    later = AnthropicAdapter(endpoint)
+    request = chat(sampling=Sampling(max_tokens=9, temperature=0.5, top_k=5, stop=("END",)))
+    neutral = chat(sampling=Sampling(max_tokens=9, top_p=1.0))
+
+    assert [one.field for one in unsupported(request, later.supports)] == ["temperature", "top_k"]
+    assert not unsupported(neutral, later.supports)
+    assert b"top_p" not in later.encode(neutral, "m").body
+
+
 @pytest.mark.parametrize("temperature", [1.5, -0.1])
 def test_temperatures_that_anthropic_does_not_take_are_reported(temperature: float) -> None:
     request = chat(sampling=Sampling(max_tokens=5, temperature=temperature))
