@@ -1,7 +1,7 @@
 """Amazon Bedrock: chat by Converse and ConverseStream, embeddings by InvokeModel.
 
 The base URL is a region's: `https://bedrock-runtime.REGION.amazonaws.com`. A model is a model id,
-an inference profile, or an ARN. A key is a Bedrock API key; without one the gateway signs.
+an inference profile, or an ARN. A key is a Bedrock API key; without one the gateway can sign.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
 """
 

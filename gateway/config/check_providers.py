@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
+from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.known import LOCAL, Defaults
 from gateway.config.model import Engine, OAuth, Provider, Timeouts, Tls
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -35,6 +36,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "base_url": None,
     "api_key": Secret(""),
     "oauth": None,
+    "aws": None,
     "headers": {},
     "timeouts": Timeouts(),
     "max_connections": 512,
@@ -159,7 +161,11 @@ def _remote(
     if provider.base_url is not None:
         if not problems.at(place):
             _url(provider.base_url, place, problems)
-    elif defaults is not None and not defaults.base_url and not problems.at(place):
+    elif (
+        defaults is not None
+        and not (defaults.base_url or aws_base_url(provider))
+        and not problems.at(place)
+    ):
         problems.add(
             place, "is missing; adapter ", Found(provider.adapter), " has no address of its own"
         )
@@ -167,6 +173,8 @@ def _remote(
     _headers(provider, path, problems)
     if provider.oauth is not None:
         _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
+    if provider.aws is not None:
+        check_aws(provider, provider.aws, path, problems)
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:
         check_file(provider.tokenizer, (*path, "tokenizer"), problems)

@@ -1,4 +1,4 @@
-"""How a provider on the network is reached: its time limits, certificates and tokens."""
+"""How a provider on the network is reached: its time limits, certificates, tokens and keys."""
 
 from typing import Literal
 
@@ -52,3 +52,17 @@ class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_s: Seconds = 10.0
     allow: tuple[Name, ...] = ()
     ca_file: Path | None = None
+
+
+class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a provider of AWS is, and whose keys sign its requests.
+
+    region: `None` is read off the base URL.
+    access_key_id: `None` has botocore look for keys, in `profile` if that is given.
+    """
+
+    region: Name | None = None
+    access_key_id: Name | None = None
+    secret_access_key: Secret = Secret("")
+    session_token: Secret = Secret("")
+    profile: Name | None = None

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import TokenEndpoint
+from gateway.config.aws import aws_base_url
 from gateway.config.model import Config
 
 LOCAL = "local"
@@ -45,10 +46,11 @@ def _has_tokens(endpoint: TokenEndpoint | None) -> bool:
 
 
 def with_base_urls(config: Config, adapters: Mapping[str, Defaults]) -> Config:
-    """The configuration with each absent base URL filled in, where the adapter has one."""
+    """The configuration with each absent base URL filled in, where adapter or region has one."""
     providers = tuple(
-        msgspec.structs.replace(provider, base_url=adapters[provider.adapter].base_url)
-        if provider.base_url is None and adapters[provider.adapter].base_url
+        msgspec.structs.replace(provider, base_url=base_url)
+        if provider.base_url is None
+        and (base_url := adapters[provider.adapter].base_url or aws_base_url(provider))
         else provider
         for provider in config.providers
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.connection import Fetch, OAuth, Timeouts, Tls
+from gateway.config.connection import Aws, Fetch, OAuth, Timeouts, Tls
 from gateway.config.quantities import (
     MIB,
     Count,
@@ -203,6 +203,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     base_url:  scheme, authority and path prefix; may be absent where the adapter has a default.
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
+    aws:       keys that sign, instead of an api_key; its region goes with either.
     tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
     engine:    for adapter local, and only for it.
     """
@@ -212,6 +213,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     base_url: str | None = None
     api_key: Secret = Secret("")
     oauth: OAuth | None = None
+    aws: Aws | None = None
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
     max_connections: Count = 512

@@ -11,6 +11,10 @@ import pytest
 from msgspec import Struct
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
+from gateway.config.aws import aws_region
+from gateway.config.connection import Aws
+from gateway.config.load import read_config
+from tests.aws_signing import signed_by
 from tests.bedrock_server import BROKEN, FAILING, bedrock
 from tests.gateway.serving import Serving, serving
 from tests.provider import Provider, provider
@@ -221,3 +225,58 @@ async def test_texts_become_vectors(setting: Setting) -> None:
     assert [one.embedding for one in two.data] == [[0.5, -1.0], [0.5, -1.0]]
     assert setting.server.requests[0].json == {"inputText": "one", "dimensions": 256}
     assert setting.sent() == {"texts": ["one", "two"], "input_type": "search_query"}
+
+
+SIGNING = """
+providers:
+  - name: aws
+    adapter: bedrock
+    base_url: {url}
+    aws: {{region: eu-west-1, access_key_id: AKIDEXAMPLE, secret_access_key: of-the-operator}}
+models:
+  - name: chat
+    backends: [{{provider: aws, model: "{arn}"}}]
+"""
+ARN = "arn:aws:bedrock:eu-west-1:000000000000:inference-profile/eu.anthropic.claude-x-v1:0"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_without_a_key_every_request_is_signed(tmp_path: Path, stream: bool) -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(provider(bedrock))
+        config = SIGNING.format(url=server.origin, arn=ARN)
+        gateway = await stack.enter_async_context(serving(config, tmp_path))
+        client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
+        await stack.enter_async_context(client)
+        answer = await client.chat.completions.create(model="chat", messages=[HELLO], stream=stream)
+        if isinstance(answer, openai.AsyncStream):
+            assert [chunk async for chunk in answer]
+
+    request = server.requests[-1]
+    assert "%3Ainference-profile%2Feu.anthropic" in request.path
+    assert signed_by(request, {"AKIDEXAMPLE": "of-the-operator"}) == ("AKIDEXAMPLE", "eu-west-1")
+
+
+def test_a_region_is_address_enough() -> None:
+    text = """
+providers: [{name: aws, adapter: bedrock, api_key: k, aws: {region: eu-west-1}}]
+models: [{name: chat, backends: [{provider: aws, model: m}]}]
+"""
+
+    config = read_config(text, source="config.yaml", env={})
+
+    assert config.providers[0].base_url == "https://bedrock-runtime.eu-west-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        ("bedrock-runtime.us-east-1.amazonaws.com", "us-east-1"),
+        ("bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+        ("vpce-0a1b-2c3d.bedrock-runtime.eu-west-1.vpce.amazonaws.com", "eu-west-1"),
+        ("bedrock-runtime.eu-central-1.api.aws", "eu-central-1"),
+        ("proxy.test", ""),
+    ],
+)
+def test_an_address_of_aws_tells_its_region(host: str, region: str) -> None:
+    assert aws_region(Aws(), f"https://{host}") == region

@@ -15,6 +15,7 @@ ADAPTERS: Mapping[str, Defaults] = {
     "openai": Defaults(base_url="https://api.openai.test/v1"),
     "vllm": Defaults(),
     "databricks": Defaults(tokens=True),
+    "bedrock": Defaults(),
 }
 
 PROVIDERS = """

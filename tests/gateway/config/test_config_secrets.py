@@ -26,6 +26,8 @@ auth:
 providers:
   - {name: p, adapter: openai, api_key: @, headers: {authorization: @, x-b: @}, proxy: @}
   - {name: q, adapter: databricks, base_url: "https://d", oauth: {client_id: q, client_secret: @}}
+  - {name: r, adapter: bedrock, aws: {region: eu-west-1, access_key_id: a, secret_access_key: @,
+     session_token: @}}
 models: []
 """
 

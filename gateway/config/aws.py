@@ -1,0 +1,78 @@
+"""What `providers[].aws` means: the region's address, who signs requests, and the checks."""
+
+import re
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from gateway.config.connection import Aws
+from gateway.config.model import Provider
+from gateway.config.problems import Found, Path, Problems
+
+BEDROCK = "bedrock"
+"""The one adapter whose provider is AWS."""
+
+SIGNER = "botocore"
+"""The package that signs; the extra `bedrock` brings it."""
+
+_REGION = re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]{1,2}")
+_IN_HOST = re.compile(r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
+
+
+def aws_base_url(provider: Provider) -> str:
+    """The region's address, "" where no region is given."""
+    region = provider.aws.region if provider.aws is not None else None
+    if region is None:
+        return ""
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"https://bedrock-runtime.{region}.{domain}"
+
+
+def aws_region(aws: Aws, base_url: str) -> str:
+    """The region that signatures name, "" where it is neither given nor in the address."""
+    if aws.region is not None:
+        return aws.region
+    found = _IN_HOST.search(urlsplit(base_url).hostname or "")
+    return found[1] if found else ""
+
+
+def signs(provider: Provider) -> bool:
+    """Requests carry a signature rather than an API key."""
+    return provider.aws is not None and not provider.api_key
+
+
+def check_aws(provider: Provider, aws: Aws, path: Path, problems: Problems) -> None:
+    """path: the provider's."""
+    place = (*path, "aws")
+    if provider.adapter != BEDROCK:
+        problems.add(place, "only adapter bedrock is AWS's, and this is ", Found(provider.adapter))
+        return
+    if aws.region is not None and not _REGION.fullmatch(aws.region):
+        problems.add((*place, "region"), Found(aws.region), " is no region, such as eu-west-1")
+    if provider.oauth is not None:
+        problems.add(place, "oauth stands beside it; give one of them")
+    keys = bool(aws.access_key_id or aws.secret_access_key or aws.session_token)
+    if provider.api_key:
+        if keys or aws.profile is not None:
+            problems.add(place, "api_key stands beside its keys; give one of them")
+        return
+    if any(name.lower() == "authorization" for name in provider.headers):
+        problems.add(place, "its signature and headers.authorization are the same header; give one")
+    _keys(aws, place, problems, given=keys)
+    base_url = provider.base_url or aws_base_url(provider)
+    if base_url and not aws_region(aws, base_url) and not problems.at((*path, "base_url")):
+        problems.add((*place, "region"), "is missing; base_url does not tell it")
+    if find_spec(SIGNER) is None:
+        problems.add(place, f"needs the package {SIGNER}; pip install strowger-gateway[bedrock]")
+
+
+def _keys(aws: Aws, place: Path, problems: Problems, *, given: bool) -> None:
+    if not given:
+        return
+    for name, value in (
+        ("access_key_id", aws.access_key_id),
+        ("secret_access_key", aws.secret_access_key),
+    ):
+        if not value and not problems.at((*place, name)):
+            problems.add((*place, name), "is missing; keys come in pairs")
+    if aws.profile is not None:
+        problems.add((*place, "profile"), "stands beside keys; give one of them")

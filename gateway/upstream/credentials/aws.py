@@ -1,0 +1,78 @@
+"""AWS's signatures (SigV4): made for each request, with keys that are given or that are found.
+
+Keys that are found, as AWS's own tools find them (environment, profile, role of the machine or
+container), may be calls of other services: they are looked for in a thread, and kept for a minute.
+botocore renews those that expire a quarter of an hour before they do.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
+"""
+
+import asyncio
+
+from adapters.base import Outbound
+from gateway.upstream.credentials.base import Headers
+from gateway.upstream.credentials.botocore_keys import Chain, Keys, signature
+from gateway.upstream.credentials.refreshed import Lease, Refreshed
+from schemas.errors import UpstreamUnreachable
+
+KEPT_S = 60.0
+FIND_S = 30.0
+"""For looking once, in all the places."""
+
+_STALE = b"security token"
+"""What AWS says of keys that have expired, or are not known (any more)."""
+
+
+class AwsSignatures:
+    """See Credentials. keys: `None` has them looked for, in `profile` if it is given.
+
+    origin: scheme and authority, as the `host` header has it.
+    """
+
+    def __init__(
+        self, origin: str, region: str, *, upstream: str, keys: Keys | None, profile: str | None
+    ) -> None:
+        self._origin = origin
+        self._region = region
+        self._upstream = upstream
+        self._keys = keys
+        self._profile = profile
+        # The mutable state: where keys are looked for, and those that were found last.
+        self._chain: Chain | None = None
+        self._last: Keys | None = None
+        self._found: Refreshed[Keys] = Refreshed(self._look, upstream=upstream)
+
+    def __repr__(self) -> str:
+        return f"AwsSignatures({self._upstream!r}, {self._region})"
+
+    async def headers(self, outbound: Outbound, *, by: float) -> Headers:
+        """See Credentials. Signs the method, the target, the body, and host and content-type."""
+        keys = self._keys
+        if keys is None:
+            keys = self._last = await self._found.get(by)
+        return signature(keys, outbound, origin=self._origin, region=self._region)
+
+    def rejected(self, headers: Headers, status: int, body: bytes) -> bool:
+        """See Credentials. Keys that were found may have been replaced where they were found."""
+        last = self._last
+        if last is None or _STALE not in body:
+            return False
+        if not any(f"Credential={last.access_key_id}/" in value for _, value in headers):
+            return True
+        self._chain = None
+        return self._found.reject(last)
+
+    async def aclose(self) -> None:
+        """See Credentials."""
+        await self._found.aclose()
+
+    async def _look(self) -> Lease[Keys]:
+        if self._chain is None:
+            self._chain = Chain(self._profile, upstream=self._upstream)
+        try:
+            async with asyncio.timeout(FIND_S):
+                keys = await asyncio.to_thread(self._chain.keys)
+        except TimeoutError as exc:
+            raise UpstreamUnreachable(
+                "no AWS credentials: looking for them took too long", upstream=self._upstream
+            ) from exc
+        return Lease(value=keys, lifetime_s=KEPT_S)

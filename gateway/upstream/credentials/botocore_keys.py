@@ -1,0 +1,126 @@
+"""The one door to botocore: its chain of credentials, and its signer.
+
+https://botocore.amazonaws.com/v1/documentation/api/latest/reference/credentials.html
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from botocore import auth, awsrequest, credentials, exceptions, session
+from msgspec import Struct
+
+from adapters.base import Outbound
+from gateway.upstream.credentials.base import Headers
+from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from schemas.secret import Secret
+
+SERVICE = "bedrock"
+"""What signatures name, whatever the host's name begins with."""
+
+SIGNED = frozenset({"content-type"})
+"""Of our own headers: proxies change others."""
+
+
+class Keys(Struct, frozen=True, kw_only=True):
+    """One account's keys. session_token: empty for keys that do not expire."""
+
+    access_key_id: str
+    secret_access_key: Secret
+    session_token: Secret = Secret("")
+
+
+class _Frozen(Protocol):
+    access_key: str
+    secret_key: str
+    token: str | None
+
+
+class _Found(Protocol):
+    def get_frozen_credentials(self) -> _Frozen: ...
+
+
+class _Session(Protocol):
+    def get_credentials(self) -> _Found | None: ...
+
+
+class _Request(Protocol):
+    headers: Mapping[str, str]
+
+
+class _Signer(Protocol):
+    def add_auth(self, request: _Request) -> None: ...
+
+
+class _Botocore(Protocol):
+    """What we use of it, for it tells no types."""
+
+    def Session(self, *, profile: str | None) -> _Session: ...  # noqa: N802  botocore's name
+    def ReadOnlyCredentials(  # noqa: N802  botocore's name
+        self, access_key: str, secret_key: str, token: str | None
+    ) -> _Frozen: ...
+    def SigV4Auth(self, keys: _Frozen, service: str, region: str) -> _Signer: ...  # noqa: N802
+    def AWSRequest(  # noqa: N802  botocore's name
+        self, *, method: str, url: str, data: bytes, headers: Mapping[str, str]
+    ) -> _Request: ...
+
+
+class Chain:
+    """Where AWS's tools look for keys. `keys` blocks, and is called by one thread at a time."""
+
+    def __init__(self, profile: str | None, *, upstream: str) -> None:
+        self._profile = profile
+        self._upstream = upstream
+        self._found: _Found | None = None
+
+    def keys(self) -> Keys:
+        """Valid for ten minutes at the least, where they expire at all.
+
+        Raises UpstreamRefused where there are none, UpstreamUnreachable where a service that
+        gives them out does not answer.
+        """
+        try:
+            if self._found is None:
+                self._found = (
+                    cast("_Botocore", session).Session(profile=self._profile).get_credentials()
+                )
+            if self._found is None:
+                raise UpstreamRefused(
+                    "no AWS credentials: none in the environment, in ~/.aws, or from the machine; "
+                    "give providers[].aws keys or a profile",
+                    upstream=self._upstream,
+                )
+            frozen = self._found.get_frozen_credentials()
+        except exceptions.BotoCoreError as exc:
+            raise self._failed(exc) from exc
+        except RuntimeError as exc:  # what was renewed has expired already
+            raise UpstreamUnreachable(
+                f"no AWS credentials: {exc}", upstream=self._upstream
+            ) from exc
+        return Keys(
+            access_key_id=frozen.access_key,
+            secret_access_key=Secret(frozen.secret_key),
+            session_token=Secret(frozen.token or ""),
+        )
+
+    def _failed(self, exc: Exception) -> UpstreamError:
+        """A configuration that cannot be right is not looked at again and again."""
+        ours = (exceptions.ProfileNotFound, exceptions.PartialCredentialsError)
+        kind = UpstreamRefused if isinstance(exc, ours) else UpstreamUnreachable
+        return kind(f"no AWS credentials: {exc}", upstream=self._upstream)
+
+
+def signature(keys: Keys, outbound: Outbound, *, origin: str, region: str) -> Headers:
+    """The headers that sign the request as it is, for five minutes. origin: scheme and host."""
+    own = {name.lower(): value for name, value in outbound.headers}
+    request = cast("_Botocore", awsrequest).AWSRequest(
+        method=outbound.method,
+        url=f"{origin}{outbound.target}",
+        data=outbound.body,
+        headers={name: own[name] for name in SIGNED & set(own)},
+    )
+    frozen = cast("_Botocore", credentials).ReadOnlyCredentials(
+        keys.access_key_id, keys.secret_access_key.reveal(), keys.session_token.reveal() or None
+    )
+    cast("_Botocore", auth).SigV4Auth(frozen, SERVICE, region).add_auth(request)
+    signed = {name.lower(): value for name, value in request.headers.items()}
+    return tuple((name, value) for name, value in signed.items() if name not in SIGNED)
