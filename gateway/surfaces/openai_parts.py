@@ -14,7 +14,8 @@ from gateway.surfaces.openai_wire import ALLOWED, NonEmpty
 from schemas.errors import InvalidRequest
 from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, ToolCall
 
-URL_SCHEMES: Final = ("https://", "http://", "data:")
+URL_SCHEMES: Final = ("https://", "http://", "gs://", "data:")
+"""`gs:` is Google Cloud Storage, which Gemini reads itself; every other backend refuses it."""
 
 
 class _TextWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
@@ -157,4 +158,4 @@ def _opaque(
 
 def _check_url(url: str, where: str) -> None:
     if not url[:8].lower().startswith(URL_SCHEMES):
-        raise InvalidRequest(f"{where} must be an https:, http: or data: URL", param=where)
+        raise InvalidRequest(f"{where} must be an https:, http:, gs: or data: URL", param=where)

@@ -1,0 +1,73 @@
+"""What the tests of the Gemini adapter ask of it, and answer to it."""
+
+import json
+
+import msgspec
+
+from adapters.base import Endpoint
+from adapters.gemini import GeminiAdapter
+from adapters.testing import request_for, translate
+from schemas.answers import Answer, Choice, Fold
+from schemas.events import Event
+from schemas.messages import Message
+from schemas.requests import ChatRequest, EmbeddingsRequest
+from schemas.secret import Secret
+from tests.adapters.traffic import fixture
+
+Json = dict[str, object]
+
+STUDIO_URL = "https://generativelanguage.googleapis.com/v1beta"
+VERTEX_URL = "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google"
+MODEL = "gemini-2.5-flash"
+NEWER = "gemini-3-flash-preview"
+HELLO = Message(role="user", content="hello")
+WHOLE = ChatRequest(model="m", messages=(HELLO,))
+STREAM = ChatRequest(model="m", messages=(HELLO,), stream=True)
+
+
+def adapter(base_url: str = STUDIO_URL) -> GeminiAdapter:
+    return GeminiAdapter(Endpoint(name="google", base_url=base_url, key=Secret("a-secret-key")))
+
+
+GEMINI = adapter()
+
+
+def chat(*messages: Message, **fields: object) -> ChatRequest:
+    return msgspec.structs.replace(WHOLE, messages=messages or (HELLO,), **fields)
+
+
+def body(request: ChatRequest | EmbeddingsRequest, model: str = MODEL) -> Json:
+    return msgspec.json.decode(GEMINI.encode(request, model).body, type=Json)
+
+
+def candidate(*parts: Json, **fields: object) -> Json:
+    """A frame, or a whole answer, with one candidate."""
+    said = {"content": {"role": "model", "parts": list(parts)}, **fields}
+    return {"candidates": [said], "modelVersion": MODEL, "responseId": "r1"}
+
+
+def whole(frame: Json) -> list[Event]:
+    return translate(GEMINI, WHOLE, [json.dumps(frame).encode()])
+
+
+def streamed(*frames: Json) -> list[Event]:
+    data = b"".join(b"data: " + json.dumps(one).encode() + b"\r\n\r\n" for one in frames)
+    return translate(GEMINI, STREAM, [data])
+
+
+def read(name: str) -> list[Event]:
+    case = fixture(f"gemini/{name}")
+    request = request_for(case)
+    assert not isinstance(request, EmbeddingsRequest)
+    return translate(GEMINI, request, [case.body])
+
+
+def folded(events: list[Event]) -> Answer:
+    fold = Fold()
+    fold.add(events)
+    return fold.answer()
+
+
+def choice(events: list[Event]) -> Choice:
+    (found,) = folded(events).choices
+    return found
