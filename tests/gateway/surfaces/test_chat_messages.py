@@ -144,7 +144,7 @@ def test_an_image_is_fetched_from_nowhere_but_the_web(url: str) -> None:
     )
 
     assert error.param == "messages[0].content[1].image_url.url"
-    assert "https:, http: or data:" in error.message
+    assert "https:, http:, gs: or data:" in error.message
 
 
 def test_audio_parts_become_audio() -> None:
