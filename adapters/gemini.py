@@ -17,7 +17,7 @@ from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.gemini_decode import GeminiDecoder
 from adapters.gemini_encode import CONFIG, OWN, SAMPLING, chat_body
 from adapters.gemini_errors import error_from, error_inside
-from adapters.gemini_messages import FETCHED
+from adapters.gemini_parts import FETCHED
 from adapters.openai import merged_headers
 from adapters.openai_wire import UNREADABLE, read_object
 from schemas.answers import Embeddings
@@ -31,6 +31,8 @@ from schemas.requests import (
     TokenRequest,
 )
 
+BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
+
 CHAT = frozenset(
     {
         *SAMPLING,
@@ -41,6 +43,7 @@ CHAT = frozenset(
         "reasoning_effort",
         "messages.image",
         "messages.audio",
+        "messages.opaque",
     }
 )
 

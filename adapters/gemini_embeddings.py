@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, UnsetType
 
 from adapters.gemini_decode import usage_from
-from adapters.gemini_messages import Body
+from adapters.gemini_parts import Body
 from adapters.gemini_wire import Prediction, read_vectors
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest

@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adapters.gemini_messages import Body, conversation
+from adapters.gemini_messages import conversation
+from adapters.gemini_parts import Body
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest

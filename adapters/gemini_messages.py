@@ -7,43 +7,16 @@ https://ai.google.dev/gemini-api/docs/thought-signatures
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct, UnsetType
 
-from adapters.data_uri import inline_image
+from adapters.gemini_parts import Body, part_of
 from adapters.openai_wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
-from schemas.messages import (
-    AudioPart,
-    ImagePart,
-    Message,
-    Part,
-    TextPart,
-    ToolCall,
-    text_of,
-    thoughts_of,
-)
-
-Body = dict[str, object]
-
-FETCHED = ("gs://", "https://generativelanguage.googleapis.com/")
-"""Beginnings of addresses that Google reads itself: Cloud Storage, and its File API."""
+from schemas.messages import Message, TextPart, ToolCall, text_of, thoughts_of
 
 SKIPPED = "skip_thought_signature_validator"
 """What Google has for calls that another model made, and that nothing of its own can prove.
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
-
-AUDIO = frozenset({"wav", "mp3", "aac", "aiff", "flac", "ogg"})
-
-KINDS: Mapping[str, str] = {
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "webp": "image/webp",
-    "heic": "image/heic",
-    "heif": "image/heif",
-    "gif": "image/gif",
-}
-"""A file's ending -> its media type."""
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
@@ -149,7 +122,7 @@ def _result(one: Message, place: int, names: Mapping[str, str]) -> Body:
     response |= {"name": name, "response": _object(text_of(one))}
     if isinstance(one.content, tuple):
         others = [
-            _part(part, f"messages[{place}].content[{index}]")
+            part_of(part, f"messages[{place}].content[{index}]")
             for index, part in enumerate(one.content)
             if not isinstance(part, TextPart)
         ]
@@ -175,42 +148,5 @@ def _parts(one: Message, place: int) -> list[Body]:
     if isinstance(content, str):
         return [{"text": content}]
     return [
-        _part(part, f"messages[{place}].content[{index}]") for index, part in enumerate(content)
+        part_of(part, f"messages[{place}].content[{index}]") for index, part in enumerate(content)
     ]
-
-
-def _part(part: Part, field: str) -> Body:
-    match part:
-        case TextPart():
-            return {"text": part.text}
-        case ImagePart():
-            return _image(part, field)
-        case AudioPart():
-            if part.format not in AUDIO:
-                raise InvalidRequest(
-                    f"{field}.input_audio.format: this backend hears {', '.join(sorted(AUDIO))}",
-                    param=f"{field}.input_audio.format",
-                )
-            return {"inlineData": {"mimeType": f"audio/{part.format}", "data": part.data}}
-        case _:
-            raise InvalidRequest(f"{field}: this backend reads text, images and audio", param=field)
-
-
-def _image(image: ImagePart, field: str) -> Body:
-    if image.detail not in (UNSET, "auto"):
-        raise InvalidRequest(
-            f"{field}.image_url.detail: this backend knows none but auto; leave it out, or send "
-            "mediaResolution",
-            param=f"{field}.image_url.detail",
-        )
-    if image.url.startswith(FETCHED):
-        kind = KINDS.get(image.url.rpartition(".")[2].lower())
-        file: Body = {"mimeType": kind} if kind else {}
-        return {"fileData": {**file, "fileUri": image.url}}
-    inline = inline_image(image, f"{field}.image_url.url")
-    if not inline.media_type:
-        raise InvalidRequest(
-            f"{field}.image_url.url: say what it is, as data:image/png;base64,…",
-            param=f"{field}.image_url.url",
-        )
-    return {"inlineData": {"mimeType": inline.media_type, "data": inline.data}}

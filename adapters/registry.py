@@ -19,6 +19,7 @@ from adapters.cohere import BASE_URL as COHERE_URL
 from adapters.cohere import CohereAdapter
 from adapters.databricks import DatabricksAdapter
 from adapters.databricks_tokens import TOKENS
+from adapters.gemini import BASE_URL as GEMINI_URL
 from adapters.gemini import GeminiAdapter
 from adapters.mindie import MindIEAdapter
 from adapters.mistral import BASE_URL as MISTRAL_URL
@@ -63,6 +64,7 @@ BASE_URLS: Mapping[str, str] = {
     OPENAI.name: OPENAI.base_url,
     AnthropicAdapter.name: ANTHROPIC_URL,
     CohereAdapter.name: COHERE_URL,
+    GeminiAdapter.name: GEMINI_URL,
     MistralAdapter.name: MISTRAL_URL,
 }
 """Of adapters that have one."""

@@ -173,7 +173,14 @@ def test_what_has_no_place_is_refused_by_its_path(messages: list[Message], field
         (ImagePart(url="data:image/png,AAAA"), ".image_url.url"),
         (ImagePart(url="data:image/png;base64,AAAA", detail="high"), ".image_url.detail"),
         (AudioPart(data="AAAA", format="midi"), ".input_audio.format"),
-        (OpaquePart(type="file", raw=Raw(b"{}")), ""),
+        (OpaquePart(type="video_url", raw=Raw(b"{}")), ""),
+        (OpaquePart(type="file", raw=Raw(b"{}")), ".file"),
+        (OpaquePart(type="file", raw=Raw(b'{"file":{}}')), ".file.file_data"),
+        (OpaquePart(type="file", raw=Raw(b'{"file":{"file_id":"f-1"}}')), ".file.file_id"),
+        (
+            OpaquePart(type="file", raw=Raw(b'{"file":{"file_url":"https://a.test/a.pdf"}}')),
+            ".file.file_url",
+        ),
     ],
 )
 def test_a_part_that_cannot_go_is_refused_by_its_path(part: Part, path: str) -> None:
@@ -194,6 +201,31 @@ def test_what_google_holds_itself_is_named(url: str, file: Json) -> None:
     (said,) = contents(seen(ImagePart(url=url)))
 
     assert said["parts"] == [{"fileData": file}]
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        (
+            b'{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERi0="}',
+            {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}},
+        ),
+        (
+            b'{"file_url":"gs://b/film.mp4"}',
+            {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/film.mp4"}},
+        ),
+        (
+            b'{"file_data":"https://youtu.be/x"}',
+            {"fileData": {"fileUri": "https://youtu.be/x"}},
+        ),
+    ],
+)
+def test_a_file_goes_with_its_bytes_or_its_place(file: bytes, part: Json) -> None:
+    raw = Raw(b'{"type":"file","file":' + file + b"}")
+
+    (said,) = contents(seen(OpaquePart(type="file", raw=raw)))
+
+    assert said["parts"] == [part]
 
 
 def test_an_image_in_a_result_goes_beside_it() -> None:
