@@ -14,14 +14,16 @@ from msgspec import Raw
 
 from adapters.anthropic_errors import error_inside
 from adapters.anthropic_messages import CONTENT_BLOCKS
-from adapters.anthropic_open_block import OpenBlock
+from adapters.anthropic_open_block import RANKS, OpenBlock
 from adapters.anthropic_wire import (
+    Block,
     Delta,
     Event,
     Message,
     read_block,
     read_details,
     read_event,
+    read_kind,
     read_message,
     usage_of,
     with_usage,
@@ -42,6 +44,18 @@ FINISH: Mapping[str, FinishReason] = {
     "refusal": "content_filter",
 }
 """`stop_reason` -> ours; another word is a `stop` of its own."""
+
+EVENTS = frozenset(
+    {
+        "content_block_delta",
+        "content_block_start",
+        "content_block_stop",
+        "message_delta",
+        "message_start",
+        "message_stop",
+    }
+)
+"""Those that say something."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -96,10 +110,7 @@ class AnthropicDecoder:
         return [*found, *self._end()]
 
     def _event(self, name: str, data: bytes) -> Sequence[ours.Event]:
-        try:
-            event = read_event(data)
-        except UNREADABLE as exc:
-            raise self._unreadable(data) from exc
+        event = self._read(data)
         if name == "error" or event.type == "error" or event.error != NULL:
             raise error_inside(self._endpoint, data)
         match event.type:
@@ -119,6 +130,19 @@ class AnthropicDecoder:
             case _:
                 return ()
 
+    def _read(self, data: bytes) -> Event:
+        """Of an event that we do not know, only that; whatever it holds is not read."""
+        try:
+            return read_event(data)
+        except UNREADABLE as exc:
+            try:
+                kind = read_kind(data)
+            except UNREADABLE:
+                raise self._unreadable(data) from exc
+            if kind.type in EVENTS:
+                raise self._unreadable(data) from exc
+            return Event(type=kind.type, error=kind.error)
+
     def _start(self, message: Message) -> list[ours.Event]:
         """A second answer, spliced into the first, can replace it until something was shown."""
         if self._blocks:
@@ -133,7 +157,8 @@ class AnthropicDecoder:
         if index in self._blocks:
             raise self._broken(f"block {index} began twice")
         try:
-            block = read_block(raw)
+            kind = read_kind(raw).type
+            block = read_block(raw) if kind in RANKS else Block(type=kind)
         except UNREADABLE as exc:
             raise self._unreadable(raw) from exc
         opened = OpenBlock(block, raw, tool=self._tools, thought=self._thoughts)
@@ -146,7 +171,8 @@ class AnthropicDecoder:
         return self._showing(self._opened(event.index).add(event.delta))
 
     def _showing(self, found: list[ours.Event]) -> list[ours.Event]:
-        self._shown = self._shown or bool(found)
+        """Thoughts alone are no answer."""
+        self._shown = self._shown or any(not isinstance(o, ours.ReasoningDelta) for o in found)
         return found
 
     def _opened(self, index: int) -> OpenBlock:

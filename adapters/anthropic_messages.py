@@ -43,6 +43,7 @@ class _Kind(Struct, frozen=True, kw_only=True):
 
 _handed = msgspec.json.Decoder(_Handed).decode
 _kind = msgspec.json.Decoder(_Kind).decode
+_encode = msgspec.json.Encoder().encode
 
 
 def conversation(messages: Sequence[Message]) -> Conversation:
@@ -150,9 +151,12 @@ def _result(one: Message, field: str) -> Block:
 def _marked(content: list[Block | Raw], one: Message) -> list[Block | Raw]:
     """A mark on the whole message is one on its last block."""
     cache = marks(one.raw).cache_control
-    last = content[-1] if content else None
-    if cache != NULL and isinstance(last, dict) and last["type"] not in _UNCACHED:
-        content[-1] = {**last, "cache_control": cache}
+    if cache == NULL or not content:
+        return content
+    last = content[-1]
+    fields = last if isinstance(last, dict) else {**read_object(last)}
+    if _kind(_encode(fields)).type not in _UNCACHED:
+        content[-1] = {**fields, "cache_control": cache}
     return content
 
 

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.anthropic_wire import Block, Delta
-from adapters.openai_wire import NULL, UNREADABLE, read_list, read_object
+from adapters.openai_wire import NULL, UNREADABLE, read_object
 from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -46,8 +46,7 @@ class OpenBlock:
 
     def begin(self) -> list[Event]:
         block = self._block
-        if block.citations != NULL:
-            self._citations = read_list(block.citations)
+        self._citations.extend(block.citations or ())
         match self.kind:
             case "tool_use":
                 return [ToolDelta(tool=self._tool, id=block.id, name=block.name)]

@@ -67,7 +67,14 @@ class Block(Struct, frozen=True, kw_only=True):
     signature: str | None = None
     data: str | None = None
     input: Raw = NULL
-    citations: Raw = NULL
+    citations: tuple[Raw, ...] | None = None
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """What there is to know of an event or a block before it is known what it is."""
+
+    type: str = ""
+    error: Raw = NULL
 
 
 class RefusalDetails(Struct, frozen=True, kw_only=True):
@@ -88,6 +95,7 @@ class _Counts(Struct, frozen=True, kw_only=True):
     output_tokens_details: _OutputDetails | None = None
 
 
+read_kind = msgspec.json.Decoder(Kind).decode
 read_message = msgspec.json.Decoder(Message).decode
 read_event = msgspec.json.Decoder(Event).decode
 read_block = msgspec.json.Decoder(Block).decode

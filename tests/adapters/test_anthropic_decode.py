@@ -222,6 +222,16 @@ def test_an_answer_with_nothing_to_add_is_an_empty_text() -> None:
     assert only(folded("chat-nothing-to-add")).text == ""
 
 
+def test_an_answer_of_thoughts_alone_is_an_empty_text() -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    body = {"content": [thought], "stop_reason": "max_tokens"}
+
+    fold = Fold()
+    fold.add(events(json.dumps(body).encode(), WHOLE))
+
+    assert only(fold.answer()).text == ""
+
+
 def test_a_call_that_comes_whole_at_its_beginning_keeps_its_arguments() -> None:
     call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "Bern", "n": 1.50}}
     start: Json = {"type": "content_block_start", "index": 3, "content_block": call}
@@ -233,8 +243,9 @@ def test_a_call_that_comes_whole_at_its_beginning_keeps_its_arguments() -> None:
     assert json.loads(made.arguments) == {"at": "Bern", "n": 1.5}
 
 
-def test_unknown_events_are_read_past() -> None:
-    odd: Json = {"type": "rumour", "delta": {"type": "x"}, "index": 9}
+@pytest.mark.parametrize("more", [{"delta": {"type": "x"}, "index": 9}, {"delta": 1, "usage": ""}])
+def test_unknown_events_are_read_past_whatever_they_hold(more: Json) -> None:
+    odd: Json = {"type": "rumour", **more}
 
     found = events(sse({"type": "ping"}, begun(), odd, *text("hi"), odd, *ended("end_turn")))
 
@@ -245,7 +256,7 @@ def test_unknown_blocks_are_carried_without_an_end_of_their_own() -> None:
     start: Json = {
         "type": "content_block_start",
         "index": 1,
-        "content_block": {"type": "sketch", "lines": [1]},
+        "content_block": {"type": "sketch", "lines": [1], "text": 5, "id": None},
     }
 
     found = events(sse(begun(), *text("hi"), start, *ended("end_turn")))
@@ -253,7 +264,7 @@ def test_unknown_blocks_are_carried_without_an_end_of_their_own() -> None:
     (opaque,) = [one for one in found if isinstance(one, OpaqueDelta)]
     assert json.loads(bytes(opaque.fields["content_blocks"])) == [
         {"type": "text", "text": "hi"},
-        {"type": "sketch", "lines": [1]},
+        {"type": "sketch", "lines": [1], "text": 5, "id": None},
     ]
 
 
