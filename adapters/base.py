@@ -163,3 +163,12 @@ class HeadReader(Protocol):
     def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> Decoder:
         """In place of `decoder`, once the head of a 200 has come. Names are lower-case."""
         ...
+
+
+@runtime_checkable
+class InputsByModel(Protocol):
+    """An adapter whose models differ in how many inputs a request for embeddings may have."""
+
+    def inputs_of(self, model: str) -> int:
+        """In place of `Supports.inputs`; the model is the provider's."""
+        ...

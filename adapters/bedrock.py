@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.bedrock_decode import ConverseDecoder
 from adapters.bedrock_embeddings import OWN as EMBEDDINGS_OWN
-from adapters.bedrock_embeddings import embeddings_body, embeddings_from
+from adapters.bedrock_embeddings import embeddings_body, embeddings_from, inputs_of
 from adapters.bedrock_encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse_body
 from adapters.bedrock_errors import error_from
 from adapters.openai import merged_headers
@@ -107,6 +107,10 @@ class BedrockAdapter:
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         return embeddings_from(self._endpoint, request, body)
+
+    def inputs_of(self, model: str) -> int:
+        """See InputsByModel."""
+        return inputs_of(model)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)

@@ -20,6 +20,9 @@ from schemas.requests import EmbeddingsRequest
 OWN: Final = frozenset({"input_type", "truncate", "normalize"})
 """Cohere's own fields, and Titan's, which travel as they are."""
 
+COHERE: Final = "cohere.embed"
+COHERE_INPUTS: Final = 96
+
 Vectors = tuple[list[float], ...]
 
 
@@ -42,13 +45,18 @@ _by_type = msgspec.json.Decoder(_ByType).decode
 _encode = msgspec.json.Encoder().encode
 
 
+def inputs_of(model: str) -> int:
+    """The most texts of one request."""
+    return COHERE_INPUTS if COHERE in model else 1
+
+
 def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
     """Raises InvalidRequest for tokens, and for more texts than the model takes."""
     texts = [one for one in request.inputs if isinstance(one, str)]
     if len(texts) != len(request.inputs):
         raise InvalidRequest("input: this backend takes texts", param="input")
     body: dict[str, object] = {}
-    if "cohere.embed" in model:
+    if COHERE in model:
         if "input_type" not in request.extra:
             raise InvalidRequest(
                 "input_type: is required by this model; send search_document, search_query, "
@@ -59,9 +67,7 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
         size = "output_dimension"
     else:
         if len(texts) != 1:
-            raise InvalidRequest(
-                "input: this model takes one text a request; send them one by one", param="input"
-            )
+            raise InvalidRequest("input: this model takes one text a request", param="input")
         body["inputText"] = texts[0]
         size = "dimensions"
     if not isinstance(request.dimensions, UnsetType):

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from adapters.base import Adapter, Decoder, HeadReader, Outbound, Supports
+from adapters.base import Adapter, Decoder, HeadReader, InputsByModel, Outbound, Supports
 from adapters.framing import FRAMING
 from gateway.clock import now
 from gateway.config.model import Timeouts
@@ -45,6 +45,7 @@ class HttpUpstream:
         )
         self._timeouts = timeouts
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
+        self._inputs = adapter if isinstance(adapter, InputsByModel) else None
 
     @property
     def supports(self) -> Supports:
@@ -91,7 +92,11 @@ class HttpUpstream:
             await reply.aclose()
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        most = self.adapter.supports.inputs
+        most = (
+            self.adapter.supports.inputs
+            if self._inputs is None
+            else self._inputs.inputs_of(call.model)
+        )
         if most is None:
             return await self._embed(request, call)
         return joined([await self._embed(one, call) for one in batches(request, most)])

@@ -6,10 +6,8 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable
 from typing import Protocol, cast
 
-import boto3
 import msgspec
 import pytest
-from botocore.config import Config
 from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
@@ -30,6 +28,7 @@ from schemas.messages import (
 )
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 from schemas.sampling import Sampling
+from tests.bedrock_client import Runtime, runtime
 from tests.bedrock_server import ANSWER, ANSWER_STREAM, CALLS, CALLS_STREAM, Json, bedrock
 from tests.provider import Provider, provider
 
@@ -45,19 +44,8 @@ HELLO: Json = {"role": "user", "content": [{"text": "hello"}]}
 POINT: Json = {"cachePoint": {"type": "default"}}
 
 
-class Runtime(Protocol):
-    def converse(self, **fields: object) -> Json: ...
-    def converse_stream(self, **fields: object) -> Json: ...
-    def invoke_model(self, **fields: object) -> Json: ...
-    def close(self) -> None: ...
-
-
 class Closes(Protocol):
     def close(self) -> None: ...
-
-
-class Clients(Protocol):
-    def client(self, service_name: str, **fields: object) -> Runtime: ...
 
 
 class Sdk(Struct, frozen=True, kw_only=True, eq=False):
@@ -72,17 +60,6 @@ class Sdk(Struct, frozen=True, kw_only=True, eq=False):
             cast("Closes", read[name]).close()
         request = self.server.requests[-1]
         return request.path, request.json
-
-
-def runtime(url: str) -> Runtime:
-    return cast("Clients", boto3).client(
-        "bedrock-runtime",
-        region_name="eu-west-1",
-        endpoint_url=url,
-        aws_access_key_id="AKIDEXAMPLE",
-        aws_secret_access_key="secret",
-        config=Config(retries={"max_attempts": 0}),
-    )
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     "cohere": ("cohere/",),
     "azure": ("azure/",),
     # Not: bedrock/count-tokens and bedrock/invoke-stream-claude, of routes that are not asked;
-    # bedrock/stream-broken, which is no event stream (test_bedrock.py).
+    # bedrock/stream-broken, which is no event stream (test_bedrock_decode.py).
     "bedrock": (
         "bedrock/cache",
         "bedrock/converse",

@@ -227,6 +227,17 @@ async def test_texts_become_vectors(setting: Setting) -> None:
     assert setting.sent() == {"texts": ["one", "two"], "input_type": "search_query"}
 
 
+async def test_texts_for_a_model_that_takes_one_go_one_by_one(setting: Setting) -> None:
+    answer = await setting.client.embeddings.create(model="titan", input=["one", "two"])
+
+    assert [one.index for one in answer.data] == [0, 1]
+    assert answer.usage.prompt_tokens == 8
+    assert [one.json for one in setting.server.requests] == [
+        {"inputText": "one"},
+        {"inputText": "two"},
+    ]
+
+
 SIGNING = """
 providers:
   - name: aws

@@ -15,8 +15,8 @@ from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
-from tests.adapters.test_bedrock_sdk import runtime
 from tests.aws_signing import signed_by
+from tests.bedrock_client import runtime
 from tests.bedrock_server import bedrock
 from tests.provider import Answer, Provider, Received, provider
 

@@ -1,0 +1,268 @@
+"""What Converse's answers and failures mean."""
+
+import json
+from base64 import b64encode
+from typing import cast
+
+import pytest
+from msgspec import Raw
+
+from adapters.bedrock_decode import FINISH, MALFORMED
+from adapters.testing import translate
+from schemas.answers import Choice, Fold
+from schemas.errors import (
+    GatewayError,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started, Usage
+from tests.adapters.bedrock_doubles import BEDROCK, KEY, chat
+from tests.adapters.traffic import RECORDINGS
+from tests.bedrock_server import (
+    REQUEST_ID,
+    USAGE,
+    Json,
+    call_starts,
+    delta,
+    ends,
+    error,
+    event,
+    exception,
+    starts,
+    stops,
+    whole,
+)
+
+
+def events(*pieces: bytes, **fields: object) -> list[Event]:
+    return translate(BEDROCK, chat(stream=True, **fields), [b"".join(pieces)])
+
+
+def answered(body: Json, **fields: object) -> list[Event]:
+    return translate(BEDROCK, chat(**fields), [json.dumps(body).encode()])
+
+
+def folded(found: list[Event]) -> Choice:
+    fold = Fold()
+    fold.add(found)
+    (choice,) = fold.answer().choices
+    return choice
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("word", FINISH)
+def test_every_stop_reason_has_its_meaning(word: str, stream: bool) -> None:
+    found = (
+        events(starts(), delta(0, {"text": "a"}), *ends(word))
+        if stream
+        else answered(whole(word, {"text": "a"}))
+    )
+
+    (finished,) = (one for one in found if isinstance(one, Finished))
+    assert (finished.reason, finished.native) == (FINISH[word], word)
+
+
+@pytest.mark.parametrize("word", sorted(MALFORMED))
+def test_an_answer_that_nobody_can_use_is_a_failure(word: str) -> None:
+    with pytest.raises(UpstreamFailed, match=f"aws: the answer ended with '{word}'"):
+        events(starts(), delta(0, {"text": "a"}), *ends(word))
+
+
+def test_a_stop_reason_of_tomorrow_is_an_end_that_is_told() -> None:
+    (finished,) = (
+        one for one in answered(whole("bored", {"text": "a"})) if isinstance(one, Finished)
+    )
+
+    assert (finished.reason, finished.native) == ("stop", "bored")
+
+
+def test_the_stop_string_is_told_where_the_model_tells_it() -> None:
+    stop: Json = {
+        "stopReason": "stop_sequence",
+        "additionalModelResponseFields": {"stop_sequence": "END"},
+    }
+
+    found = events(starts(), delta(0, {"text": "a"}), event("messageStop", stop))
+
+    assert folded(found).finish is not None
+    assert cast("Finished", folded(found).finish).stop_match == "END"
+
+
+def test_an_answer_is_known_by_the_id_of_its_request() -> None:
+    decoder = BEDROCK.decoder_of(chat(stream=True), {"x-amzn-requestid": REQUEST_ID})
+
+    assert decoder.feed("messageStart", b'{"role":"assistant"}') == [Started(id=REQUEST_ID)]
+
+
+def test_prompts_are_counted_with_what_the_cache_held() -> None:
+    usage = answered(whole("end_turn", {"text": "a"}))[-1]
+
+    assert isinstance(usage, Usage)
+    assert (usage.prompt_tokens, usage.cached_tokens, usage.cache_write_tokens) == (31, 20, 0)
+    assert (usage.completion_tokens, usage.total_tokens) == (5, 36)
+    assert usage.raw is not None
+    assert json.loads(bytes(usage.raw)) == USAGE
+
+
+@pytest.mark.parametrize("usage", [None, "many", {"inputTokens": "one"}])
+def test_counts_that_cannot_be_read_fail_no_answer(usage: object) -> None:
+    found = answered({**whole("end_turn", {"text": "a"}), "usage": usage})[-1]
+
+    assert isinstance(found, Usage)
+    assert found.prompt_tokens is None
+
+
+def test_pieces_of_an_encrypted_thought_are_one_and_come_last() -> None:
+    pieces = [b64encode(one).decode() for one in (b"s", b"ecret")]
+
+    found = events(
+        starts(),
+        *(delta(0, {"reasoningContent": {"redactedContent": one}}) for one in pieces),
+        stops(0),
+        delta(2, {"reasoningContent": {"text": "Hm."}}),
+        delta(2, {"reasoningContent": {"signature": "a"}}),
+        delta(2, {"reasoningContent": {"signature": "b"}}),
+        *ends("end_turn"),
+    )
+
+    assert [one for one in found if isinstance(one, ReasoningDelta)] == [
+        ReasoningDelta(text="", block=0, data=b64encode(b"secret").decode()),
+        ReasoningDelta(text="Hm.", block=1),
+        ReasoningDelta(text="", block=1, signature="ab"),
+    ]
+
+
+def test_citations_are_told_with_the_texts_that_they_prove() -> None:
+    cited: Json = {
+        "citationsContent": {"content": [{"text": "Bern."}], "citations": [{"title": "Atlas"}]}
+    }
+    streamed = (
+        delta(0, {"text": "Bern."}),
+        delta(0, {"citation": {"title": "Atlas"}}),
+        *ends("end_turn"),
+    )
+
+    for found in (answered(whole("end_turn", cited)), events(starts(), *streamed)):
+        (opaque,) = (one for one in found if isinstance(one, OpaqueDelta))
+        assert json.loads(bytes(opaque.fields["citations"])) == [{"title": "Atlas"}]
+        assert folded(found).text == "Bern."
+
+
+def test_calls_that_awss_own_server_ran_are_none_for_the_client() -> None:
+    start = {"toolUse": {"toolUseId": "s", "name": "search", "type": "server_tool_use"}}
+
+    choice = folded(
+        events(
+            starts(),
+            event("contentBlockStart", {"contentBlockIndex": 0, "start": start}),
+            delta(0, {"toolUse": {"input": "{}"}}),
+            stops(0),
+            delta(1, {"text": "Found."}),
+            *ends("end_turn"),
+        )
+    )
+
+    assert (choice.text, choice.tool_calls) == ("Found.", [])
+
+
+def test_events_and_blocks_of_tomorrow_are_passed_over() -> None:
+    choice = folded(
+        events(
+            starts(),
+            event("weatherReport", {"sky": "blue"}),
+            delta(0, {"smell": "roses"}),
+            delta(1, {"text": "a"}),
+            *ends("end_turn"),
+        )
+    )
+
+    assert choice.text == "a"
+
+
+def test_an_answer_without_anything_is_an_empty_text() -> None:
+    assert folded(answered(whole("end_turn"))).text == ""
+
+
+def test_what_a_guardrail_says_of_a_whole_answer_travels_on() -> None:
+    trace: Json = {"guardrail": "abc"}
+    body = {**whole("guardrail_intervened", {"text": "No."}), "trace": trace}
+
+    assert answered(body)[0] == Started(extra={"trace": Raw(b'{"guardrail": "abc"}')})
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "said"),
+    [
+        (exception("throttlingException", {"message": "slow"}), UpstreamBusy, "slow"),
+        (exception("validationException", {"message": "bad"}), UpstreamRejected, "bad"),
+        (exception("internalServerException", {"message": "oh"}), UpstreamFailed, "oh"),
+        (exception("serviceUnavailableException", {}), UpstreamFailed, "ServiceUnavailable"),
+        (
+            exception("modelStreamErrorException", {"message": "x", "originalMessage": "model"}),
+            UpstreamFailed,
+            "model",
+        ),
+        (error("InternalFailure", "it broke"), UpstreamFailed, "it broke"),
+        (call_starts(0, "a", "f")[:-1] + b"x", UpstreamBroken, "checksum"),
+        (delta(3, {"toolUse": {"input": "{"}}), UpstreamBroken, "never began"),
+        (event("messageStop", {}), UpstreamBroken, "cannot be read"),
+        (b"", UpstreamBroken, "ended early"),
+    ],
+)
+def test_a_stream_that_fails_is_never_an_answer(
+    failure: bytes, kind: type[GatewayError], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        events(starts(), delta(0, {"text": "a"}), failure)
+
+
+@pytest.mark.parametrize(
+    ("status", "type", "kind"),
+    [
+        (400, "ValidationException", UpstreamRejected),
+        (400, "ServiceQuotaExceededException", UpstreamRefused),
+        (403, "AccessDeniedException", UpstreamRefused),
+        (403, "UnrecognizedClientException:http://internal.amazon.com/coral/", UpstreamRefused),
+        (404, "ResourceNotFoundException", UpstreamRefused),
+        (408, "ModelTimeoutException", UpstreamTimeout),
+        (424, "ModelErrorException", UpstreamFailed),
+        (424, "ModelStreamErrorException", UpstreamFailed),
+        (429, "ThrottlingException", UpstreamBusy),
+        (429, "ModelNotReadyException", UpstreamBusy),
+        (500, "InternalServerException", UpstreamFailed),
+        (503, "ServiceUnavailableException", UpstreamFailed),
+        (424, "", UpstreamFailed),
+    ],
+)
+@pytest.mark.parametrize("name", ["message", "Message"])
+def test_a_failures_type_decides_what_it_means(
+    status: int, type: str, kind: type[GatewayError], name: str
+) -> None:
+    headers = {"x-amzn-errortype": type, "retry-after": "3"} if type else {}
+    body = json.dumps({name: f"no, with {KEY}"}).encode()
+
+    found = BEDROCK.error(status, headers, body)
+
+    assert isinstance(found, kind)
+    assert found.message.removeprefix("aws: ") == "no, with ***"
+    if isinstance(found, UpstreamBusy):
+        assert found.retry_after == 3.0
+
+
+def test_the_type_may_stand_in_the_body() -> None:
+    body = b'{"__type": "com.amazon.coral#ThrottlingException", "message": "slow"}'
+
+    assert isinstance(BEDROCK.error(400, {}, body), UpstreamBusy)
+
+
+def test_recorded_bytes_that_are_no_event_stream_fail_cleanly() -> None:
+    file = RECORDINGS / "bedrock" / "stream-broken" / "response.bin"
+    if not file.is_file():
+        pytest.skip("the recordings are not here")
+
+    with pytest.raises(UpstreamBroken, match="no event stream"):
+        translate(BEDROCK, chat(stream=True), [file.read_bytes()])

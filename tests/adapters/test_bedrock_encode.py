@@ -1,0 +1,256 @@
+"""What Converse is told, and what it cannot be told."""
+
+import json
+from typing import cast
+
+import pytest
+
+from schemas.errors import (
+    InvalidRequest,
+)
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+    TextPart,
+    ToolCall,
+    ToolChoice,
+)
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from schemas.sampling import Sampling
+from tests.adapters.bedrock_doubles import BEDROCK, HELLO, chat, raw
+from tests.bedrock_server import (
+    Json,
+    used,
+    whole,
+)
+
+WEATHER = FunctionTool(name="weather")
+CALLED = Message(role="assistant", tool_calls=(ToolCall(id="a", name="weather", arguments="{}"),))
+RESULT = Message(role="tool", tool_call_id="a", content="21")
+
+
+def sent(request: ChatRequest | EmbeddingsRequest, model: str = "m") -> Json:
+    return json.loads(BEDROCK.encode(request, model).body)
+
+
+def turns(*messages: Message) -> list[Json]:
+    return cast("list[Json]", sent(chat(*messages, tools=(WEATHER,)))["messages"])
+
+
+def file(**fields: str) -> OpaquePart:
+    return OpaquePart(type="file", raw=raw({"type": "file", "file": fields}))
+
+
+def test_messages_of_one_side_become_one_turn() -> None:
+    more = Message(role="user", content="And?")
+
+    assert turns(HELLO, CALLED, RESULT, more, more)[2]["content"] == [
+        {"toolResult": {"toolUseId": "a", "content": [{"text": "21"}]}},
+        {"text": "And?"},
+        {"text": "And?"},
+    ]
+
+
+def test_texts_of_white_space_are_left_out() -> None:
+    parts = (TextPart(text=" \n"), TextPart(text="hello"))
+
+    assert turns(Message(role="user", content=parts)) == [
+        {"role": "user", "content": [{"text": "hello"}]}
+    ]
+
+
+def test_a_result_may_hold_an_image() -> None:
+    picture = ImagePart(url="data:image/jpg;base64,AAAA")
+    result = Message(role="tool", tool_call_id="a", content=(TextPart(text="See."), picture))
+
+    assert turns(HELLO, CALLED, result)[2]["content"] == [
+        {
+            "toolResult": {
+                "toolUseId": "a",
+                "content": [
+                    {"text": "See."},
+                    {"image": {"format": "jpeg", "source": {"bytes": "AAAA"}}},
+                ],
+            }
+        }
+    ]
+
+
+def test_ids_of_other_vendors_are_replaced_alike_in_call_and_result() -> None:
+    id = "call/" + "x" * 80
+    calls = Message(role="assistant", tool_calls=(ToolCall(id=id, name="weather", arguments="{}"),))
+
+    _, asked, told = turns(HELLO, calls, Message(role="tool", tool_call_id=id, content="21"))
+
+    ((use,), (result,)) = (cast("list[dict[str, Json]]", one["content"]) for one in (asked, told))
+    assert use["toolUse"]["toolUseId"] == result["toolResult"]["toolUseId"]
+    assert len(str(use["toolUse"]["toolUseId"])) <= 64
+
+
+def test_a_name_that_aws_would_refuse_comes_back_as_the_client_knows_it() -> None:
+    name = "get weather/now.v1" + "x" * 60
+    tools = (FunctionTool(name=name),)
+    config = cast("dict[str, list[dict[str, Json]]]", sent(chat(tools=tools))["toolConfig"])
+    wire = str(config["tools"][0]["toolSpec"]["name"])
+
+    choice = folded(answered(whole("tool_use", used("a", wire, {})), tools=tools))
+
+    assert len(wire) <= 64
+    assert wire.replace("_", "").replace("-", "").isalnum()
+    assert choice.tool_calls[0].name == name
+
+
+def test_no_tool_may_be_used_where_there_are_none() -> None:
+    assert "toolConfig" not in sent(chat(tools=(WEATHER,), tool_choice=ToolChoice(mode="none")))
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        ("eu.anthropic.claude-x", {"top_k": 5}),
+        ("us.amazon.nova-lite-v1:0", {"inferenceConfig": {"topK": 5}}),
+        ("cohere.command-r-v1:0", {"k": 5}),
+    ],
+)
+def test_top_k_has_each_models_own_name(model: str, fields: Json) -> None:
+    request = chat(sampling=Sampling(top_k=5))
+
+    assert sent(request, model)["additionalModelRequestFields"] == fields
+
+
+def test_any_json_object_is_a_schema_of_one() -> None:
+    body = sent(chat(response_format=ResponseFormat(type="json_object")))
+
+    assert body["outputConfig"] == {
+        "textFormat": {
+            "type": "json_schema",
+            "structure": {"jsonSchema": {"schema": '{"type":"object"}'}},
+        }
+    }
+
+
+@pytest.mark.parametrize("where", ["part", "message"])
+def test_a_cache_mark_with_its_time_becomes_a_block_behind(where: str) -> None:
+    mark = raw({"cache_control": {"type": "ephemeral", "ttl": "1h"}})
+    message = (
+        Message(role="system", content="Be brief.", raw=mark)
+        if where == "message"
+        else Message(role="system", content=(TextPart(text="Be brief.", raw=mark),))
+    )
+
+    assert sent(chat(message, HELLO))["system"] == [
+        {"text": "Be brief."},
+        {"cachePoint": {"type": "default", "ttl": "1h"}},
+    ]
+
+
+def user(part: Part) -> ChatRequest:
+    return chat(Message(role="user", content=(part,)))
+
+
+NONE = ToolChoice(mode="none")
+REFUSED: dict[str, tuple[ChatRequest, str]] = {
+    "assistant-first": (chat(CALLED, RESULT, tools=(WEATHER,)), "messages"),
+    "instructions-alone": (chat(Message(role="system", content="Be brief.")), "messages"),
+    "empty-message": (chat(Message(role="user", content=" ")), "messages[0].content"),
+    "name": (chat(Message(role="user", name="Ann", content="hi")), "messages[0].name"),
+    "image-in-instructions": (
+        chat(Message(role="system", content=(ImagePart(url="data:image/png;base64,AAAA"),)), HELLO),
+        "messages[0].content[0]",
+    ),
+    "remote-image": (
+        user(ImagePart(url="https://a.test/cat.png")),
+        "messages[0].content[0].image_url.url",
+    ),
+    "image-type": (
+        user(ImagePart(url="data:image/tiff;base64,AAAA")),
+        "messages[0].content[0].image_url.url",
+    ),
+    "image-detail": (
+        user(ImagePart(url="data:image/png;base64,AAAA", detail="high")),
+        "messages[0].content[0].image_url.detail",
+    ),
+    "file-by-id": (user(file(file_id="file-1")), "messages[0].content[0].file.file_data"),
+    "file-type": (
+        user(file(file_data="data:application/zip;base64,AAAA")),
+        "messages[0].content[0].file.file_data",
+    ),
+    "other-part": (
+        user(OpaquePart(type="video", raw=raw({"type": "video"}))),
+        "messages[0].content[0]",
+    ),
+    "cache-ttl": (
+        user(TextPart(text="hi", raw=raw({"cache_control": {"type": "ephemeral", "ttl": "1d"}}))),
+        "messages[0].content[0].cache_control",
+    ),
+    "arguments": (
+        chat(
+            HELLO,
+            Message(role="assistant", tool_calls=(ToolCall(id="a", name="f", arguments="[1]"),)),
+            RESULT,
+            tools=(WEATHER,),
+        ),
+        "messages[1].tool_calls[0].function.arguments",
+    ),
+    "result-without-id": (
+        chat(HELLO, Message(role="tool", content="21"), tools=(WEATHER,)),
+        "messages[1].tool_call_id",
+    ),
+    "calls-without-tools": (chat(HELLO, CALLED, RESULT), "tools"),
+    "calls-and-no-choice": (
+        chat(HELLO, CALLED, RESULT, tools=(WEATHER,), tool_choice=NONE),
+        "tool_choice",
+    ),
+    "opaque-choice": (
+        chat(tools=(WEATHER,), tool_choice=ToolChoice(mode="opaque")),
+        "tool_choice",
+    ),
+    "opaque-tool": (chat(tools=(OpaqueTool(type="x", raw=raw({"type": "x"})),)), "tools[0]"),
+    "opaque-format": (chat(response_format=ResponseFormat(type="opaque")), "response_format"),
+    "metadata-of-numbers": (chat(metadata=raw({"a": 1})), "metadata"),
+    "user-twice": (chat(user="a", metadata=raw({"user": "b"})), "user"),
+    "field-twice": (
+        chat(sampling=Sampling(top_k=5), extra={"additionalModelRequestFields": raw({"top_k": 6})}),
+        "additionalModelRequestFields.top_k",
+    ),
+    "fields-no-object": (
+        chat(sampling=Sampling(top_k=5), extra={"additionalModelRequestFields": raw([1])}),
+        "additionalModelRequestFields",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_converse_cannot_be_told_is_refused_by_its_path(case: str) -> None:
+    request, field = REFUSED[case]
+
+    with pytest.raises(InvalidRequest) as caught:
+        BEDROCK.encode(request, "m")
+
+    assert caught.value.param == field
+    assert caught.value.message.startswith(field) or case == "user-twice"
+
+
+def test_a_bare_prompt_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="holds conversations; send messages"):
+        BEDROCK.encode(CompletionRequest(model="m", prompts=("a",)), "m")
+
+
+def test_embeddings_of_cohere_need_to_know_what_they_are_for() -> None:
+    with pytest.raises(InvalidRequest, match="input_type: is required by this model"):
+        sent(EmbeddingsRequest(model="m", inputs=("a",)), "cohere.embed-v4:0")
+
+
+def test_audio_travels_as_bytes() -> None:
+    assert turns(Message(role="user", content=(AudioPart(data="AAAA", format="mp3"),))) == [
+        {
+            "role": "user",
+            "content": [{"audio": {"format": "mp3", "source": {"bytes": "AAAA"}}}],
+        }
+    ]
