@@ -9,7 +9,6 @@ from msgspec import Raw
 
 from adapters.bedrock_decode import FINISH, MALFORMED
 from adapters.testing import translate
-from schemas.answers import Choice, Fold
 from schemas.errors import (
     GatewayError,
     UpstreamBroken,
@@ -20,7 +19,7 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started, Usage
-from tests.adapters.bedrock_doubles import BEDROCK, KEY, chat
+from tests.adapters.bedrock_doubles import BEDROCK, KEY, answered, chat, folded
 from tests.adapters.traffic import RECORDINGS
 from tests.bedrock_server import (
     REQUEST_ID,
@@ -40,17 +39,6 @@ from tests.bedrock_server import (
 
 def events(*pieces: bytes, **fields: object) -> list[Event]:
     return translate(BEDROCK, chat(stream=True, **fields), [b"".join(pieces)])
-
-
-def answered(body: Json, **fields: object) -> list[Event]:
-    return translate(BEDROCK, chat(**fields), [json.dumps(body).encode()])
-
-
-def folded(found: list[Event]) -> Choice:
-    fold = Fold()
-    fold.add(found)
-    (choice,) = fold.answer().choices
-    return choice
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -23,7 +23,7 @@ from schemas.messages import (
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.adapters.bedrock_doubles import BEDROCK, HELLO, chat, raw
+from tests.adapters.bedrock_doubles import BEDROCK, HELLO, answered, chat, folded, raw
 from tests.bedrock_server import (
     Json,
     used,
