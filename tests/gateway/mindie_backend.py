@@ -38,14 +38,15 @@ class Pair(Struct, frozen=True, kw_only=True, eq=False):
         body = {"input_id": [5, 6, 7], "stream": stream, "parameters": parameters}
         return await self.post("/infer_token", body)
 
-    async def hang_up(self, path: str, body: object, after: bytes) -> None:
-        """Ask, wait until `after` has come, and leave."""
+    async def hang_up(self, path: str, body: object, after: bytes, *, asked: int = 1) -> None:
+        """Ask, wait until `after` has come and the server has so many requests, and leave."""
         port = int(self.gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         data = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
         writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
         await reader.readuntil(after)
+        await self.server.raw.until(lambda: len(self.server.requests) >= asked)
         writer.close()
 
 

@@ -25,7 +25,7 @@ from tests.gateway.bridge.vocabularies import TINY
 from tests.gateway.mindie_backend import pair as mindie_pair
 from tests.gateway.serving import Serving, serving
 from tests.mindie_model import END_ID as MINDIE_END
-from tests.mindie_model import says, text_of
+from tests.mindie_model import saying, says, text_of
 from tests.provider import Answer, Provider, Received, provider
 from tests.triton_models import Wanted, continuation
 from tests.triton_server import TritonServer, triton_server
@@ -364,12 +364,15 @@ async def test_mindies_own_text_is_what_its_client_gets(tmp_path: Path) -> None:
     assert answer.json()["generated_text"] == text_of(says([5, 6, 7]))
 
 
+LONG = [(100 + place, " on") for place in range(200)]
+
+
 async def test_a_client_that_leaves_closes_every_call_of_a_request_with_several_prompts(
     tmp_path: Path,
 ) -> None:
     body = {"model": "chat", "prompt": ["a", "b", "c"], "stream": True}
-    async with mindie_pair(tmp_path, gap_s=0.2) as here:
-        await here.hang_up("/v1/completions", body, b"text")
+    async with mindie_pair(tmp_path, gap_s=0.2, speaker=saying(*LONG)) as here:
+        await here.hang_up("/v1/completions", body, b"text", asked=3)
 
         await here.server.raw.until(lambda: here.server.left == 3)
 
