@@ -84,13 +84,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Choice(Struct, kw_only=True):
-    """What is known of a candidate so far. block: that of its next thought."""
+    """What is known of a candidate so far.
+
+    block:   that of its next thought.
+    blocked: the prompt was refused, for the reason in `finish`.
+    """
 
     tools: int = 0
     block: int = 0
     thinking: bool = False
     shown: bool = False
     finish: str | None = None
+    blocked: bool = False
     refusal: str = ""
     call: PartialCall | None = None
     parts: list[Raw] = []
@@ -157,7 +162,8 @@ class GeminiDecoder:
         if feedback.block_reason:
             for index in range(self._expected):
                 self._choices[index] = _Choice(
-                    finish=f"blocked: {feedback.block_reason}",
+                    finish=feedback.block_reason,
+                    blocked=True,
                     refusal=feedback.block_reason_message or "",
                 )
 
@@ -278,10 +284,7 @@ class GeminiDecoder:
 
 def _end(index: int, choice: _Choice, events: list[Event]) -> None:
     word = choice.finish or ""
-    if word.startswith("blocked: "):
-        word, reason = word.removeprefix("blocked: "), "content_filter"
-    else:
-        reason = FINISH.get(word, "stop")
+    reason = "content_filter" if choice.blocked else FINISH.get(word, "stop")
     if choice.refusal:
         events.append(RefusalDelta(text=choice.refusal, index=index))
     if reason == "stop" and choice.tools:

@@ -18,6 +18,7 @@ FAILING = "fail at once"
 BLOCKED = "say what must not be said"
 MALFORMED = "call it wrongly"
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBtb2RlbA=="
+TEXT_SIGNATURE = "c2lnbmVkIHRleHQ="
 MODEL_VERSION = "gemini-3-flash-preview-01"
 COUNTS = {
     "promptTokenCount": 11,
@@ -74,7 +75,10 @@ def frames_for(body: Json, text: str) -> Sequence[Json]:
     return (
         {**frame({"text": "Hm.", "thought": True}), "usageMetadata": {"promptTokenCount": 11}},
         frame({"text": "Hel"}),
-        {**frame({"text": "lo 🌍"}, finishReason="STOP"), "usageMetadata": COUNTS},
+        {
+            **frame({"text": "lo 🌍", "thoughtSignature": TEXT_SIGNATURE}, finishReason="STOP"),
+            "usageMetadata": COUNTS,
+        },
     )
 
 

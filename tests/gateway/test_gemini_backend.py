@@ -9,6 +9,7 @@ from typing import cast
 import openai
 import pytest
 from msgspec import Struct
+from openai import BaseModel
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from tests.gateway.serving import Serving, serving
@@ -19,6 +20,7 @@ from tests.gemini_server import (
     MALFORMED,
     MODEL_VERSION,
     SIGNATURE,
+    TEXT_SIGNATURE,
     contents,
     gemini,
     parts_of,
@@ -176,6 +178,29 @@ async def called(setting: Setting, *, stream: bool) -> list[Json]:
     mode = cast("Json", setting.sent()["toolConfig"])["functionCallingConfig"]
     assert mode == {"mode": "ANY"}
     return [calls[index] for index in sorted(calls)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_thoughts_and_the_signature_of_a_text_go_back(setting: Setting, stream: bool) -> None:
+    create = setting.client.chat.completions.create
+    if stream:
+        chunks = [one async for one in await create(model="chat", messages=[HELLO], stream=True)]
+        blocks = [block for one in chunks for block in details(one.choices[0].delta)]
+    else:
+        message = (await create(model="chat", messages=[HELLO])).choices[0].message
+        blocks = details(message)
+
+    turn: Json = {"role": "assistant", "content": "Hello 🌍", "reasoning_details": blocks}
+    await create(model="chat", messages=[HELLO, cast("ChatCompletionMessageParam", turn), HELLO])
+
+    *thoughts, said = parts_of(contents(setting.sent())[1])
+    assert said == {"text": "Hello 🌍", "thoughtSignature": TEXT_SIGNATURE}
+    assert thoughts in ([], [{"text": "Hm.", "thought": True}])
+
+
+def details(said: BaseModel) -> list[object]:
+    """The blocks of thinking in a message, or in a piece of one."""
+    return cast("list[object]", getattr(said, "reasoning_details", None) or [])
 
 
 async def test_a_result_without_its_call_is_refused_by_its_path(setting: Setting) -> None:
