@@ -27,6 +27,7 @@ from adapters.mistral import MistralAdapter
 from adapters.ollama import OllamaAdapter
 from adapters.openai import OpenAIAdapter
 from adapters.sglang import SglangAdapter
+from adapters.tgi import TgiAdapter
 from adapters.triton import TritonAdapter
 from adapters.triton_llmapi import TritonLlmApiAdapter
 from adapters.triton_tokens import TritonTokensAdapter
@@ -52,6 +53,7 @@ BUILTIN: Mapping[str, Build] = {
         MistralAdapter,
         OllamaAdapter,
         SglangAdapter,
+        TgiAdapter,
         TritonAdapter,
         TritonLlmApiAdapter,
         TritonTokensAdapter,

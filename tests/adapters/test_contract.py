@@ -33,7 +33,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "openai-compatible/",
         "huggingface/router",
         "ollama/v1",
-        "tgi/v1",
+        "tgi/v1-completions",
         "triton/openai",
     ),
     # Not: anthropic/count-tokens, another route; anthropic/stream-spliced-message-start, where a
@@ -113,6 +113,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     ),
     "sglang": ("sglang/",),
     "vllm": ("vllm/",),
+    # Not: tgi/sagemaker, whose prompt is part of the answer.
+    "tgi": ("tgi/generate-", "tgi/error-", "tgi/v1-chat", "tgi/v1-tool"),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }

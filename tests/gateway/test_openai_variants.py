@@ -59,6 +59,7 @@ VARIANTS = {
     ),
     "mistral": Variant(path="/v1", target="/v1/chat/completions"),
     "sglang": Variant(path="/v1", target="/v1/chat/completions"),
+    "tgi": Variant(path="", target="/v1/chat/completions"),
     "vllm": Variant(path="/v1", target="/v1/chat/completions"),
 }
 
