@@ -50,16 +50,29 @@ class _Marked(Struct, frozen=True, kw_only=True):
     cache_control: _CacheControl | None = None
 
 
+class _Result(Struct, frozen=True, kw_only=True):
+    is_error: bool | None = None
+
+
+class _Citations(Struct, frozen=True, kw_only=True):
+    enabled: bool
+
+
 class _FileFields(Struct, frozen=True, kw_only=True):
     file_data: str = ""
     filename: str = ""
 
 
 class _File(Struct, frozen=True, kw_only=True):
+    """citations, context: what Anthropic's clients write beside a document, in Converse's words."""
+
     file: _FileFields
+    citations: _Citations | None = None
+    context: str | None = None
 
 
 _marked = msgspec.json.Decoder(_Marked).decode
+_result = msgspec.json.Decoder(_Result).decode
 _file = msgspec.json.Decoder(_File).decode
 
 
@@ -104,6 +117,18 @@ def cache_point(raw: Raw | UnsetType, field: str) -> list[Block]:
     if mark.ttl is not UNSET:
         point["ttl"] = mark.ttl
     return [{"cachePoint": point}]
+
+
+def status_of(raw: Raw | UnsetType, field: str) -> str:
+    """How a tool fared, where the client tells it (`is_error`), "" where not."""
+    if isinstance(raw, UnsetType) or b'"is_error"' not in bytes(raw):
+        return ""
+    try:
+        failed = _result(raw).is_error
+    except UNREADABLE as exc:
+        place = f"{field}.is_error"
+        raise InvalidRequest(f"{place}: must be true or false", param=place) from exc
+    return "" if failed is None else "error" if failed else "success"
 
 
 def thought_block(thought: Thought) -> Block | None:
@@ -192,11 +217,10 @@ def _document(part: OpaquePart, field: str, names: Titles) -> Block:
         )
     place = f"{field}.file.file_data"
     try:
-        file = _file(part.raw).file
+        wire = _file(part.raw)
     except UNREADABLE as exc:
-        raise InvalidRequest(
-            f"{place}: must be text, as data:TYPE;base64,DATA", param=place
-        ) from exc
+        raise InvalidRequest(f"{field}: cannot be read as a file: {exc}", param=field) from exc
+    file = wire.file
     head, comma, data = file.file_data.partition(",")
     kind, *parameters = head.removeprefix("data:").lower().split(";")
     if not head.startswith("data:") or not comma or not data or "base64" not in parameters:
@@ -209,5 +233,13 @@ def _document(part: OpaquePart, field: str, names: Titles) -> Block:
         raise InvalidRequest(
             f"{place}: this backend takes documents of type {', '.join(DOCUMENTS)}", param=place
         )
-    name = names.give(file.filename)
-    return {"document": {"format": form, "name": name, "source": {"bytes": data}}}
+    document: Block = {
+        "format": form,
+        "name": names.give(file.filename),
+        "source": {"bytes": data},
+    }
+    if wire.citations is not None:
+        document["citations"] = wire.citations
+    if wire.context is not None:
+        document["context"] = wire.context
+    return {"document": document}

@@ -16,6 +16,7 @@ from adapters.bedrock_blocks import (
     call_block,
     call_id,
     content_blocks,
+    status_of,
     text_block,
     thought_block,
 )
@@ -119,6 +120,9 @@ def _result(message: Message, field: str, titles: Titles) -> list[Block]:
         "toolUseId": call_id(message.tool_call_id),
         "content": [block for block in blocks if "cachePoint" not in block],
     }
+    status = status_of(message.raw, field)
+    if status:
+        result["status"] = status
     return [{"toolResult": result}, *(block for block in blocks if "cachePoint" in block)]
 
 

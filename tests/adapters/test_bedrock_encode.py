@@ -3,6 +3,7 @@
 import json
 from typing import cast
 
+import msgspec
 import pytest
 
 from schemas.errors import (
@@ -78,6 +79,41 @@ def test_a_result_may_hold_an_image() -> None:
                     {"image": {"format": "jpeg", "source": {"bytes": "AAAA"}}},
                 ],
             }
+        }
+    ]
+
+
+@pytest.mark.parametrize(("told", "status"), [(True, "error"), (False, "success")])
+def test_how_a_tool_fared_goes_with_its_result(told: bool, status: str) -> None:
+    failed = msgspec.structs.replace(RESULT, raw=raw({"role": "tool", "is_error": told}))
+
+    assert turns(HELLO, CALLED, failed)[2]["content"] == [
+        {"toolResult": {"toolUseId": "a", "content": [{"text": "21"}], "status": status}}
+    ]
+
+
+def test_a_document_may_be_explained_and_cited() -> None:
+    part = {
+        "type": "file",
+        "file": {"filename": "a.csv", "file_data": "data:text/csv;base64,AAAA"},
+        "citations": {"enabled": True},
+        "context": "Sales.",
+    }
+
+    assert turns(Message(role="user", content=(OpaquePart(type="file", raw=raw(part)),))) == [
+        {
+            "role": "user",
+            "content": [
+                {
+                    "document": {
+                        "format": "csv",
+                        "name": "a",
+                        "source": {"bytes": "AAAA"},
+                        "citations": {"enabled": True},
+                        "context": "Sales.",
+                    }
+                }
+            ],
         }
     ]
 
@@ -180,6 +216,19 @@ REFUSED: dict[str, tuple[ChatRequest, str]] = {
     "file-type": (
         user(file(file_data="data:application/zip;base64,AAAA")),
         "messages[0].content[0].file.file_data",
+    ),
+    "file-without-a-file": (
+        user(OpaquePart(type="file", raw=raw({"type": "file"}))),
+        "messages[0].content[0]",
+    ),
+    "result-status": (
+        chat(
+            HELLO,
+            CALLED,
+            msgspec.structs.replace(RESULT, raw=raw({"is_error": "yes"})),
+            tools=(WEATHER,),
+        ),
+        "messages[2].is_error",
     ),
     "other-part": (
         user(OpaquePart(type="video", raw=raw({"type": "video"}))),
