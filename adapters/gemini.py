@@ -38,6 +38,7 @@ CHAT = frozenset(
         *SAMPLING,
         "logprobs",
         "tools",
+        "tools.opaque",
         "tool_choice",
         "response_format",
         "reasoning_effort",

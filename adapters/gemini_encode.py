@@ -12,8 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from adapters.gemini_messages import conversation
 from adapters.gemini_parts import Body
+from adapters.openai_wire import read_object
 from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, ResponseFormat, ToolChoice
+from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest
 
 SAMPLING: Mapping[str, str] = {
@@ -37,6 +38,15 @@ OWN: Final = frozenset({"safetySettings", "cachedContent", "labels"})
 """Gemini's own fields that travel beside it."""
 
 MODES: Mapping[str, str] = {"none": "NONE", "auto": "AUTO", "required": "ANY", "named": "ANY"}
+
+BUILT_IN: Mapping[str, str] = {
+    "google_search": "googleSearch",
+    "web_search": "googleSearch",
+    "google_maps": "googleMaps",
+    "url_context": "urlContext",
+    "code_execution": "codeExecution",
+}
+"""Types of tools that Google runs itself -> their names."""
 
 LEVELS: Mapping[str, str] = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 """`reasoning_effort` -> `thinkingLevel`, from Gemini 3 on, which always thinks."""
@@ -66,7 +76,7 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     if said.system:
         body["systemInstruction"] = {"parts": said.system}
     if request.tools:
-        body["tools"] = [{"functionDeclarations": _functions(request)}]
+        body["tools"] = _tools(request)
     if not isinstance(request.tool_choice, UnsetType):
         body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     config = _config(request, older=older)
@@ -77,18 +87,42 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     return _encode(body)
 
 
-def _functions(request: ChatRequest) -> list[Body]:
+def _tools(request: ChatRequest) -> list[Body]:
+    """All functions in one entry, then each of Google's own tools in one of its own."""
     functions: list[Body] = []
-    for tool in request.tools or ():
-        if not isinstance(tool, FunctionTool):
-            raise InvalidRequest("tools: this backend takes functions only", param="tools")
-        function: Body = {"name": tool.name}
-        if not isinstance(tool.description, UnsetType):
-            function["description"] = tool.description
-        if not isinstance(tool.parameters, UnsetType):
-            function["parametersJsonSchema"] = tool.parameters
-        functions.append(function)
-    return functions
+    others: list[Body] = []
+    for place, tool in enumerate(request.tools or ()):
+        match tool:
+            case FunctionTool():
+                functions.append(_function(tool))
+            case OpaqueTool():
+                others.append(_built_in(tool, f"tools[{place}]"))
+    return [{"functionDeclarations": functions}, *others] if functions else others
+
+
+def _function(tool: FunctionTool) -> Body:
+    function: Body = {"name": tool.name}
+    if not isinstance(tool.description, UnsetType):
+        function["description"] = tool.description
+    if not isinstance(tool.parameters, UnsetType):
+        function["parametersJsonSchema"] = tool.parameters
+    return function
+
+
+def _built_in(tool: OpaqueTool, field: str) -> Body:
+    """What stands beside the type is Google's own; OpenAI's settings of a search are not."""
+    if tool.type not in BUILT_IN:
+        raise InvalidRequest(
+            f"{field}.type: this backend knows function, {', '.join(BUILT_IN)}",
+            param=f"{field}.type",
+        )
+    settings = {name: raw for name, raw in read_object(tool.raw).items() if name != "type"}
+    if tool.type == "web_search" and settings:
+        where = f"{field}.{next(iter(settings))}"
+        raise InvalidRequest(
+            f"{where}: this backend knows no such setting; leave it out", param=where
+        )
+    return {BUILT_IN[tool.type]: settings}
 
 
 def _choice(choice: ToolChoice) -> Body:

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from schemas.messages import (
     ImagePart,
     Message,
     OpaquePart,
+    OpaqueTool,
     Part,
     ResponseFormat,
     TextPart,
@@ -357,6 +359,32 @@ def test_a_tool_choice_is_a_mode(choice: ToolChoice, config: Json) -> None:
 )
 def test_forms_that_gemini_lacks_are_refused(fields: Json, param: str) -> None:
     assert refused(chat(**fields)) == param
+
+
+def test_googles_own_tools_stand_beside_the_functions() -> None:
+    search = OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}'))
+    maps = OpaqueTool(type="google_maps", raw=Raw(b'{"type":"google_maps","enableWidget":true}'))
+
+    sent = body(chat(tools=(search, FunctionTool(name="look"), maps)))
+
+    assert sent["tools"] == [
+        {"functionDeclarations": [{"name": "look"}]},
+        {"googleSearch": {}},
+        {"googleMaps": {"enableWidget": True}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "param"),
+    [
+        (b'{"type":"web_search","search_context_size":"low"}', "tools[0].search_context_size"),
+        (b'{"type":"computer_use"}', "tools[0].type"),
+    ],
+)
+def test_other_vendors_tools_are_refused_by_path(raw: bytes, param: str) -> None:
+    kind = str(msgspec.json.decode(raw, type=dict[str, str])["type"])
+
+    assert refused(chat(tools=(OpaqueTool(type=kind, raw=Raw(raw)),))) == param
 
 
 def test_a_text_format_asks_for_nothing() -> None:
