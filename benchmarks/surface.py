@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.surfaces.base import Inbound
 from gateway.surfaces.openai import CHAT, COMPLETIONS
 from schemas.answers import Fold
 from schemas.events import Event, Finished, Started, TextDelta, TokenLogprob, Usage
@@ -62,10 +63,11 @@ def main() -> None:
     print("reading a chat request, µs")
     for name, body in BODIES.items():
         data = msgspec.json.encode(body)
-        cost = _measure(lambda data=data: CHAT.parse(data, max_choices=8), 4000)
+        cost = _measure(lambda data=data: CHAT.parse(Inbound(body=data, max_choices=8)), 4000)
         print(f"  {name:<24} {len(data):>6} bytes {cost:8.2f}")
-    chat = CHAT.parse(msgspec.json.encode(PLAIN), max_choices=8)
-    text = COMPLETIONS.parse(b'{"model":"m","prompt":"x","stream":true}', max_choices=8)
+    chat = CHAT.parse(Inbound(body=msgspec.json.encode(PLAIN), max_choices=8))
+    continued = b'{"model":"m","prompt":"x","stream":true}'
+    text = COMPLETIONS.parse(Inbound(body=continued, max_choices=8))
     assert isinstance(chat, ChatRequest)
     assert isinstance(text, CompletionRequest)
     print("writing, µs an event")
