@@ -17,10 +17,10 @@ run: setup
 
 test: setup-dev
 	@$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 nightly: setup-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m nightly
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly
 
 check: setup-dev
 	$(BIN)/ruff check .

@@ -26,7 +26,6 @@ from tests.local_engine.tiny_embedders import CASES, TEXTS, save_embedder
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.xdist_group("engine"),
     pytest.mark.filterwarnings("ignore:The 'retry_after_secs' parameter:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:get_open_ai_client:DeprecationWarning"),
 ]

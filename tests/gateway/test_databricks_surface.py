@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 from tests.local_engine.talkers import save_talker
 from tests.local_engine.tiny_embedders import CASES, save_embedder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from tests.local_engine.goldens.embeddings import read
 from tests.local_engine.tiny_embedders import CASES, TEXTS, WORDS, save_embedder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CASE = "bert-cls"
 CONFIG = """

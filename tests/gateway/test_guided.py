@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 from tests.local_engine.talkers import save_talker
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:

@@ -33,7 +33,7 @@ from tests.gateway.triton_requests import (
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:

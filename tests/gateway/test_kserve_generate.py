@@ -21,7 +21,7 @@ from tests.provider import Answer, Provider, Received, provider
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:

@@ -19,7 +19,7 @@ from tests.provider import Provider, provider
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 auth:

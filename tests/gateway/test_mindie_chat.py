@@ -15,7 +15,7 @@ from tests.gateway.surfaces.mindie_bodies import SEED
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:

@@ -18,7 +18,7 @@ from tests.gateway.surfaces.mindie_bodies import EXAMPLE
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 CONFIG = """
 server: {default_model: tiny-chat}

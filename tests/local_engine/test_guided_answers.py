@@ -17,7 +17,7 @@ from tests.local_engine.asking import ask, chat, config, serving
 from tests.local_engine.conftest import Folder
 from tests.local_engine.guiding import BACKEND, END
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.local_engine.asking import ask, chat, config, serving
 from tests.local_engine.conftest import Folder
 from tests.local_engine.random_schemas import JSON, pattern, schema
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 TOKENS = 3000
 

@@ -21,7 +21,7 @@ from tests.local_engine.conftest import Folder
 from tests.local_engine.guiding import END, KNOWN
 from tests.local_engine.talkers import TALKERS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 
 WEATHER = {
     "type": "object",

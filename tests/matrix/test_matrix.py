@@ -10,7 +10,7 @@ from tests.matrix.measure import measure
 from tests.matrix.questions import FEATURES, HAS_NO_FORM, QUESTIONS, SURFACES
 from tests.matrix.table import page
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.anyio
 DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
