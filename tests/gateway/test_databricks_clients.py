@@ -26,6 +26,7 @@ from tests.local_engine.tiny_embedders import CASES, TEXTS, save_embedder
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:The 'retry_after_secs' parameter:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:get_open_ai_client:DeprecationWarning"),
 ]

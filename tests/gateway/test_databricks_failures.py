@@ -14,7 +14,10 @@ from tests.gateway.mlflow_client import deployments
 from tests.gateway.serving import one_model, serving
 from tests.provider import Answer, Behaviour, Received, delta_body, provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 INVOKE = "/serving-endpoints/chat/invocations"
 HELLO: dict[str, object] = {"messages": [{"role": "user", "content": "hi"}]}
