@@ -25,7 +25,6 @@ from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 VERSION_HEADER = "anthropic-version"
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
 CHAT = frozenset(
@@ -90,6 +89,7 @@ LATER = msgspec.structs.replace(
 
 class AnthropicAdapter:
     name: ClassVar[str] = "anthropic"
+    base_url: ClassVar[str] = "https://api.anthropic.com"
     framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:

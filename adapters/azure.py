@@ -58,6 +58,7 @@ class AzureAdapter(OpenAIAdapter):
     """The key goes out as `api-key`; with `oauth` there is none, and a token as `authorization`."""
 
     name: ClassVar[str] = "azure"
+    token_endpoint: ClassVar[TokenEndpoint] = ENTRA
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Raises InvalidConfig for an address that needs an api-version and has none."""

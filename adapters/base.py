@@ -172,3 +172,17 @@ class InputsByModel(Protocol):
     def inputs_of(self, model: str) -> int:
         """In place of `Supports.inputs`; the model is the provider's."""
         ...
+
+
+@runtime_checkable
+class HasBaseUrl(Protocol):
+    """An adapter whose vendor has one address for everybody, used where none is configured."""
+
+    base_url: ClassVar[str]
+
+
+@runtime_checkable
+class HasTokenEndpoint(Protocol):
+    """An adapter whose vendor gives out OAuth tokens (`providers[].oauth`)."""
+
+    token_endpoint: ClassVar[TokenEndpoint]

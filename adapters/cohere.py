@@ -24,7 +24,6 @@ from schemas.events import Usage
 from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
-BASE_URL = "https://api.cohere.com"
 INVALID_TOKEN = 498
 """Cohere's own status for a key that is not valid (any more)."""
 
@@ -87,6 +86,7 @@ class CohereAdapter:
     """No completions: version 2 has none."""
 
     name: ClassVar[str] = "cohere"
+    base_url: ClassVar[str] = "https://api.cohere.com"
     framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -20,9 +20,10 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Range, Supports
+from adapters.base import Endpoint, Outbound, Range, Supports, TokenEndpoint
 from adapters.catalog import Vendor
 from adapters.databricks_messages import databricks_message
+from adapters.databricks_tokens import TOKENS
 from adapters.openai import OpenAIAdapter, expected_choices
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body
@@ -80,6 +81,7 @@ OPENAI_PATHS = (INVOCATIONS, "/ai-gateway/mlflow/v1")
 
 class DatabricksAdapter(OpenAIAdapter):
     name: ClassVar[str] = "databricks"
+    token_endpoint: ClassVar[TokenEndpoint] = TOKENS
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, DATABRICKS)

@@ -31,8 +31,6 @@ from schemas.requests import (
     TokenRequest,
 )
 
-BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
-
 CHAT = frozenset(
     {
         *SAMPLING,
@@ -78,6 +76,7 @@ class GeminiAdapter:
     """No completions and no tokens: Gemini holds conversations."""
 
     name: ClassVar[str] = "gemini"
+    base_url: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
     framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -22,8 +22,6 @@ from schemas.errors import InvalidRequest
 from schemas.events import Event
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
 
-BASE_URL = "https://api.mistral.ai/v1"
-
 MISTRAL = Vendor(name="mistral", stream_usage=False)
 """Usage comes with every stream's last chunk, unasked."""
 
@@ -84,6 +82,7 @@ NO_ID = "null"
 
 class MistralAdapter(OpenAIAdapter):
     name: ClassVar[str] = "mistral"
+    base_url: ClassVar[str] = "https://api.mistral.ai/v1"
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, MISTRAL)

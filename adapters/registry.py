@@ -1,92 +1,58 @@
 """Which adapter a name in the configuration means: ours, the catalogue's rows, then plug-ins.
 
 A plug-in is an entry point in the group `strowger.adapters` that names a class with the shape of
-`adapters.base.Adapter`.
+`adapters.base.Adapter`; each of ours is one line in `BUILTIN`, of the same form. Where a vendor is
+to be found its class says (`HasBaseUrl`, `HasTokenEndpoint`).
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from adapters.anthropic import BASE_URL as ANTHROPIC_URL
-from adapters.anthropic import AnthropicAdapter
-from adapters.azure import ENTRA, AzureAdapter
-from adapters.base import Adapter, Endpoint, TokenEndpoint
-from adapters.bedrock import BedrockAdapter
+from adapters.base import Adapter, Endpoint, HasBaseUrl, HasTokenEndpoint, TokenEndpoint
 from adapters.catalog import OPENAI, VENDORS, Vendor
-from adapters.cohere import BASE_URL as COHERE_URL
-from adapters.cohere import CohereAdapter
-from adapters.databricks import DatabricksAdapter
-from adapters.databricks_tokens import TOKENS
-from adapters.gemini import BASE_URL as GEMINI_URL
-from adapters.gemini import GeminiAdapter
-from adapters.mindie import MindIEAdapter
-from adapters.mistral import BASE_URL as MISTRAL_URL
-from adapters.mistral import MistralAdapter
-from adapters.ollama import OllamaAdapter
 from adapters.openai import OpenAIAdapter
-from adapters.sglang import SglangAdapter
-from adapters.tgi import TgiAdapter
-from adapters.triton import TritonAdapter
-from adapters.triton_llmapi import TritonLlmApiAdapter
-from adapters.triton_tokens import TritonTokensAdapter
-from adapters.triton_tokens_decoupled import DecoupledTritonTokensAdapter
-from adapters.vllm import VllmAdapter
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
 
-Build = Callable[[Endpoint], Adapter]
-
-BUILTIN: Mapping[str, Build] = {
-    cls.name: cls
-    for cls in (
-        OpenAIAdapter,
-        AnthropicAdapter,
-        CohereAdapter,
-        AzureAdapter,
-        BedrockAdapter,
-        DatabricksAdapter,
-        GeminiAdapter,
-        MindIEAdapter,
-        MistralAdapter,
-        OllamaAdapter,
-        SglangAdapter,
-        TgiAdapter,
-        TritonAdapter,
-        TritonLlmApiAdapter,
-        TritonTokensAdapter,
-        DecoupledTritonTokensAdapter,
-        VllmAdapter,
-    )
+BUILTIN: Mapping[str, str] = {
+    "anthropic": "adapters.anthropic:AnthropicAdapter",
+    "azure": "adapters.azure:AzureAdapter",
+    "bedrock": "adapters.bedrock:BedrockAdapter",
+    "cohere": "adapters.cohere:CohereAdapter",
+    "databricks": "adapters.databricks:DatabricksAdapter",
+    "gemini": "adapters.gemini:GeminiAdapter",
+    "mindie": "adapters.mindie:MindIEAdapter",
+    "mistral": "adapters.mistral:MistralAdapter",
+    "ollama": "adapters.ollama:OllamaAdapter",
+    "openai": "adapters.openai:OpenAIAdapter",
+    "sglang": "adapters.sglang:SglangAdapter",
+    "tgi": "adapters.tgi:TgiAdapter",
+    "triton": "adapters.triton:TritonAdapter",
+    "triton-llmapi": "adapters.triton_llmapi:TritonLlmApiAdapter",
+    "triton-tokens": "adapters.triton_tokens:TritonTokensAdapter",
+    "triton-tokens-decoupled": "adapters.triton_tokens_decoupled:DecoupledTritonTokensAdapter",
+    "vllm": "adapters.vllm:VllmAdapter",
 }
 
-BASE_URLS: Mapping[str, str] = {
-    OPENAI.name: OPENAI.base_url,
-    AnthropicAdapter.name: ANTHROPIC_URL,
-    CohereAdapter.name: COHERE_URL,
-    GeminiAdapter.name: GEMINI_URL,
-    MistralAdapter.name: MISTRAL_URL,
-}
-"""Of adapters that have one."""
-
-TOKEN_ENDPOINTS: Mapping[str, TokenEndpoint] = {
-    DatabricksAdapter.name: TOKENS,
-    AzureAdapter.name: ENTRA,
-}
+MEMBERS = ("name", "framing", "supports", "encode", "decoder", "embeddings", "error")
+"""Of `adapters.base.Adapter`."""
 
 
 class Registry:
-    """Names and what they build. Plug-ins are loaded only when one of them is asked for."""
+    """Names and what they build. A class is loaded only when its name is asked for."""
 
     def __init__(self, plugins: Iterable[EntryPoint] | None = None) -> None:
         """Raises InvalidConfig when a plug-in takes a name that is already taken.
 
         plugins: `None` finds the installed ones.
         """
-        self._rows: dict[str, Vendor] = {vendor.name: vendor for vendor in VENDORS}
-        self._plugins: dict[str, EntryPoint] = {}
+        self._rows: dict[str, Vendor] = {vendor.name: vendor for vendor in (OPENAI, *VENDORS)}
+        self._classes = {
+            name: EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILTIN.items()
+        }
         problems: list[str] = []
         for plugin in entry_points(group=GROUP) if plugins is None else plugins:
             if plugin.name in self.names:
@@ -94,36 +60,43 @@ class Registry:
                     f"the plug-in {plugin.value} calls its adapter {plugin.name!r}, "
                     "a name that is already taken; uninstall it or rename its entry point"
                 )
-            self._plugins[plugin.name] = plugin
+            self._classes[plugin.name] = plugin
         if problems:
             raise InvalidConfig(tuple(problems))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted({*BUILTIN, *self._rows, *self._plugins}))
+        return tuple(sorted({*self._rows, *self._classes}))
 
     def base_url(self, name: str) -> str:
-        """The base URL that goes with a name, "" where the configuration must give one."""
-        if name in BASE_URLS:
-            return BASE_URLS[name]
+        """The base URL that goes with a name, "" where the configuration must give one.
+
+        Raises InvalidConfig as `build` does.
+        """
         row = self._rows.get(name)
-        return row.base_url if row else ""
+        if row is not None:
+            return row.base_url
+        adapter = self._class(name)
+        return adapter.base_url.rstrip("/") if isinstance(adapter, HasBaseUrl) else ""
 
     def tokens(self, name: str) -> TokenEndpoint | None:
-        """Where OAuth tokens come from; without a path the configuration must say."""
-        return TOKEN_ENDPOINTS.get(name)
+        """Where OAuth tokens come from; without a path the configuration must say.
+
+        Raises InvalidConfig as `build` does.
+        """
+        if name in self._rows:
+            return None
+        adapter = self._class(name)
+        return adapter.token_endpoint if isinstance(adapter, HasTokenEndpoint) else None
 
     def build(self, name: str, endpoint: Endpoint) -> Adapter:
         """Raises InvalidConfig for a name that nobody has, and for a plug-in that fails to load."""
-        if name in BUILTIN:
-            return BUILTIN[name](endpoint)
+        if name in self._classes:
+            return self._class(name)(endpoint)
         row = self._rows.get(name)
-        if row is not None:
-            return OpenAIAdapter(endpoint, row)
-        plugin = self._plugins.get(name)
-        if plugin is None:
+        if row is None:
             raise InvalidConfig((self._unknown(name),))
-        return self._load(plugin)(endpoint)
+        return OpenAIAdapter(endpoint, row)
 
     def check(self, name: str) -> str:
         """The problem with a name as a full sentence, "" if somebody has it."""
@@ -134,10 +107,17 @@ class Registry:
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names)}."
         return f"no adapter is named {name!r}; {hint}"
 
-    def _load(self, plugin: EntryPoint) -> Build:
+    def _class(self, name: str) -> type[Adapter]:
+        found = self._classes.get(name)
+        if found is None:
+            raise InvalidConfig((self._unknown(name),))
+        what = f"the adapter {name!r} ({found.value})"
         try:
-            return cast("Build", plugin.load())
+            loaded: object = found.load()
         except (ImportError, AttributeError) as exc:
-            raise InvalidConfig(
-                (f"the adapter {plugin.name!r} ({plugin.value}) cannot be loaded: {exc}",)
-            ) from exc
+            raise InvalidConfig((f"{what} cannot be loaded: {exc}",)) from exc
+        missing = [member for member in MEMBERS if not hasattr(loaded, member)]
+        if missing or not isinstance(loaded, type):
+            lacks = f"it has no {', '.join(missing)}" if missing else "it is no class"
+            raise InvalidConfig((f"{what} is no adapter: {lacks}",))
+        return cast("type[Adapter]", loaded)

@@ -1,13 +1,16 @@
 """Which adapters there are: the names that `adapter:` may have, and their default base URLs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from adapters.base import TokenEndpoint
 from gateway.config.aws import aws_base_url
 from gateway.config.model import Config
+
+if TYPE_CHECKING:
+    from adapters.registry import Registry
 
 LOCAL = "local"
 """The adapter whose backends are the local engine's; it has no wire format."""
@@ -28,21 +31,35 @@ def known_adapters() -> Mapping[str, Defaults]:
     # Late, so that a caller that brings its own names loads no dialect.
     from adapters.registry import Registry
 
-    registry = Registry()
-    return {
-        **{
-            name: Defaults(
-                base_url=registry.base_url(name), tokens=_has_tokens(registry.tokens(name))
-            )
-            for name in registry.names
-        },
-        LOCAL: Defaults(),
-    }
+    return _Installed(Registry())
 
 
-def _has_tokens(endpoint: TokenEndpoint | None) -> bool:
-    """A vendor whose endpoint is not at the base URL's host has a scope and no path."""
-    return endpoint is not None and bool(endpoint.path)
+class _Installed(Mapping[str, Defaults]):
+    """Looks an adapter up when it is asked for: a plug-in that nobody uses need not load."""
+
+    def __init__(self, registry: "Registry") -> None:
+        self._registry = registry
+        self._names = (*registry.names, LOCAL)
+
+    def __getitem__(self, name: str) -> Defaults:
+        """Raises KeyError for a name that nobody has, InvalidConfig for a broken plug-in."""
+        if name == LOCAL:
+            return Defaults()
+        if name not in self._names:
+            raise KeyError(name)
+        endpoint = self._registry.tokens(name)
+        # A vendor whose endpoint is not at the base URL's host has a scope and no path.
+        tokens = endpoint is not None and bool(endpoint.path)
+        return Defaults(base_url=self._registry.base_url(name), tokens=tokens)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def with_base_urls(config: Config, adapters: Mapping[str, Defaults]) -> Config:

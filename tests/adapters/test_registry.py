@@ -4,10 +4,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from adapters.base import Endpoint
+from adapters.base import Endpoint, TokenEndpoint
+from adapters.cohere import CohereAdapter
 from adapters.databricks import DatabricksAdapter
 from adapters.openai import OpenAIAdapter
-from adapters.registry import GROUP, Registry
+from adapters.registry import BUILTIN, GROUP, Registry
 from schemas.errors import InvalidConfig
 from tests.adapters.openai_doubles import WHOLE_CHAT, body, sampled
 
@@ -23,6 +24,11 @@ def test_our_own_adapters_have_names() -> None:
 
     assert isinstance(registry.build("openai", ENDPOINT), OpenAIAdapter)
     assert isinstance(registry.build("databricks", ENDPOINT), DatabricksAdapter)
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_a_line_of_the_registry_names_the_class_that_goes_by_that_name(name: str) -> None:
+    assert Registry(()).build(name, ENDPOINT).name == name
 
 
 def test_a_row_of_the_catalogue_is_an_openai_adapter_with_differences() -> None:
@@ -55,6 +61,33 @@ def test_base_urls_that_go_without_saying_are_known() -> None:
     assert registry.base_url("cohere") == "https://api.cohere.com"
     assert registry.base_url("databricks") == ""
     assert registry.base_url("tiny") == ""
+
+
+class Elsewhere(CohereAdapter):
+    """What a plug-in's class may say of its vendor."""
+
+    base_url = "https://api.elsewhere.test/v2/"
+    token_endpoint = TokenEndpoint(path="/oauth/token", scope="all")
+
+
+def test_a_plug_in_says_where_its_vendor_is_as_our_own_do() -> None:
+    registry = Registry((plugin("elsewhere", f"{__name__}:Elsewhere"),))
+
+    assert registry.base_url("elsewhere") == "https://api.elsewhere.test/v2"
+    assert registry.tokens("elsewhere") == Elsewhere.token_endpoint
+    assert registry.tokens("databricks") == DatabricksAdapter.token_endpoint
+    assert registry.tokens("cohere") is None
+    assert registry.tokens("groq") is None
+
+
+@pytest.mark.parametrize("value", ["adapters.retry_after:retry_after", "adapters.base:Endpoint"])
+def test_a_plug_in_that_is_no_adapter_is_told_what_it_lacks(value: str) -> None:
+    registry = Registry((plugin("odd", value),))
+
+    with pytest.raises(
+        InvalidConfig, match=r"'odd' .* is no adapter: it has no .*framing, supports"
+    ):
+        registry.build("odd", ENDPOINT)
 
 
 def test_an_unknown_name_gets_the_nearest_one_suggested() -> None:
