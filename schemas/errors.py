@@ -3,7 +3,7 @@
 GatewayError                      500  a bug of ours
 ├─ InvalidConfig                       the operator; refuses to start
 ├─ CallerError                         the caller; one attempt, no fallback, no breaker count
-│  ├─ InvalidRequest              400
+│  ├─ InvalidRequest              400  before anything was sent; another backend may have words
 │  ├─ Unauthenticated             401
 │  ├─ Forbidden                   403  the key may not use this
 │  ├─ ModelNotFound               404
@@ -79,7 +79,7 @@ class CallerError(GatewayError):
 
 
 class InvalidRequest(CallerError):
-    """The request cannot be right, whichever backend would get it."""
+    """The request cannot be right, or one backend has no words for it; nothing was sent."""
 
 
 class Unauthenticated(CallerError):

@@ -62,7 +62,7 @@ class Answering:
         extra: Headers = []
         if error.retry_after is not None:
             extra.append((b"retry-after", str(math.ceil(error.retry_after)).encode()))
-        if len(self._trip.attempts) > 1:
+        if self._trip.asked > 1:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
@@ -107,7 +107,7 @@ class Answering:
                 backend = trip.upstream_ms(now())
                 timing = f"gateway;dur={max(total - backend, 0.0):.2f}, backend;dur={backend:.2f}"
                 headers.append((b"x-gateway-backend", trip.backend.encode("latin-1", "replace")))
-                headers.append((b"x-gateway-attempts", str(len(trip.attempts)).encode()))
+                headers.append((b"x-gateway-attempts", str(trip.asked).encode()))
                 headers.append((b"server-timing", timing.encode()))
             if trip.variant:
                 headers.append((b"x-gateway-variant", trip.variant.encode("latin-1", "replace")))

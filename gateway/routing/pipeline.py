@@ -17,7 +17,14 @@ from gateway.routing.retry import may_move_on, may_repeat, pause
 from gateway.routing.trip import Attempt, Trip
 from gateway.upstream.base import Call
 from schemas.answers import Answer, Embeddings, Fold
-from schemas.errors import DeadlineExceeded, GatewayError, Unavailable, UpstreamBusy, UpstreamError
+from schemas.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    InvalidRequest,
+    Unavailable,
+    UpstreamBusy,
+    UpstreamError,
+)
 from schemas.events import CONTENT, Event, Usage
 from schemas.requests import EmbeddingsRequest, TokenRequest
 
@@ -28,8 +35,9 @@ class Attempts:
     """Iterates over tries; each is a context manager that books its outcome.
 
     A failure that may move on is swallowed by the context, and the iteration goes on with the
-    same backend (after a pause) or the next. Every other failure leaves the context as raised,
-    and so does the last failure when nobody is left to ask.
+    same backend (after a pause) or the next. Every other failure leaves the context as raised.
+    When nobody is left to ask, the last failure is raised, or, where no backend had words for the
+    request, the first refusal. A refusal takes none of the attempts, for nothing was sent.
     """
 
     def __init__(self, plan: Plan, trip: Trip, *, tenant: str = "") -> None:
@@ -41,6 +49,7 @@ class Attempts:
         self._repeats = 0
         self._left = plan.retry.attempts
         self._last: OneTry | None = None
+        self._told: OneTry | None = None
 
     def __aiter__(self) -> "Attempts":
         return self
@@ -60,6 +69,11 @@ class Attempts:
     async def _choose_next(self, failed: "OneTry", error: GatewayError) -> None:
         """Put the next to ask at the head of the queue; raises the failure when there is none."""
         at = now()
+        refused = isinstance(error, InvalidRequest)
+        if refused:
+            self._left += 1
+        if self._told is None or not refused:
+            self._told = failed
         others = len(self._queue) - 1
         wait = pause(error, self._rule, self._repeats, random.random())
         repeat = (
@@ -79,7 +93,9 @@ class Attempts:
         while self._queue and not self._queue[0].backend.breaker.allows(at):
             self._queue.pop(0)
         if self._left <= 0 or not self._queue:
-            raise error
+            self.trip.backend = self._told.candidate.name
+            self.trip.dropped = self._told.candidate.dropped
+            raise self._told.error or error
 
     def call(self, candidate: Candidate) -> Call:
         return Call(
@@ -143,6 +159,7 @@ class OneTry:
                     raise DeadlineExceeded("the request's deadline has passed") from error
             case GatewayError():
                 self._record.outcome = error.code
+                self._record.refused = isinstance(error, InvalidRequest)
                 self._breaker.abandon(probe=self._probe)
             case _:
                 self._record.outcome = "cancelled"

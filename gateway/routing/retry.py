@@ -3,17 +3,20 @@
 What was already sent decides. Nothing was sent (`connect`): safe anywhere. Something may have
 been sent (`timeout`, `server_error`, `broken_stream`): generation has no side effect that the
 client could see, so another try only costs tokens, which `retry.on` lets the operator refuse.
-Content was shown to the client: never again, by anyone. The request itself is wrong
-(`CallerError`): never, since every backend would say so.
+Content was shown to the client: never again, by anyone. A backend says that the request itself
+is wrong (`CallerError`): never, since every backend would say so. We cannot say the request in
+one backend's words (`InvalidRequest`): nothing was sent, and another's may have room for it.
 """
 
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.window import SlidingCount
-from schemas.errors import GatewayError, UpstreamError
+from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 
 
 def may_move_on(error: GatewayError, rule: RetryRule) -> bool:
     """Whether another backend may be asked after this failure, before content."""
+    if isinstance(error, InvalidRequest):
+        return True
     return isinstance(error, UpstreamError) and error.kind in rule.on
 
 

@@ -10,12 +10,14 @@ class Attempt(Struct, kw_only=True, omit_defaults=True):
 
     outcome: `ok`, `cancelled`, or the error's code. ms: its length.
     pattern: the backend as configured, where that is a wildcard.
+    refused: nothing was sent, for the request cannot be said in the backend's words.
     """
 
     backend: str
     pattern: str = ""
     outcome: str = ""
     ms: float = 0.0
+    refused: bool = False
 
 
 class Trip(Struct, kw_only=True):
@@ -43,6 +45,11 @@ class Trip(Struct, kw_only=True):
     attempt_started: float | None = None
     deltas: int = 0
     usage: Usage | None = None
+
+    @property
+    def asked(self) -> int:
+        """How many attempts there were in earnest."""
+        return sum(not attempt.refused for attempt in self.attempts)
 
     def upstream_ms(self, now: float) -> float:
         """Time spent in attempts up to `now`, milliseconds; retries' pauses are not in it."""

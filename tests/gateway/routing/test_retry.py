@@ -34,9 +34,16 @@ def test_a_failure_of_a_backend_lets_another_backend_try(kind: type[UpstreamErro
     assert may_move_on(kind("x", upstream="a"), RULE)
 
 
-def test_a_request_that_is_wrong_is_never_tried_again() -> None:
-    assert not may_move_on(InvalidRequest("x"), RULE)
+def test_a_request_that_a_backend_calls_wrong_is_never_tried_again() -> None:
     assert not may_move_on(UpstreamRejected("x", status=400, upstream="a"), RULE)
+
+
+def test_a_request_that_one_backend_has_no_words_for_may_be_said_to_another() -> None:
+    refusal = InvalidRequest("x")
+
+    assert may_move_on(refusal, RULE)
+    assert may_move_on(refusal, RetryRule(on=()))
+    assert not may_repeat(refusal, RULE)
 
 
 def test_a_backend_that_refused_our_key_is_not_asked_twice() -> None:
