@@ -17,6 +17,7 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -39,7 +40,7 @@ KINDS: Mapping[str, type[UpstreamError]] = {
     "ModelStreamErrorException": UpstreamFailed,
     "InternalServerException": UpstreamFailed,
     "InternalFailure": UpstreamFailed,
-    "ServiceUnavailableException": UpstreamFailed,
+    "ServiceUnavailableException": UpstreamOverloaded,
 }
 """A quota is the operator's whatever its 400 says, and a model's failure is nobody's 4xx."""
 
@@ -53,7 +54,9 @@ STATUSES: Mapping[int, type[UpstreamError]] = {
     425: UpstreamFailed,
     429: UpstreamBusy,
     499: UpstreamFailed,
+    503: UpstreamOverloaded,
     504: UpstreamTimeout,
+    529: UpstreamOverloaded,
 }
 """Others of 400 to 499 blame the request, and all from 500 on the service."""
 

@@ -12,6 +12,7 @@ from schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -36,6 +37,7 @@ REFUSED_WORDS = frozenset(
 MODEL_UNKNOWN = "upstream_model_unknown"
 
 TIMEOUTS = frozenset({408, 504})
+OVERLOADED = frozenset({503, 529})
 FAILED_4XX = frozenset({424, 425, 499})
 """4xx that blame the server: MindIE's and TGI's generation error, too early, closed behind."""
 
@@ -93,6 +95,8 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
     if status == 429:
         return UpstreamBusy(text, upstream=name, retry_after=wait)
+    if status in OVERLOADED:
+        return UpstreamOverloaded(text, upstream=name, retry_after=wait)
     if status >= 500 or status in FAILED_4XX or status < 400:
         return UpstreamFailed(text, upstream=name, retry_after=wait)
     return UpstreamRejected(

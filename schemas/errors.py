@@ -22,6 +22,7 @@ GatewayError                      500  a bug of ours
    ├─ UpstreamBusy                429  carries retry_after, seconds
    ├─ UpstreamRefused             502  our key, quota or deployment name
    ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
+   │  └─ UpstreamOverloaded       503  a 503 or 529; carries retry_after where it was told
    └─ UpstreamBroken              502  an answer that we cannot read, or one cut short
       └─ UpstreamLost             502  an engine of ours died with the request
 """
@@ -224,6 +225,13 @@ class UpstreamRefused(UpstreamError):
 class UpstreamFailed(UpstreamError):
     code = "upstream_failed"
     kind = "server_error"
+
+
+class UpstreamOverloaded(UpstreamFailed):
+    """The whole service has too much to do, whoever asks; a 429 is about our share of it."""
+
+    status = 503
+    code = "upstream_overloaded"
 
 
 class UpstreamBroken(UpstreamError):

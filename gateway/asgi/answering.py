@@ -9,7 +9,7 @@ from litestar.types import Message, Send
 from gateway.asgi.cors import Headers
 from gateway.clock import now
 from gateway.routing.trip import Trip
-from schemas.errors import GatewayError, MethodNotAllowed
+from schemas.errors import BodyTooLarge, GatewayError, MethodNotAllowed, Unavailable
 
 _JSON = (b"content-type", b"application/json")
 _STREAM: Headers = [
@@ -66,7 +66,7 @@ class Answering:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
-        if error.status in (413, 503):
+        if isinstance(error, BodyTooLarge | Unavailable):
             extra.append((b"connection", b"close"))
         if error.status == 401:
             extra.append((b"www-authenticate", b"Bearer"))

@@ -117,7 +117,7 @@ def _state(backend: Backend, engine: EngineProcess | None) -> tuple[Deployment, 
     if backend.breaker.allows(at):
         return "DEPLOYMENT_READY", ""
     if backend.breaker.resting(at):
-        return "DEPLOYMENT_RECOVERING", "resting after a 429"
+        return "DEPLOYMENT_RECOVERING", "resting, as it asked for"
     return "DEPLOYMENT_RECOVERING", f"breaker {backend.breaker.state(at)}"
 
 

@@ -94,7 +94,7 @@ class Breaker:
             self._open_until = now + self._cooldown
 
     def rest(self, now: float, seconds: float, *, probe: bool) -> None:
-        """The backend asked for a pause (429 with retry-after); a longer one is kept."""
+        """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept."""
         if probe:
             self._close()
         self._rest_until = max(self._rest_until, now + seconds)

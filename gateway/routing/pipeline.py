@@ -24,6 +24,7 @@ from schemas.errors import (
     Unavailable,
     UpstreamBusy,
     UpstreamError,
+    UpstreamOverloaded,
 )
 from schemas.events import CONTENT, Event, Usage
 from schemas.requests import EmbeddingsRequest, TokenRequest
@@ -155,6 +156,8 @@ class OneTry:
             case UpstreamError():
                 self._record.outcome = error.code
                 self._breaker.fail(at, probe=self._probe)
+                if isinstance(error, UpstreamOverloaded) and error.retry_after:
+                    self._breaker.rest(at, error.retry_after, probe=False)
                 if at >= self._attempts.deadline:
                     raise DeadlineExceeded("the request's deadline has passed") from error
             case GatewayError():

@@ -115,7 +115,7 @@ def plan(table: RouteTable, route: Route, request: Request, *, draw: float, now:
     """The candidates for one request on its route. draw: uniform in [0, 1). now: loop time.
 
     Raises InvalidRequest naming the field that no backend can honour; Unavailable with
-    retry_after when every backend is resting after a 429 or being probed.
+    retry_after when every backend rests, as it asked for, or is being probed.
     """
     ruled_out: list[tuple[str, str]] = []
     able: list[Candidate] = []
@@ -230,7 +230,11 @@ def _healthy(
     for candidate in able:
         breaker = candidate.backend.breaker
         if not breaker.allows(now):
-            why = "resting after a 429" if breaker.resting(now) else f"breaker {breaker.state(now)}"
+            why = (
+                "resting, as it asked for"
+                if breaker.resting(now)
+                else f"breaker {breaker.state(now)}"
+            )
             ruled_out.append((candidate.name, why))
     if healthy:
         return healthy

@@ -14,6 +14,7 @@ from schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -308,7 +309,7 @@ def test_the_recorded_splice_is_a_failure(case: msgspec.Struct) -> None:
 @pytest.mark.parametrize(
     ("kind", "error"),
     [
-        ("overloaded_error", UpstreamFailed),
+        ("overloaded_error", UpstreamOverloaded),
         ("api_error", UpstreamFailed),
         ("timeout_error", UpstreamTimeout),
         ("rate_limit_error", UpstreamBusy),

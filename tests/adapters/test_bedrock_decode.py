@@ -14,6 +14,7 @@ from schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -188,7 +189,7 @@ def test_what_a_guardrail_says_of_a_whole_answer_travels_on() -> None:
         (exception("throttlingException", {"message": "slow"}), UpstreamBusy, "slow"),
         (exception("validationException", {"message": "bad"}), UpstreamRejected, "bad"),
         (exception("internalServerException", {"message": "oh"}), UpstreamFailed, "oh"),
-        (exception("serviceUnavailableException", {}), UpstreamFailed, "ServiceUnavailable"),
+        (exception("serviceUnavailableException", {}), UpstreamOverloaded, "ServiceUnavailable"),
         (
             exception("modelStreamErrorException", {"message": "x", "originalMessage": "model"}),
             UpstreamFailed,
@@ -222,7 +223,7 @@ def test_a_stream_that_fails_is_never_an_answer(
         (429, "ThrottlingException", UpstreamBusy),
         (429, "ModelNotReadyException", UpstreamBusy),
         (500, "InternalServerException", UpstreamFailed),
-        (503, "ServiceUnavailableException", UpstreamFailed),
+        (503, "ServiceUnavailableException", UpstreamOverloaded),
         (424, "", UpstreamFailed),
     ],
 )

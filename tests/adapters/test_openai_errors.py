@@ -9,6 +9,7 @@ from schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -83,13 +84,21 @@ def test_a_server_that_ran_out_of_time_timed_out(status: int) -> None:
     assert isinstance(error(status, b"upstream request timeout"), UpstreamTimeout)
 
 
-@pytest.mark.parametrize("status", [424, 499, 500, 502, 503, 520, 529])
+@pytest.mark.parametrize("status", [424, 499, 500, 502, 520])
 def test_a_server_that_failed_may_say_when_to_come_back(status: int) -> None:
     fault = error(status, b"<html><title>Bad Gateway</title></html>", retry_after="3")
 
     assert isinstance(fault, UpstreamFailed)
     assert fault.retry_after == 3.0
     assert str(fault) == "acme: Bad Gateway"
+
+
+@pytest.mark.parametrize("status", [503, 529])
+def test_a_service_with_too_much_to_do_is_overloaded(status: int) -> None:
+    fault = error(status, b'{"error": {"message": "Overloaded"}}', retry_after="3")
+
+    assert isinstance(fault, UpstreamOverloaded)
+    assert (fault.status, fault.code, fault.retry_after) == (503, "upstream_overloaded", 3.0)
 
 
 def test_an_error_without_words_tells_its_status() -> None:

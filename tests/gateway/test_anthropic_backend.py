@@ -219,7 +219,7 @@ async def test_a_failure_in_the_middle_is_an_error_and_no_end(setting: Setting, 
 
 @pytest.mark.parametrize(
     ("word", "status", "said"),
-    [(BUSY, 502, "claude: Overloaded"), (LIMIT, 429, "claude: This request would exceed")],
+    [(BUSY, 503, "claude: Overloaded"), (LIMIT, 429, "claude: This request would exceed")],
 )
 async def test_a_server_that_has_no_room_is_asked_again_and_then_given_up(
     setting: Setting, word: str, status: int, said: str

@@ -289,6 +289,25 @@ async def test_a_429_is_passed_on_with_its_retry_after_when_nobody_else_can_answ
     assert len(a.requests) == 1
 
 
+@pytest.mark.parametrize("status", [503, 529])
+async def test_an_overloaded_service_is_a_503_and_left_alone_for_as_long_as_it_asks(
+    status: int, tmp_path: Path
+) -> None:
+    async def too_much(request: Received, answer: Answer) -> None:
+        body = {"error": {"message": "Overloaded", "type": "overloaded_error"}}
+        await answer.json(body, status, {"retry-after": "7"})
+
+    async with provider(too_much) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        first = await post(gateway.url)
+        second = await post(gateway.url)
+
+    assert (first.status_code, first.headers["retry-after"]) == (503, "7")
+    assert first.json()["error"]["code"] == "upstream_overloaded"
+    assert second.status_code == 503
+    assert int(second.headers["retry-after"]) <= 7
+    assert len(a.requests) == 1
+
+
 async def test_the_breaker_stops_asking_a_backend_that_keeps_failing(tmp_path: Path) -> None:
     async with (
         provider(internal_error) as a,

@@ -245,7 +245,7 @@ async def test_a_server_that_is_busy_is_asked_again_and_then_given_up(setting: S
             model="chat", messages=[{"role": "user", "content": FAILING}]
         )
 
-    assert caught.value.status_code == 502
+    assert caught.value.status_code == 503
     assert len(setting.server.requests) > 1
 
 

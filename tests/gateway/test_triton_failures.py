@@ -43,7 +43,7 @@ async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:
     async with pair(tmp_path, trouble) as both:
         answer = await both.text()
 
-    assert answer.status_code == 502
+    assert answer.status_code == 503
     assert "Exceeds maximum queue size" in answer.text
 
 
