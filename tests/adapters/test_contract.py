@@ -1,28 +1,11 @@
-"""Every adapter keeps the contract: cut anywhere, cut short, refused, and field by field."""
+"""Every adapter of ours keeps the contract that the project ships for those of others."""
 
-import msgspec
+from functools import partial
+
 import pytest
 
-from adapters.base import Adapter
 from adapters.registry import Registry
-from adapters.testing import (
-    TASKS,
-    Case,
-    check_breaks,
-    check_cuts,
-    check_fields,
-    check_statuses,
-    check_supports,
-    check_truncation,
-    contract_endpoint,
-    request_for,
-    translate,
-)
-from schemas.answers import Fold
-from schemas.errors import CallerError, GatewayError, UpstreamError, UpstreamRejected
-from schemas.events import Event
-from schemas.fields import Task
-from schemas.requests import EmbeddingsRequest
+from adapters.testing import Check, contract
 from tests.adapters.traffic import traffic
 
 REGISTRY = Registry(())
@@ -121,107 +104,18 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
 """Whose answers an adapter must read, by the beginnings of their names."""
 
 
-def adapter(name: str) -> Adapter:
-    base = REGISTRY.base_url(name) or "https://backend.test/v1"
-    return REGISTRY.build(name, contract_endpoint(base))
-
-
-def recorded(*, streamed: bool | None = None) -> list[object]:
+def checks() -> list[object]:
     return [
-        pytest.param(name, case, id=f"{name}-{case.name}")
-        for name, vendors in TRAFFIC.items()
-        for case in traffic(*vendors)
-        if case.status == 200 and (streamed is None or case.streamed == streamed)
+        pytest.param(check, id=f"{name}-{check}")
+        for name in REGISTRY.names
+        for check in contract(
+            partial(REGISTRY.build, name),
+            traffic(*TRAFFIC.get(name, ())),
+            base_url=REGISTRY.base_url(name) or "https://backend.test/v1",
+        )
     ]
 
 
-def recorded_errors() -> list[object]:
-    return [
-        pytest.param(name, case, id=f"{name}-{case.name}")
-        for name, vendors in TRAFFIC.items()
-        for case in traffic(*vendors)
-        if case.status != 200
-    ]
-
-
-def read(name: str, case: Case) -> list[Event]:
-    request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
-    return translate(adapter(name), request, [case.body])
-
-
-@pytest.mark.parametrize("name", REGISTRY.names)
-def test_supported_fields_are_known_fields(name: str) -> None:
-    check_supports(adapter(name))
-
-
-@pytest.mark.parametrize("name", REGISTRY.names)
-def test_every_error_status_has_a_meaning(name: str) -> None:
-    check_statuses(adapter(name))
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", REGISTRY.names)
-def test_every_field_is_sent_or_reported(name: str, task: Task) -> None:
-    check_fields(adapter(name), task)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", TRAFFIC)
-def test_bytes_that_are_no_answer_are_an_error(name: str, task: Task) -> None:
-    check_breaks(adapter(name), task)
-
-
-@pytest.mark.parametrize(("name", "case"), recorded(streamed=True))
-def test_chunk_boundaries_never_show(name: str, case: Case) -> None:
-    check_cuts(adapter(name), case)
-
-
-@pytest.mark.parametrize(("name", "case"), recorded())
-def test_an_answer_cut_short_is_an_error(name: str, case: Case) -> None:
-    if isinstance(request_for(case), EmbeddingsRequest) or tells_error(name, case):
-        pytest.skip("no events to cut short")
-    check_truncation(adapter(name), case)
-
-
-@pytest.mark.parametrize(("name", "case"), recorded())
-def test_an_answer_folds_to_finished_choices(name: str, case: Case) -> None:
-    request = request_for(case)
-    if isinstance(request, EmbeddingsRequest):
-        embeddings = adapter(name).embeddings(request, case.body)
-        assert len(embeddings.vectors) == len(request.inputs)
-        return
-    if tells_error(name, case):
-        return
-    fold = Fold()
-
-    fold.add(read(name, case))
-
-    choices = fold.answer().choices
-    assert choices
-    assert all(choice.finish is not None for choice in choices)
-    for choice in choices:
-        shown = choice.text is not None or choice.tool_calls or choice.refusal or choice.opaque
-        assert shown or (choice.finish and choice.finish.reason == "content_filter")
-        for call in choice.tool_calls:
-            assert isinstance(msgspec.json.decode(call.arguments), dict)
-            assert call.id
-            assert call.name
-
-
-@pytest.mark.parametrize(("name", "case"), recorded_errors())
-def test_a_recorded_error_tells_what_went_wrong(name: str, case: Case) -> None:
-    error = adapter(name).error(case.status, case.headers, case.body)
-
-    assert isinstance(error, UpstreamError | UpstreamRejected)
-    assert error.message.removeprefix("contract: ")
-    assert isinstance(error, CallerError) == (case.status in (400, 413, 422))
-
-
-def tells_error(name: str, case: Case) -> bool:
-    try:
-        read(name, case)
-    except GatewayError:
-        assert "error" in case.name, f"{case.name} should have been an answer"
-        return True
-    return False
+@pytest.mark.parametrize("check", checks())
+def test_contract(check: Check) -> None:
+    check()

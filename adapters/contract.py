@@ -1,0 +1,186 @@
+"""What every adapter keeps whatever it is sent: fields, errors, and bytes that are no answer.
+
+A check returns nothing and raises AssertionError with a sentence that says what is wrong.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Raw
+
+from adapters.base import Adapter, HasBaseUrl, HasTokenEndpoint, Outbound, TokenEndpoint
+from adapters.framing import FRAMING
+from adapters.replay import translate
+from adapters.samples import (
+    bare_request,
+    request_with,
+    request_with_extra,
+    request_with_nulls,
+    with_field,
+)
+from adapters.support import TOOL_PROPERTIES, offered, unsupported
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from schemas.fields import FIELDS, Task
+from schemas.requests import EmbeddingsRequest, Request
+
+KEY = "sk-contract-0123456789abcdef"
+TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings", "tokens")
+
+STATUSES: Mapping[int, type[GatewayError]] = {
+    400: UpstreamRejected,
+    401: UpstreamRefused,
+    403: UpstreamRefused,
+    408: UpstreamTimeout,
+    413: UpstreamRejected,
+    422: UpstreamRejected,
+    429: UpstreamBusy,
+    500: UpstreamError,
+    502: UpstreamError,
+    503: UpstreamError,
+    504: UpstreamTimeout,
+    529: UpstreamError,
+}
+"""What a status means where the body says nothing."""
+
+BODIES = (b"", b"{}", b"[]", b"null", b'"text"', b"<html><title>Bad</title></html>", b"\xff\xfe")
+
+
+def check_shape(adapter: Adapter) -> None:
+    """A framing that there is, and addresses that can be put together."""
+    assert adapter.name, "name is empty"
+    framings = ", ".join(FRAMING)
+    assert adapter.framing in FRAMING, f"framing {adapter.framing!r} is none of {framings}"
+    if isinstance(adapter, HasBaseUrl):
+        url = adapter.base_url
+        assert url.startswith("https://"), f"base_url {url!r} does not begin with https://"
+        assert not url.endswith("/"), f"base_url {url!r} ends with a slash"
+    if isinstance(adapter, HasTokenEndpoint):
+        path = adapter.token_endpoint.path
+        assert isinstance(adapter.token_endpoint, TokenEndpoint), "token_endpoint is none"
+        assert not path or path.startswith("/"), f"token_endpoint.path {path!r} lacks its slash"
+
+
+def check_statuses(adapter: Adapter) -> None:
+    """Every error status lands in the tree, whatever the body, and no key is in its text."""
+    for body in (*BODIES, f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode()):
+        for status in range(400, 600):
+            error = adapter.error(status, {}, body)
+            assert isinstance(error, UpstreamError | UpstreamRejected), f"{status}: {error!r}"
+            assert KEY not in str(error), f"{status}: the key is in the message"
+        for status, kind in STATUSES.items():
+            error = adapter.error(status, {"retry-after": "7"}, body)
+            assert isinstance(error, kind), f"{status} with {body!r}: {error!r}"
+            if status in (429, 503):
+                assert error.retry_after == 7.0, f"{status}: retry-after is lost"
+            if isinstance(error, UpstreamRejected):
+                assert error.status == status, f"{status}: became {error.status}"
+
+
+def check_supports(adapter: Adapter) -> None:
+    """Only names that schemas.fields knows; at least one task."""
+    supports = adapter.supports
+    for task in TASKS:
+        unknown = (offered(supports, task) or frozenset[str]()) - FIELDS[task]
+        assert not unknown, f"{task}: no such fields: {sorted(unknown)}"
+    everything = {TOOL_PROPERTIES}.union(*FIELDS.values())
+    assert set(supports.ranges) <= everything, f"ranges: {set(supports.ranges) - everything}"
+    assert any(offered(supports, task) is not None for task in TASKS), "offers no task"
+
+
+def check_fields(adapter: Adapter, task: Task) -> None:
+    """Sent = translated + reported, for each field by itself; and nothing that was not sent."""
+    supported = offered(adapter.supports, task)
+    if supported is None:
+        named = {one.field for one in unsupported(bare_request(task), adapter.supports)}
+        assert named == {task}, f"{task} is not offered, but unsupported() names {named}"
+        return
+    _check_required(adapter, task)
+    for field in sorted(FIELDS[task] - adapter.supports.requires):
+        with_it, without_it = (_completed(adapter, one) for one in request_with(task, field))
+        named = {one.field for one in unsupported(with_it, adapter.supports)}
+        if field not in supported:
+            assert field in named, f"{task}: {field} is neither supported nor reported"
+            continue
+        allowed = field not in named or field in adapter.supports.ranges
+        assert allowed, f"{task}: {field} is supported and reported"
+        changed = adapter.encode(with_it, "m") != adapter.encode(without_it, "m")
+        assert changed, f"{task}: {field} is supported but never leaves"
+    _check_extra(adapter, task)
+    _check_absence(adapter, task)
+
+
+def check_breaks(adapter: Adapter, task: Task) -> None:
+    """Bytes that are no answer raise UpstreamBroken or another UpstreamError, never a bug."""
+    if offered(adapter.supports, task) is None:
+        return
+    request = _completed(adapter, bare_request(task))
+    for body in (b"", b"{", b"[1", b"\xff", b'{"choices": 5}', b"42", b"[" * 100_000):
+        try:
+            if isinstance(request, EmbeddingsRequest):
+                adapter.embeddings(request, body)
+            else:
+                translate(adapter, request, [body])
+        except (UpstreamError, UpstreamRejected):
+            continue
+        raise AssertionError(f"{task}: {body[:20]!r} passes for an answer")
+
+
+def _completed(adapter: Adapter, request: Request) -> Request:
+    """The request with what this adapter requires of every one."""
+    for field in adapter.supports.requires:
+        request = with_field(request, field)
+    return request
+
+
+def _check_required(adapter: Adapter, task: Task) -> None:
+    """What is required is reported when it is missing, and nothing is put in its place."""
+    for field in adapter.supports.requires:
+        request = bare_request(task)
+        named = {one.field for one in unsupported(request, adapter.supports)}
+        assert field in named, f"{task}: {field} is required, and missing it is not reported"
+        refused = _refused_field(adapter, request)
+        assert refused == field, f"{task}: encoded without {field}, the refusal names {refused!r}"
+
+
+def _refused_field(adapter: Adapter, request: Request) -> str | None:
+    try:
+        adapter.encode(request, "m")
+    except InvalidRequest as exc:
+        return exc.param
+    return None
+
+
+def _check_extra(adapter: Adapter, task: Task) -> None:
+    request = _completed(adapter, request_with_extra(task, "x_unheard_of", Raw(b'{"a":[1,null]}')))
+    named = {one.field for one in unsupported(request, adapter.supports)}
+    if adapter.supports.extra:
+        body = adapter.encode(request, "m").body
+        assert b'"x_unheard_of":{"a":[1,null]}' in body, f"{task}: extra fields get lost"
+    else:
+        assert "x_unheard_of" in named, f"{task}: extra fields are neither sent nor reported"
+    for name in adapter.supports.extra_fields.get(task, ()):
+        request = _completed(adapter, request_with_extra(task, name, Raw(b'{"a":[1,null]}')))
+        assert not unsupported(request, adapter.supports), f"{task}: {name} is reported"
+        body = adapter.encode(request, "m").body
+        assert f'"{name}":{{"a":[1,null]}}'.encode() in body, f"{task}: {name} gets lost"
+
+
+def _check_absence(adapter: Adapter, task: Task) -> None:
+    bare = adapter.encode(_completed(adapter, bare_request(task)), "m")
+    assert b"null" not in bare.body, f"{task}: what is absent is sent as null"
+    nulls = _completed(adapter, request_with_nulls(task))
+    assert adapter.encode(nulls, "m") == bare, f"{task}: null is not the same as absent"
+    reported = unsupported(nulls, adapter.supports)
+    assert not reported, f"{task}: a null is reported: {reported}"
+    assert KEY not in _printed(bare), f"{task}: the key is in the printed form or the body"
+
+
+def _printed(outbound: Outbound) -> str:
+    return f"{outbound!r} {outbound.target} {outbound.body!r}"

@@ -1,0 +1,159 @@
+"""Recorded exchanges: an adapter's fixtures, a folder each, and the requests that they answer.
+
+`FOLDER/CASE/` holds
+
+request_line            method, path and query
+request.json            the body sent, or the part of it that the answer depends on
+task                    `chat`, `completion`, `embeddings` or `tokens`, where neither path nor body
+                        tells
+status                  only when it is not 200
+headers.json            of the answer, names in lower case, where they matter
+response.json, .txt     the body of a whole answer; `.octets` where it is not text
+response.sse, .ndjson   the body of a streamed one; `.bin` where it is not text
+"""
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+from msgspec import Raw, Struct
+
+from schemas.fields import Task
+from schemas.messages import Message
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+
+STREAMED = (".sse", ".ndjson", ".bin")
+INPUTS = ("input", "texts", "text", "inputs")
+"""Where dialects put what is to be embedded."""
+
+CONVERSED = ("chat", "generateContent", "streamGenerateContent")
+"""What paths of conversations have in them."""
+
+_one_or_more: msgspec.json.Decoder[str | list[object]] = msgspec.json.Decoder(str | list[object])
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """One recorded exchange.
+
+    name: `FOLDER/CASE`. line: "" where it is not known. sent: the fields of the recorded request,
+    {} where they are not known. task: `None` where no file says it.
+    """
+
+    name: str
+    line: str
+    sent: dict[str, Raw]
+    body: bytes
+    status: int
+    headers: dict[str, str]
+    streamed: bool
+    task: Task | None = None
+
+
+def cases(folder: Path) -> list[Case]:
+    """Every exchange under `folder`, by name; [] where there is no such folder."""
+    if not folder.is_dir():
+        return []
+    found = (_case(one) for one in sorted(folder.iterdir()) if one.is_dir())
+    return [one for one in found if one is not None]
+
+
+def request_for(case: Case) -> Request:
+    """A request that such an answer may follow: its task, form, and number of choices."""
+    sent = case.sent
+    if case.task is None and "/v2/models/" in case.line:
+        return _triton_request(case)
+    count = (msgspec.json.decode(sent["n"], type=int | None) if "n" in sent else 1) or 1
+    sampling = Sampling(n=count) if count > 1 else Sampling()
+    match case.task or _task(case):
+        case "embeddings":
+            given = next((sent[name] for name in INPUTS if name in sent), None)
+            return EmbeddingsRequest(model="m", inputs=("x",) * _entries(given))
+        case "tokens":
+            return TokenRequest(model="m", tokens=(1, 2, 3), stream=case.streamed)
+        case "completion":
+            prompts = ("x",) * _entries(sent.get("prompt"))
+            return CompletionRequest(
+                model="m", prompts=prompts, sampling=sampling, stream=case.streamed
+            )
+        case "chat":
+            hello = Message(role="user", content="hello")
+            return ChatRequest(
+                model="m", messages=(hello,), sampling=sampling, stream=case.streamed
+            )
+
+
+def _task(case: Case) -> Task:
+    """By the path, and by what was sent."""
+    if "embed" in case.line or ("input" in case.sent and "messages" not in case.sent):
+        return "embeddings"
+    if "input_id" in case.sent or "infer_token" in case.line:
+        return "tokens"
+    if "messages" in case.sent or "contents" in case.sent:
+        return "chat"
+    said = "prompt" not in case.sent and any(word in case.line for word in CONVERSED)
+    return "chat" if said else "completion"
+
+
+def _triton_request(case: Case) -> CompletionRequest | TokenRequest:
+    """A model that takes text, or one that takes tensors: as JSON keys, or as a list of them."""
+    limit = case.sent.get("max_tokens", case.sent.get("request_output_len", Raw(b"20")))
+    bounded = Sampling(max_tokens=msgspec.json.decode(limit, type=int))
+    if "input_ids" in case.sent or "inputs" in case.sent:
+        return TokenRequest(
+            model="m", tokens=(1, 2, 3), sampling=bounded, stream="streaming" in case.sent
+        )
+    return CompletionRequest(
+        model="m", prompts=("x",), sampling=bounded, stream="generate_stream" in case.line
+    )
+
+
+def _case(folder: Path) -> Case | None:
+    answers = [one for one in folder.iterdir() if one.name.startswith("response.")]
+    if not answers:
+        return None
+    sent, headers, status, line, task = (
+        folder / name for name in ("request.json", "headers.json", "status", "request_line", "task")
+    )
+    return Case(
+        name=f"{folder.parent.name}/{folder.name}",
+        line=line.read_text() if line.is_file() else "",
+        sent=_object(sent),
+        body=answers[0].read_bytes(),
+        status=int(status.read_text()) if status.is_file() else 200,
+        headers=msgspec.json.decode(headers.read_bytes(), type=dict[str, str])
+        if headers.is_file()
+        else {},
+        streamed=answers[0].suffix in STREAMED,
+        task=_word(task),
+    )
+
+
+def _word(file: Path) -> Task | None:
+    if not file.is_file():
+        return None
+    word = file.read_text().strip()
+    for task in get_args(Task):
+        if word == task:
+            return task
+    raise ValueError(f"{file}: {word!r} is none of {', '.join(get_args(Task))}")
+
+
+def _object(file: Path) -> dict[str, Raw]:
+    if not file.is_file():
+        return {}
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, Raw])
+
+
+def _entries(raw: Raw | None) -> int:
+    """How many prompts or inputs: a list of strings or lists counts each, all else is one."""
+    if raw is None:
+        return 1
+    value = _one_or_more.decode(raw)
+    return len(value) if isinstance(value, list) and not isinstance(value[0], int) else 1

@@ -1,0 +1,37 @@
+"""Plays a recorded body to an adapter, in whatever pieces it may have arrived."""
+
+from collections.abc import Iterable
+
+from adapters.base import Adapter
+from adapters.framing import FRAMING, Frame
+from schemas.errors import GatewayError
+from schemas.events import Event
+from schemas.requests import GenerateRequest
+
+
+def frames(adapter: Adapter, pieces: Iterable[bytes]) -> list[Frame]:
+    parser = FRAMING[adapter.framing]("contract")
+    found = [frame for piece in pieces for frame in parser.feed(piece)]
+    return found + parser.close()
+
+
+def translate(adapter: Adapter, request: GenerateRequest, pieces: Iterable[bytes]) -> list[Event]:
+    """The events of an answer that arrived in these pieces. Raises what the adapter raises."""
+    decoder = adapter.decoder(request)
+    found = frames(adapter, pieces) if request.stream else [("", b"".join(pieces))]
+    events = [event for name, data in found for event in decoder.feed(name, data)]
+    return [*events, *decoder.close()]
+
+
+def outcome(
+    adapter: Adapter, request: GenerateRequest, pieces: Iterable[bytes]
+) -> tuple[list[Event], str]:
+    """Events up to the error, if there is one, and the error's text."""
+    decoder, events = adapter.decoder(request), list[Event]()
+    try:
+        for name, data in frames(adapter, pieces):
+            events += decoder.feed(name, data)
+        events += decoder.close()
+    except GatewayError as exc:
+        return events, f"{type(exc).__name__}: {exc}"
+    return events, ""
