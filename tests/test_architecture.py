@@ -84,7 +84,8 @@ def test_the_gateway_starts_without_its_heavy_extras() -> None:
 
     program = (
         "import sys, gateway.cli, gateway.supervisor, gateway.app;"
-        "heavy = {'torch', 'transformers', 'tokenizers', 'jinja2', 'botocore'} & set(sys.modules);"
+        "heavy = {'torch', 'transformers', 'tokenizers', 'jinja2', 'botocore', 'requests',"
+        "'google.auth', 'azure.identity'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     result = subprocess.run(

@@ -15,6 +15,7 @@ SIGNER = "botocore"
 """The package that signs; the extra `bedrock` brings it."""
 
 _REGION = re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]{1,2}")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+")
 _IN_HOST = re.compile(r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 
 
@@ -46,13 +47,19 @@ def check_aws(provider: Provider, aws: Aws, path: Path, problems: Problems) -> N
     if provider.adapter != BEDROCK:
         problems.add(place, "only adapter bedrock is AWS's, and this is ", Found(provider.adapter))
         return
+    if aws.external_id is not None and aws.role_arn is None:
+        problems.add((*place, "external_id"), "goes with a role_arn; leave it out")
+    if aws.role_arn is not None and not _ROLE.fullmatch(aws.role_arn):
+        problems.add(
+            (*place, "role_arn"), Found(aws.role_arn), " is no role, arn:aws:iam::ACCOUNT:role/NAME"
+        )
     if aws.region is not None and not _REGION.fullmatch(aws.region):
         problems.add((*place, "region"), Found(aws.region), " is no region, such as eu-west-1")
     if provider.oauth is not None:
         problems.add(place, "oauth stands beside it; give one of them")
     keys = bool(aws.access_key_id or aws.secret_access_key or aws.session_token)
     if provider.api_key:
-        if keys or aws.profile is not None:
+        if keys or aws.profile is not None or aws.role_arn is not None:
             problems.add(place, "api_key stands beside its keys; give one of them")
         return
     if any(name.lower() == "authorization" for name in provider.headers):

@@ -10,6 +10,7 @@ from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.known import LOCAL, Defaults
 from gateway.config.model import Engine, OAuth, Provider, Timeouts, Tls
 from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.tokens import check_tokens
 from schemas.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -37,6 +38,8 @@ REMOTE_ONLY: Mapping[str, object] = {
     "api_key": Secret(""),
     "oauth": None,
     "aws": None,
+    "google": None,
+    "azure": None,
     "headers": {},
     "timeouts": Timeouts(),
     "max_connections": 512,
@@ -175,6 +178,8 @@ def _remote(
         _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
     if provider.aws is not None:
         check_aws(provider, provider.aws, path, problems)
+    check_tokens(provider, path, problems)
+    _credential_files(provider, path, problems)
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:
         check_file(provider.tokenizer, (*path, "tokenizer"), problems)
@@ -183,6 +188,14 @@ def _remote(
         parts = _split(provider.proxy.reveal())
         if parts is None or parts.scheme not in ("http", "https"):
             problems.add((*path, "proxy"), "expected http://HOST:PORT or https://HOST:PORT")
+
+
+def _credential_files(provider: Provider, path: Path, problems: Problems) -> None:
+    if provider.google is not None and provider.google.credentials_file is not None:
+        place = (*path, "google", "credentials_file")
+        check_file(provider.google.credentials_file, place, problems)
+    if provider.azure is not None and provider.azure.token_file is not None:
+        check_file(provider.azure.token_file, (*path, "azure", "token_file"), problems)
 
 
 def _oauth(

@@ -59,6 +59,7 @@ class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     region: `None` is read off the base URL.
     access_key_id: `None` has botocore look for keys, in `profile` if that is given.
+    role_arn:      a role to assume with those keys; external_id: what its owner asks for.
     """
 
     region: Name | None = None
@@ -66,3 +67,34 @@ class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secret_access_key: Secret = Secret("")
     session_token: Secret = Secret("")
     profile: Name | None = None
+    role_arn: Name | None = None
+    external_id: Name | None = None
+
+
+class Google(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tokens go to Vertex AI, or another service of Google's.
+
+    credentials_file: JSON, of a type that google-auth knows; `None` has it look as Google's own
+                      tools do (Application Default Credentials).
+    scopes:           () is `cloud-platform`. quota_project: the project that is charged.
+    """
+
+    credentials_file: Path | None = None
+    scopes: tuple[Name, ...] = ()
+    quota_project: Name | None = None
+
+
+class Azure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tokens of Entra ID go to a provider, where there is no secret to give.
+
+    identity:  of the machine (managed), of a federated token in a file (workload), or of whoever
+               has logged in with the Azure CLI (cli).
+    client_id: of a user-assigned identity, or of the application that trusts the federated token.
+    scope:     `None` takes the adapter's own; an adapter without one needs it.
+    """
+
+    identity: Literal["managed", "workload", "cli"] = "managed"
+    client_id: Name | None = None
+    tenant_id: Name | None = None
+    token_file: Path | None = None
+    scope: Name | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.connection import Aws, Fetch, OAuth, Timeouts, Tls
+from gateway.config.connection import Aws, Azure, Fetch, Google, OAuth, Timeouts, Tls
 from gateway.config.quantities import (
     MIB,
     Count,
@@ -204,6 +204,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     base_url:  scheme, authority and path prefix; may be absent where the adapter has a default.
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
     aws:       keys that sign, instead of an api_key; its region goes with either.
+    google:    whose tokens go out instead of an api_key; azure: likewise, of Entra ID.
     tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
     engine:    for adapter local, and only for it.
     """
@@ -214,6 +215,8 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     api_key: Secret = Secret("")
     oauth: OAuth | None = None
     aws: Aws | None = None
+    google: Google | None = None
+    azure: Azure | None = None
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
     max_connections: Count = 512

@@ -6,9 +6,10 @@ botocore renews those that expire a quarter of an hour before they do.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 """
 
-import asyncio
+from collections.abc import Callable
 
 from adapters.base import Outbound
+from gateway.upstream.credentials.aside import Aside
 from gateway.upstream.credentials.base import Headers
 from gateway.upstream.credentials.botocore_keys import Chain, Keys, signature
 from gateway.upstream.credentials.refreshed import Lease, Refreshed
@@ -23,19 +24,26 @@ _STALE = b"security token"
 
 
 class AwsSignatures:
-    """See Credentials. keys: `None` has them looked for, in `profile` if it is given.
+    """See Credentials. keys: `None` has them looked for, in a new `chain`.
 
     origin: scheme and authority, as the `host` header has it.
     """
 
     def __init__(
-        self, origin: str, region: str, *, upstream: str, keys: Keys | None, profile: str | None
+        self,
+        origin: str,
+        region: str,
+        *,
+        upstream: str,
+        keys: Keys | None,
+        chain: Callable[[], Chain],
     ) -> None:
         self._origin = origin
         self._region = region
         self._upstream = upstream
         self._keys = keys
-        self._profile = profile
+        self._new_chain = chain
+        self._aside = Aside(FIND_S)
         # The mutable state: where keys are looked for, and those that were found last.
         self._chain: Chain | None = None
         self._last: Keys | None = None
@@ -64,13 +72,13 @@ class AwsSignatures:
     async def aclose(self) -> None:
         """See Credentials."""
         await self._found.aclose()
+        self._aside.close()
 
     async def _look(self) -> Lease[Keys]:
         if self._chain is None:
-            self._chain = Chain(self._profile, upstream=self._upstream)
+            self._chain = self._new_chain()
         try:
-            async with asyncio.timeout(FIND_S):
-                keys = await asyncio.to_thread(self._chain.keys)
+            keys = await self._aside.run(self._chain.keys)
         except TimeoutError as exc:
             raise UpstreamUnreachable(
                 "no AWS credentials: looking for them took too long", upstream=self._upstream

@@ -3,8 +3,8 @@
 https://botocore.amazonaws.com/v1/documentation/api/latest/reference/credentials.html
 """
 
-from collections.abc import Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypedDict, cast
 
 from botocore import auth, awsrequest, credentials, exceptions, session
 from msgspec import Struct
@@ -17,6 +17,9 @@ from schemas.secret import Secret
 SERVICE = "bedrock"
 """What signatures name, whatever the host's name begins with."""
 
+SESSION_NAME = "strowger"
+"""Of a role that we assume, in the account's trail."""
+
 SIGNED = frozenset({"content-type"})
 """Of our own headers: proxies change others."""
 
@@ -27,6 +30,13 @@ class Keys(Struct, frozen=True, kw_only=True):
     access_key_id: str
     secret_access_key: Secret
     session_token: Secret = Secret("")
+
+
+class Role(Struct, frozen=True, kw_only=True):
+    """A role to assume. external_id: what another account's trust policy may ask for."""
+
+    arn: str
+    external_id: str | None = None
 
 
 class _Frozen(Protocol):
@@ -41,6 +51,13 @@ class _Found(Protocol):
 
 class _Session(Protocol):
     def get_credentials(self) -> _Found | None: ...
+    def get_config_variable(self, logical_name: str) -> object: ...
+    def set_config_variable(self, logical_name: str, value: str) -> None: ...
+    def create_client(self, service_name: str) -> object: ...
+
+
+class _Fetcher(Protocol):
+    def fetch_credentials(self) -> Mapping[str, str]: ...
 
 
 class _Request(Protocol):
@@ -51,6 +68,16 @@ class _Signer(Protocol):
     def add_auth(self, request: _Request) -> None: ...
 
 
+class _Meta(TypedDict, total=False):
+    HTTPStatusCode: int
+
+
+class _Answer(TypedDict, total=False):
+    """Of botocore.exceptions.ClientError."""
+
+    ResponseMetadata: _Meta
+
+
 class _Botocore(Protocol):
     """What we use of it, for it tells no types."""
 
@@ -58,6 +85,19 @@ class _Botocore(Protocol):
     def ReadOnlyCredentials(  # noqa: N802  botocore's name
         self, access_key: str, secret_key: str, token: str | None
     ) -> _Frozen: ...
+    def Credentials(  # noqa: N802  botocore's name
+        self, access_key: str, secret_key: str, token: str | None
+    ) -> _Found: ...
+    def AssumeRoleCredentialFetcher(  # noqa: N802  botocore's name
+        self,
+        client_creator: Callable[..., object],
+        source_credentials: _Found,
+        role_arn: str,
+        extra_args: Mapping[str, str],
+    ) -> _Fetcher: ...
+    def DeferredRefreshableCredentials(  # noqa: N802  botocore's name
+        self, refresh_using: Callable[[], Mapping[str, str]], method: str
+    ) -> _Found: ...
     def SigV4Auth(self, keys: _Frozen, service: str, region: str) -> _Signer: ...  # noqa: N802
     def AWSRequest(  # noqa: N802  botocore's name
         self, *, method: str, url: str, data: bytes, headers: Mapping[str, str]
@@ -65,10 +105,25 @@ class _Botocore(Protocol):
 
 
 class Chain:
-    """Where AWS's tools look for keys. `keys` blocks, and is called by one thread at a time."""
+    """Where AWS's tools look for keys. `keys` blocks, and is called by one thread at a time.
 
-    def __init__(self, profile: str | None, *, upstream: str) -> None:
+    profile: of ~/.aws. keys: are there already. role: is assumed with whatever is found.
+    region:  whose STS gives out a role's keys, unless the profile or environment names another.
+    """
+
+    def __init__(
+        self,
+        profile: str | None,
+        *,
+        region: str,
+        upstream: str,
+        keys: Keys | None = None,
+        role: Role | None = None,
+    ) -> None:
         self._profile = profile
+        self._region = region
+        self._keys = keys
+        self._role = role
         self._upstream = upstream
         self._found: _Found | None = None
 
@@ -80,16 +135,10 @@ class Chain:
         """
         try:
             if self._found is None:
-                self._found = (
-                    cast("_Botocore", session).Session(profile=self._profile).get_credentials()
-                )
-            if self._found is None:
-                raise UpstreamRefused(
-                    "no AWS credentials: none in the environment, in ~/.aws, or from the machine; "
-                    "give providers[].aws keys or a profile",
-                    upstream=self._upstream,
-                )
+                self._found = self._look()
             frozen = self._found.get_frozen_credentials()
+        except exceptions.ClientError as exc:
+            raise self._answered(exc) from exc
         except exceptions.BotoCoreError as exc:
             raise self._failed(exc) from exc
         except RuntimeError as exc:  # what was renewed has expired already
@@ -101,6 +150,42 @@ class Chain:
             secret_access_key=Secret(frozen.secret_key),
             session_token=Secret(frozen.token or ""),
         )
+
+    def _look(self) -> _Found:
+        own = cast("_Botocore", session).Session(profile=self._profile)
+        if not own.get_config_variable("region"):
+            own.set_config_variable("region", self._region)
+        found = own.get_credentials() if self._keys is None else self._given(self._keys)
+        if found is None:
+            raise UpstreamRefused(
+                "no AWS credentials: none in the environment, in ~/.aws, or from the machine; "
+                "give providers[].aws keys or a profile",
+                upstream=self._upstream,
+            )
+        return found if self._role is None else self._assumed(self._role, found, own)
+
+    def _given(self, keys: Keys) -> _Found:
+        return cast("_Botocore", credentials).Credentials(
+            keys.access_key_id, keys.secret_access_key.reveal(), keys.session_token.reveal() or None
+        )
+
+    def _assumed(self, role: Role, found: _Found, own: _Session) -> _Found:
+        extra = {"RoleSessionName": SESSION_NAME}
+        if role.external_id is not None:
+            extra["ExternalId"] = role.external_id
+        fetcher = cast("_Botocore", credentials).AssumeRoleCredentialFetcher(
+            own.create_client, found, role.arn, extra
+        )
+        return cast("_Botocore", credentials).DeferredRefreshableCredentials(
+            fetcher.fetch_credentials, "assume-role"
+        )
+
+    def _answered(self, exc: exceptions.ClientError) -> UpstreamError:
+        """STS, or whoever gives out keys, said no: to us, or to everyone for now."""
+        answer = cast("_Answer", exc.response)
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+        kind = UpstreamRefused if status < 500 and status != 429 else UpstreamUnreachable
+        return kind(f"no AWS credentials: {exc}", upstream=self._upstream)
 
     def _failed(self, exc: Exception) -> UpstreamError:
         """A configuration that cannot be right is not looked at again and again."""

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from adapters.base import TokenEndpoint
 from adapters.registry import Registry
 from gateway.config.aws import aws_region, signs
-from gateway.config.connection import Aws
+from gateway.config.connection import Aws, Azure
 from gateway.config.model import Provider
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
@@ -18,6 +18,8 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
     oauth = provider.oauth
     if provider.aws is not None and signs(provider):
         return _signatures(provider.name, provider.aws, base_url)
+    if provider.google is not None or provider.azure is not None:
+        return _library_tokens(provider, registry)
     if oauth is None:
         return None
     own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
@@ -45,10 +47,35 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
     )
 
 
+def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
+    # Late, because only such a provider needs a vendor's library.
+    from gateway.upstream.credentials.library_calls import LibraryCalls
+    from gateway.upstream.credentials.library_tokens import LibraryTokens, TokenSource
+
+    own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
+    proxy = provider.proxy.reveal() if provider.proxy is not None else None
+
+    def calls() -> LibraryCalls:
+        return LibraryCalls(provider.tls, proxy=proxy, connect_s=provider.timeouts.connect_s)
+
+    source: TokenSource
+    if provider.google is not None:
+        from gateway.upstream.credentials.google_tokens import GoogleTokens
+
+        source = GoogleTokens(provider.google, calls, upstream=provider.name)
+    else:
+        from gateway.upstream.credentials.entra_tokens import EntraTokens
+
+        azure = provider.azure or Azure()
+        scope = azure.scope or own.scope
+        source = EntraTokens(azure, scope, calls, upstream=provider.name)
+    return LibraryTokens(source, upstream=provider.name, lapsed=own.lapsed)
+
+
 def _signatures(name: str, aws: Aws, base_url: str) -> Credentials:
     # Late, because only a provider that signs needs botocore.
     from gateway.upstream.credentials.aws import AwsSignatures
-    from gateway.upstream.credentials.botocore_keys import Keys
+    from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
 
     keys = (
         Keys(
@@ -60,12 +87,18 @@ def _signatures(name: str, aws: Aws, base_url: str) -> Credentials:
         else None
     )
     origin = origin_of(base_url, upstream=name)
+    region = aws_region(aws, base_url)
+    role = None if aws.role_arn is None else Role(arn=aws.role_arn, external_id=aws.external_id)
+
+    def chain() -> Chain:
+        return Chain(aws.profile, region=region, keys=keys, role=role, upstream=name)
+
     return AwsSignatures(
         f"{origin.scheme}://{origin.authority}",
-        aws_region(aws, base_url),
+        region,
         upstream=name,
-        keys=keys,
-        profile=aws.profile,
+        keys=keys if role is None else None,
+        chain=chain,
     )
 
 

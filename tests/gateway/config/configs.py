@@ -16,6 +16,8 @@ ADAPTERS: Mapping[str, Defaults] = {
     "vllm": Defaults(),
     "databricks": Defaults(tokens=True),
     "bedrock": Defaults(),
+    "azure": Defaults(),
+    "gemini": Defaults(base_url="https://gemini.test/v1beta"),
 }
 
 PROVIDERS = """

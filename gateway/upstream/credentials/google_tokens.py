@@ -1,0 +1,170 @@
+"""The one door to google-auth: Application Default Credentials, or those of a file.
+
+https://cloud.google.com/docs/authentication/application-default-credentials
+https://googleapis.dev/python/google-auth/latest/
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, cast
+
+import google.auth
+import msgspec
+from google.auth import aws, exceptions, identity_pool, impersonated_credentials, pluggable
+from google.auth import external_account_authorized_user as federated_user
+from google.auth.transport import requests as transport
+from google.oauth2 import credentials as user
+from google.oauth2 import service_account
+
+from gateway.config.connection import Google
+from gateway.upstream.credentials.library_calls import LibraryCalls, refused, said
+from gateway.upstream.credentials.library_tokens import Bearer
+from gateway.upstream.credentials.refreshed import Lease
+from gateway.upstream.credentials.timing import ASSUMED_LIFETIME_S
+from schemas.errors import UpstreamRefused
+from schemas.secret import Secret
+
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+NAMED_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+
+Info = dict[str, object]
+
+
+class _Found(Protocol):
+    """Of google.auth.credentials.Credentials, what we use; expiry is UTC without a zone."""
+
+    @property
+    def token(self) -> str | None: ...
+    @property
+    def expiry(self) -> datetime | None: ...
+    @property
+    def quota_project_id(self) -> str | None: ...
+    def refresh(self, request: transport.Request) -> None: ...
+
+
+class _Loaders(Protocol):
+    """The functions of google-auth that make credentials, for most tell no types."""
+
+    def from_service_account_info(self, info: Info, *, scopes: Sequence[str]) -> _Found: ...
+    def from_authorized_user_info(self, info: Info) -> _Found: ...
+    def from_impersonated_service_account_info(
+        self, info: Info, *, scopes: Sequence[str]
+    ) -> _Found: ...
+    def from_info(self, info: Info, *, scopes: Sequence[str]) -> _Found: ...
+
+
+class _UserLoader(Protocol):
+    def from_info(self, info: Info) -> _Found: ...
+
+
+class _Defaults(Protocol):
+    def default(
+        self, scopes: Sequence[str], request: transport.Request, quota_project_id: str | None
+    ) -> tuple[_Found, str | None]: ...
+
+
+def _service_account(info: Info, scopes: Sequence[str]) -> _Found:
+    return cast("_Loaders", service_account.Credentials).from_service_account_info(
+        info, scopes=scopes
+    )
+
+
+def _user(info: Info, scopes: Sequence[str]) -> _Found:
+    """What `gcloud auth application-default login` leaves behind; its scopes are fixed."""
+    return cast("_Loaders", user.Credentials).from_authorized_user_info(info)
+
+
+def _impersonated(info: Info, scopes: Sequence[str]) -> _Found:
+    return cast(
+        "_Loaders", impersonated_credentials.Credentials
+    ).from_impersonated_service_account_info(info, scopes=scopes)
+
+
+def _federated(info: Info, scopes: Sequence[str]) -> _Found:
+    """Workload identity: a token of another platform, by file, address, program or AWS's keys."""
+    source = info.get("credential_source")
+    if info.get("subject_token_type") == "urn:ietf:params:aws:token-type:aws4_request":
+        kind: object = aws.Credentials
+    elif isinstance(source, dict) and "executable" in source:
+        kind = pluggable.Credentials
+    else:
+        kind = identity_pool.Credentials
+    return cast("_Loaders", kind).from_info(info, scopes=scopes)
+
+
+def _federated_user(info: Info, scopes: Sequence[str]) -> _Found:
+    """A login of a workforce pool; its scopes are fixed, too."""
+    return cast("_UserLoader", federated_user.Credentials).from_info(info)
+
+
+KINDS: Mapping[str, Callable[[Info, Sequence[str]], _Found]] = {
+    "service_account": _service_account,
+    "authorized_user": _user,
+    "impersonated_service_account": _impersonated,
+    "external_account": _federated,
+    "external_account_authorized_user": _federated_user,
+}
+"""By the `type` that a file of credentials has."""
+
+
+class GoogleTokens:
+    """See TokenSource. Looks from the beginning each time, for files and machines change.
+
+    calls: makes the calls of one token.
+    """
+
+    def __init__(self, google: Google, calls: Callable[[], LibraryCalls], *, upstream: str) -> None:
+        self._google = google
+        self._scopes = google.scopes or SCOPES
+        self._calls = calls
+        self._upstream = upstream
+
+    def bearer(self) -> Lease[Bearer]:
+        """See TokenSource."""
+        calls = self._calls()
+        with calls.session() as session:
+            request = transport.Request(session)
+            try:
+                found = self._found(request)
+                found.refresh(request)
+            except exceptions.DefaultCredentialsError as exc:
+                raise self._refused(said(exc)) from exc
+            except (exceptions.GoogleAuthError, ValueError, OSError) as exc:
+                raise calls.error(exc, upstream=self._upstream) from exc
+        return self._lease(found)
+
+    def _found(self, request: transport.Request) -> _Found:
+        file = self._google.credentials_file or os.environ.get(NAMED_FILE)
+        if file:
+            return self._of_file(Path(file))
+        found, _ = cast("_Defaults", google.auth).default(
+            self._scopes, request, self._google.quota_project
+        )
+        return found
+
+    def _of_file(self, file: Path) -> _Found:
+        try:
+            info = msgspec.json.decode(file.read_bytes(), type=Info)
+        except (OSError, UnicodeDecodeError, msgspec.DecodeError) as exc:
+            raise self._refused(f"{file} cannot be read as a file of Google credentials") from exc
+        kind = KINDS.get(str(info.get("type")))
+        if kind is None:
+            raise self._refused(f"{file} has none of the types {', '.join(KINDS)}")
+        try:
+            return kind(info, self._scopes)
+        except (exceptions.GoogleAuthError, ValueError, TypeError, KeyError, AttributeError) as exc:
+            # What the library says may repeat the key.
+            raise self._refused(f"{file} is no usable file of its type {info['type']!r}") from exc
+
+    def _lease(self, found: _Found) -> Lease[Bearer]:
+        expiry, seconds = found.expiry, ASSUMED_LIFETIME_S
+        if expiry is not None:
+            seconds = (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
+        project = self._google.quota_project or found.quota_project_id or ""
+        bearer = Bearer(token=Secret(found.token or ""), project=project)
+        return Lease(value=bearer, lifetime_s=seconds)
+
+    def _refused(self, why: str) -> UpstreamRefused:
+        return refused(why, upstream=self._upstream)

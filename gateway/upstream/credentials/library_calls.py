@@ -1,0 +1,136 @@
+"""The HTTP calls that a vendor's library makes for one token: whereto, how long, and how they fail.
+
+The libraries ask for `requests`, and repeat failed calls after naps of their own. A service that
+is down therefore fails here as a connection does, which ends the naps of most; how often a token
+is tried again is decided by `Refreshed`.
+"""
+
+from collections.abc import Mapping
+
+import requests
+from msgspec import Struct
+from requests.adapters import HTTPAdapter
+
+from adapters.retry_after import retry_after
+from gateway.clock import now
+from gateway.config.connection import Tls
+from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+
+CALL_S = 10.0
+"""For connecting, and for each silence of one call."""
+
+ALL_CALLS_S = 25.0
+"""For all calls of one token together."""
+
+SHOWN = 300
+"""Characters of what a library says."""
+
+_DOWN = frozenset({408, 429, *range(500, 600)})
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """A call that may go better another time. wait: seconds that the service asks for."""
+
+    reason: str
+    wait: float | None = None
+
+
+class LibraryCalls(HTTPAdapter):
+    """One token's calls. `failure` is that of the last call, `None` where it was answered.
+
+    tls: of the provider. proxy: for https only; metadata services are the machine's own, and http.
+    """
+
+    def __init__(self, tls: Tls, *, proxy: str | None, connect_s: float) -> None:
+        super().__init__()
+        self._verify = (tls.ca_file or True) if tls.verify else False
+        self._cert = _certificate(tls)
+        self._proxies = {"https": proxy} if proxy is not None else dict[str, str]()
+        self._connect_s = connect_s
+        self._until = now() + ALL_CALLS_S
+        self.failure: Failure | None = None
+
+    def session(self) -> requests.Session:
+        """Whose every call goes through here; the environment's proxies and .netrc do not count."""
+        session = requests.Session()
+        session.trust_env = False
+        session.mount("http://", self)
+        session.mount("https://", self)
+        return session
+
+    def error(self, exc: Exception, *, upstream: str) -> UpstreamError:
+        """What the library's failure is to us: the service's, or else the operator's."""
+        failure = self.failure
+        if failure is None:
+            return refused(said(exc), upstream=upstream)
+        return UpstreamUnreachable(
+            f"no access token: {failure.reason}", upstream=upstream, retry_after=failure.wait
+        )
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: float | tuple[float, float] | tuple[float, None] | None = None,
+        verify: bool | str = True,
+        cert: bytes | str | tuple[bytes | str, bytes | str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> requests.Response:
+        """See HTTPAdapter. The time is ours, or the caller's where that is shorter."""
+        left = self._until - now()
+        given = timeout if isinstance(timeout, int | float) else CALL_S
+        call_s = min(CALL_S, left, given)
+        try:
+            if left <= 0:
+                raise requests.Timeout("its calls took too long together")
+            reply = super().send(
+                request,
+                stream=stream,
+                timeout=(min(call_s, self._connect_s), call_s),
+                verify=self._verify,
+                cert=self._cert,
+                proxies=self._proxies,
+            )
+        except requests.RequestException as exc:
+            self.failure = Failure(reason=_reason(exc))
+            raise
+        self.failure = None
+        if reply.status_code in _DOWN:
+            status, wait = reply.status_code, retry_after(_lower(reply.headers))
+            reply.close()
+            self.failure = Failure(reason=f"the service answered {status}", wait=wait)
+            raise requests.ConnectionError(self.failure.reason)
+        return reply
+
+
+def _certificate(tls: Tls) -> str | tuple[str, str] | None:
+    if tls.client_cert is not None and tls.client_key is not None:
+        return (tls.client_cert, tls.client_key)
+    return tls.client_cert
+
+
+def refused(why: str, *, upstream: str) -> UpstreamRefused:
+    return UpstreamRefused(f"no access token: {why}", upstream=upstream)
+
+
+def said(exc: Exception) -> str:
+    """A library's reason, on one line; of Google's, which carry more, the first part."""
+    first: object = exc.args[0] if exc.args else exc
+    return " ".join(str(first).split())[:SHOWN]
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _reason(exc: requests.RequestException) -> str:
+    """Without addresses and queries, which may hold what is secret."""
+    match exc:
+        case requests.exceptions.SSLError():
+            return "the certificate of the service cannot be trusted, or TLS failed otherwise"
+        case requests.exceptions.ProxyError():
+            return "the proxy cannot be used"
+        case requests.Timeout():
+            return "the service took too long"
+        case _:
+            return "the service cannot be reached"

@@ -1,0 +1,91 @@
+"""Bearer tokens that a vendor's own library gets: kept, renewed ahead, and put on requests."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from adapters.base import Outbound, unauthenticated
+from gateway.upstream.credentials.aside import Aside
+from gateway.upstream.credentials.base import Headers
+from gateway.upstream.credentials.refreshed import Lease, Refreshed
+from schemas.errors import UpstreamRefused, UpstreamUnreachable
+from schemas.secret import Secret
+
+FETCH_S = 30.0
+"""For one token, whatever the library does for it."""
+
+PROJECT_HEADER = "x-goog-user-project"
+
+
+class Bearer(Struct, frozen=True, kw_only=True):
+    """project: whom Google charges, and whose quota counts; "" for the token's own."""
+
+    token: Secret
+    project: str = ""
+
+
+class TokenSource(Protocol):
+    """Where tokens come from."""
+
+    def bearer(self) -> Lease[Bearer]:
+        """A new one. Blocks. Raises UpstreamRefused for what the operator must cure, and
+        UpstreamUnreachable for what may go better another time."""
+        ...
+
+
+class LibraryTokens:
+    """See Credentials.
+
+    upstream: the provider's configured name. lapsed: see TokenEndpoint.
+    """
+
+    def __init__(
+        self,
+        source: TokenSource,
+        *,
+        upstream: str,
+        lapsed: Callable[[int, bytes], bool] = unauthenticated,
+    ) -> None:
+        self._source = source
+        self._upstream = upstream
+        self._lapsed = lapsed
+        self._aside = Aside(FETCH_S)
+        self._bearer: Refreshed[Bearer] = Refreshed(self._fetch, upstream=upstream)
+
+    def __repr__(self) -> str:
+        return f"LibraryTokens({self._upstream!r})"
+
+    async def headers(self, outbound: Outbound, *, by: float) -> Headers:
+        """See Credentials."""
+        bearer = await self._bearer.get(by)
+        headers: Headers = (("authorization", f"Bearer {bearer.token.reveal()}"),)
+        return (*headers, (PROJECT_HEADER, bearer.project)) if bearer.project else headers
+
+    def rejected(self, headers: Headers, status: int, body: bytes) -> bool:
+        """See Credentials."""
+        sent = dict(headers)
+        token = sent.get("authorization", "").removeprefix("Bearer ")
+        return self._lapsed(status, body) and self._bearer.reject(
+            Bearer(token=Secret(token), project=sent.get(PROJECT_HEADER, ""))
+        )
+
+    async def aclose(self) -> None:
+        """See Credentials."""
+        await self._bearer.aclose()
+        self._aside.close()
+
+    async def _fetch(self) -> Lease[Bearer]:
+        try:
+            lease = await self._aside.run(self._source.bearer)
+        except TimeoutError as exc:
+            raise UpstreamUnreachable(
+                f"no access token after {FETCH_S:.0f} s", upstream=self._upstream
+            ) from exc
+        token = lease.value.token.reveal()
+        if not token or not token.isascii() or not token.isprintable() or not lease.lifetime_s > 0:
+            raise UpstreamRefused(
+                "no access token: it is empty, cannot be sent, or has expired already",
+                upstream=self._upstream,
+            )
+        return lease
