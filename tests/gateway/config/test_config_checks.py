@@ -90,6 +90,13 @@ ALLOWED = "letters, digits and . - _ / : @ +, not starting or ending in one of .
          "aws: its signature and headers.authorization are the same header; give one"),
         ("adapter: bedrock, aws: {region: eu-west-1}, oauth: {client_id: i, client_secret: s, "
          "token_url: 'https://t/token'}", "aws: oauth stands beside it; give one of them"),
+        ("adapter: bedrock, aws: {region: eu-west-1, role_arn: gateway}",
+         'aws.role_arn: "gateway" is no role, arn:aws:iam::ACCOUNT:role/NAME'),
+        ("adapter: bedrock, aws: {region: eu-west-1, external_id: e}",
+         "aws.external_id: goes with a role_arn; leave it out"),
+        ("adapter: bedrock, api_key: k, aws: {region: eu-west-1, "
+         "role_arn: 'arn:aws:iam::123456789012:role/a/b'}",
+         "aws: api_key stands beside its keys; give one of them"),
         (f"{LOCAL}, aws: {{region: eu-west-1}}", "aws: adapter local calls nobody; leave it out"),
         ("adapter: openai, proxy: socks5://proxy:1080",
          "proxy: expected http://HOST:PORT or https://HOST:PORT"),
