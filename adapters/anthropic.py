@@ -17,7 +17,7 @@ import msgspec
 from adapters.anthropic_decode import AnthropicDecoder
 from adapters.anthropic_encode import SAMPLING, messages_body
 from adapters.anthropic_errors import error_from
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai import accept, merged_headers
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -77,6 +77,7 @@ SUPPORTS = Supports(
         "top_k": Range(minimum=1),
     },
     requires=frozenset({"max_tokens"}),
+    thoughts=PROVEN,
 )
 
 LATER = msgspec.structs.replace(

@@ -13,6 +13,7 @@ from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
 from schemas.fields import Task
+from schemas.messages import ThoughtKind
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
@@ -82,6 +83,14 @@ class Range(Struct, frozen=True, kw_only=True):
     items: int | None = None
 
 
+ALL_THOUGHTS: frozenset[ThoughtKind] = frozenset({"text", "signed", "encrypted"})
+READABLE: frozenset[ThoughtKind] = frozenset({"text", "signed"})
+"""Thoughts of which a backend reads the text, whoever thought them."""
+
+PROVEN: frozenset[ThoughtKind] = frozenset({"signed", "encrypted"})
+"""Thoughts that a backend reads only with the vendor's own proof."""
+
+
 class Supports(Struct, frozen=True, kw_only=True):
     """The request fields that a dialect honours, by task; `None`: the task is not offered.
 
@@ -95,6 +104,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     requires: fields without which this backend takes no request.
     fetched_images: beginnings of image addresses that the backend reads itself where it does not
             take `messages.remote_image` in general; the others are fetched for it.
+    thoughts: the kinds of thoughts, handed back by a client, that the backend reads; others are
+            left out of what it gets, and named.
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs of one request for embeddings; more are sent in several.
     """
@@ -108,6 +119,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     ranges: Mapping[str, Range] = {}
     requires: frozenset[str] = frozenset()
     fetched_images: tuple[str, ...] = ()
+    thoughts: frozenset[ThoughtKind] = frozenset()
     text_of_tokens: bool = True
     inputs: int | None = None
 

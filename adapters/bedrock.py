@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar, assert_never
 from urllib.parse import quote, urlsplit
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
 from adapters.bedrock_decode import ConverseDecoder
 from adapters.bedrock_embeddings import OWN as EMBEDDINGS_OWN
 from adapters.bedrock_embeddings import embeddings_body, embeddings_from, inputs_of
@@ -49,6 +49,7 @@ SUPPORTS = Supports(
     ),
     embeddings=frozenset({"dimensions"}),
     extra_fields={"chat": OWN | MERGED | MODELS_OWN, "embeddings": EMBEDDINGS_OWN},
+    thoughts=PROVEN,
     ranges={
         "max_tokens": Range(minimum=1),
         "temperature": Range(minimum=0, maximum=1),

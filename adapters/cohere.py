@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw, Struct, field
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.cohere_decode import CohereDecoder
 from adapters.cohere_encode import LARGEST_BATCH, SAMPLING, chat_body, embeddings_body
 from adapters.openai import accept, merged_headers
@@ -47,6 +47,7 @@ SUPPORTS = Supports(
         ),
         "embeddings": frozenset({"input_type", "truncate", "max_tokens", "priority"}),
     },
+    thoughts=READABLE,
     ranges={
         "max_tokens": Range(minimum=1),
         "temperature": Range(minimum=0),

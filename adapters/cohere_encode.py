@@ -22,6 +22,7 @@ from schemas.messages import (
     Tool,
     ToolCall,
     ToolChoice,
+    thinking_of,
 )
 from schemas.requests import ChatRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
@@ -129,13 +130,14 @@ def _message(one: Message, place: int) -> Body:
         )
     body: Body = {"role": ROLES[one.role]}
     content = _content(one, field)
+    thinking = thinking_of(one)
     if one.tool_calls:
         body["tool_calls"] = [_call(call) for call in one.tool_calls]
-        if one.reasoning:
-            body["tool_plan"] = one.reasoning
-    elif one.reasoning:
+        if thinking:
+            body["tool_plan"] = thinking
+    elif thinking:
         texts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        content = [{"type": "thinking", "thinking": one.reasoning}, *texts]
+        content = [{"type": "thinking", "thinking": thinking}, *texts]
     if content or not one.tool_calls:
         body["content"] = content
     if one.role == "tool":

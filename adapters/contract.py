@@ -11,13 +11,15 @@ from adapters.base import Adapter, HasBaseUrl, HasTokenEndpoint, Outbound, Token
 from adapters.framing import FRAMING
 from adapters.replay import translate
 from adapters.samples import (
+    THOUGHTS,
     bare_request,
+    chat_with_thought,
     request_with,
     request_with_extra,
     request_with_nulls,
     with_field,
 )
-from adapters.support import TOOL_PROPERTIES, offered, unsupported
+from adapters.support import TOOL_PROPERTIES, left_out, offered, unsupported
 from schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -27,7 +29,7 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.fields import FIELDS, Task
+from schemas.fields import FIELDS, REASONING, Task
 from schemas.requests import EmbeddingsRequest, Request
 
 KEY = "sk-contract-0123456789abcdef"
@@ -114,6 +116,22 @@ def check_fields(adapter: Adapter, task: Task) -> None:
         assert changed, f"{task}: {field} is supported but never leaves"
     _check_extra(adapter, task)
     _check_absence(adapter, task)
+
+
+def check_thoughts(adapter: Adapter) -> None:
+    """What a client hands back of an answer's thinking leaves, or is named: never neither."""
+    if adapter.supports.chat is None:
+        return
+    without_it = _completed(adapter, chat_with_thought(None))
+    assert not left_out(without_it, adapter.supports), "thoughts are named that nobody sent"
+    for kind, thought in THOUGHTS.items():
+        with_it = _completed(adapter, chat_with_thought(thought))
+        if kind not in adapter.supports.thoughts:
+            assert left_out(with_it, adapter.supports) == (REASONING,), f"{kind}: is not named"
+            continue
+        assert not left_out(with_it, adapter.supports), f"{kind}: is read and named"
+        changed = adapter.encode(with_it, "m").body != adapter.encode(without_it, "m").body
+        assert changed, f"{kind}: is read but never leaves"
 
 
 def check_breaks(adapter: Adapter, task: Task) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Range, Supports, TokenEndpoint
+from adapters.base import ALL_THOUGHTS, Endpoint, Outbound, Range, Supports, TokenEndpoint
 from adapters.catalog import Vendor
 from adapters.databricks_messages import databricks_message
 from adapters.databricks_tokens import TOKENS
@@ -138,7 +138,12 @@ class DatabricksAdapter(OpenAIAdapter):
 
     def supported(self) -> Supports:
         return Supports(
-            chat=CHAT, completion=COMPLETION, embeddings=EMBEDDINGS, extra=True, ranges=RANGES
+            thoughts=ALL_THOUGHTS,
+            chat=CHAT,
+            completion=COMPLETION,
+            embeddings=EMBEDDINGS,
+            extra=True,
+            ranges=RANGES,
         )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, assert_never
 from urllib.parse import quote, urlsplit
 
 from adapters import gemini_embeddings as vectors
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.gemini_decode import GeminiDecoder
 from adapters.gemini_encode import CONFIG, OWN, SAMPLING, chat_body
 from adapters.gemini_errors import error_from, error_inside
@@ -52,6 +52,7 @@ SUPPORTS = Supports(
     extra_fields={"chat": CONFIG | OWN, "embeddings": vectors.OWN},
     fetched_images=FETCHED,
     inputs=100,
+    thoughts=READABLE,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
         "temperature": Range(minimum=0, maximum=2),

@@ -64,17 +64,15 @@ def conversation(messages: Sequence[Message], *, proofs: bool) -> Conversation:
 
 
 def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
-    """Thoughts, text, calls. A signature without a thought is the text's own."""
+    """Thoughts, text, calls. A signature without a thought is the text's own.
+
+    Encrypted thoughts are another vendor's, and stay away.
+    """
     thoughts: list[Body] = []
     loose: list[str] = []
     for thought in thoughts_of(one):
         if thought.data:
-            field = f"messages[{place}].reasoning_details"
-            raise InvalidRequest(
-                f"{field}: this backend cannot read another vendor's encrypted thoughts; "
-                "leave them out",
-                param=field,
-            )
+            continue
         if thought.text:
             thoughts.append(_signed({"text": thought.text, "thought": True}, thought.signature))
         elif thought.signature:

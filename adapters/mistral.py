@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Range, Supports
+from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
 from adapters.catalog import Vendor
 from adapters.mistral_messages import mistral_message, mistral_tool
 from adapters.openai import OpenAIAdapter, expected_choices
@@ -128,6 +128,7 @@ class MistralAdapter(OpenAIAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            thoughts=READABLE,
             chat=CHAT,
             completion=COMPLETION,
             embeddings=EMBEDDINGS,

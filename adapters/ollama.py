@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.ollama_decode import OllamaDecoder, usage_from
 from adapters.ollama_encode import OPTIONS, chat_body, completion_body, embeddings_body
 from adapters.openai import merged_headers
@@ -46,6 +46,7 @@ SUPPORTS = Supports(
         "completion": OWN | {"think", "shift", "format", "images"},
         "embeddings": OWN,
     },
+    thoughts=READABLE,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
         "temperature": Range(minimum=0),

@@ -26,6 +26,7 @@ from schemas.messages import (
     TextPart,
     ToolCall,
     text_of,
+    thinking_of,
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
@@ -141,8 +142,8 @@ def _message(one: Message, place: int, names: Mapping[str, str]) -> Body:
         ]
         if images:
             body["images"] = images
-    if one.reasoning:
-        body["thinking"] = one.reasoning
+    if thinking := thinking_of(one):
+        body["thinking"] = thinking
     if one.tool_calls:
         body["tool_calls"] = [_call(call, place, at) for at, call in enumerate(one.tool_calls)]
     if body["role"] == "tool":

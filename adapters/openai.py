@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import ALL_THOUGHTS, Endpoint, Framing, Outbound, Range, Supports
 from adapters.catalog import COMPATIBLE, OPENAI, Vendor
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import (
@@ -150,6 +150,7 @@ class OpenAIAdapter:
         vendor = self.vendor
         bounds = {"stop": Range(items=vendor.stop), "n": Range(maximum=vendor.choices)}
         return Supports(
+            thoughts=ALL_THOUGHTS,
             chat=CHAT - vendor.unsupported,
             completion=COMPLETION - vendor.unsupported if vendor.completion else None,
             embeddings=EMBEDDINGS - vendor.unsupported if vendor.embeddings else None,

@@ -16,6 +16,8 @@ from schemas.messages import (
     OpaqueTool,
     Part,
     ResponseFormat,
+    Thought,
+    ThoughtKind,
     ToolChoice,
 )
 from schemas.requests import (
@@ -125,6 +127,14 @@ PARTS: Mapping[str, Part] = MappingProxyType(
     }
 )
 
+THOUGHTS: Mapping[ThoughtKind, Thought] = MappingProxyType(
+    {
+        "text": Thought(text="Hm, well."),
+        "signed": Thought(text="Hm, well.", signature="c2lnbmVk"),
+        "encrypted": Thought(data="ZW5jcnlwdGVk"),
+    }
+)
+
 BARE: Mapping[Task, Request] = MappingProxyType(
     {
         "chat": ChatRequest(model="m", messages=(Message(role="user", content="hello"),)),
@@ -181,3 +191,22 @@ def with_field(request: Request, field: str) -> Request:
             return msgspec.structs.replace(request, sampling=sampling)
         case _:
             return msgspec.structs.replace(request, **{field: VALUES.get(field, UNSET)})
+
+
+def chat_with_thought(thought: Thought | None) -> ChatRequest:
+    """A conversation whose answer so far was thought about, as its client hands it back."""
+    fields: dict[str, object] = {"role": "assistant", "content": "yes"}
+    if thought is not None:
+        kind = "reasoning.encrypted" if thought.data else "reasoning.text"
+        fields["reasoning_details"] = [{"type": kind, **msgspec.structs.asdict(thought)}]
+    turns = (
+        Message(role="user", content="hello"),
+        Message(
+            role="assistant",
+            content="yes",
+            thoughts=() if thought is None else (thought,),
+            raw=Raw(msgspec.json.encode(fields)),
+        ),
+        Message(role="user", content="and now?"),
+    )
+    return ChatRequest(model="m", messages=turns)

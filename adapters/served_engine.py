@@ -16,7 +16,7 @@ from adapters.openai import OpenAIAdapter, expected_choices
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body, message
 from adapters.openai_wire import read_object
-from schemas.messages import Message, thoughts_of
+from schemas.messages import Message, thinking_of
 from schemas.requests import (
     ChatRequest,
     EmbeddingsRequest,
@@ -72,7 +72,7 @@ def _with_reasoning(one: Message) -> Message:
     """Thoughts that came back block by block alone, as the text that a chat template reads."""
     if one.reasoning or not one.thoughts:
         return one
-    text = "".join(thought.text for thought in thoughts_of(one))
+    text = thinking_of(one)
     if not text:
         return one
     fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)

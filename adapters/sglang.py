@@ -8,7 +8,7 @@ https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/op
 from collections.abc import Mapping
 from typing import ClassVar
 
-from adapters.base import Range, Supports
+from adapters.base import READABLE, Range, Supports
 from adapters.catalog import Vendor
 from adapters.served_engine import ServedEngineAdapter
 from schemas.fields import MESSAGES
@@ -103,6 +103,7 @@ class SglangAdapter(ServedEngineAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            thoughts=READABLE,
             chat=CHAT,
             completion=COMPLETION,
             embeddings=EMBEDDINGS,

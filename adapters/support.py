@@ -5,8 +5,9 @@ from collections.abc import Sized
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Range, Supports
+from adapters.base import ALL_THOUGHTS, Range, Supports
 from schemas.fields import (
+    REASONING,
     TEXT,
     Task,
     extra_fields,
@@ -15,7 +16,7 @@ from schemas.fields import (
     sent_fields,
     task_of,
 )
-from schemas.messages import FunctionTool
+from schemas.messages import FunctionTool, thoughts_of
 from schemas.requests import ChatRequest, Request, TokenRequest
 
 TOOL_PROPERTIES = "tools.properties"
@@ -88,6 +89,18 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             if fault:
                 faults.append(Unsupported(field="tools", reason=f"properties of a tool: {fault}"))
     return tuple(faults)
+
+
+def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
+    """What of the content this backend will not get to see, though nothing is refused for it."""
+    if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):
+        return ()
+    for message in request.messages:
+        if (message.reasoning or message.thoughts or message.signature) and any(
+            thought.kind not in supports.thoughts for thought in thoughts_of(message)
+        ):
+            return (REASONING,)
+    return ()
 
 
 def _not_supported(field: str, fields: frozenset[str]) -> str:

@@ -36,6 +36,7 @@ from adapters.contract import (
     check_shape,
     check_statuses,
     check_supports,
+    check_thoughts,
 )
 from adapters.contract_answers import (
     check_cuts,
@@ -106,6 +107,7 @@ def contract(
         check("it says how it is asked", check_shape),
         check("what it supports are known fields", check_supports),
         check("every error status has a meaning", check_statuses),
+        check("thoughts that are handed back are sent or reported", check_thoughts),
     ]
     for task in TASKS:
         checks += [

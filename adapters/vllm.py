@@ -9,7 +9,7 @@ https://github.com/vllm-project/vllm/tree/main/vllm/entrypoints/openai
 from collections.abc import Mapping
 from typing import ClassVar
 
-from adapters.base import Range, Supports
+from adapters.base import READABLE, Range, Supports
 from adapters.catalog import Vendor
 from adapters.served_engine import ServedEngineAdapter
 from schemas.fields import MESSAGES
@@ -137,6 +137,7 @@ class VllmAdapter(ServedEngineAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            thoughts=READABLE,
             chat=CHAT,
             completion=COMPLETION,
             embeddings=EMBEDDINGS,

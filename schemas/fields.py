@@ -72,6 +72,11 @@ MESSAGES = frozenset(
 )
 """An image is remote unless it is a `data:` URI: a backend may take the one and not the other."""
 
+REASONING = "messages.reasoning"
+"""Thoughts that the client hands back: what of them a backend does not read is left out of what
+it gets, and named. Nothing is refused for them, and no backend preferred, for clients hand them
+to whoever answers next."""
+
 NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
 """Content: a request without it would be another request."""
 

@@ -9,6 +9,9 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+ThoughtKind = Literal["text", "signed", "encrypted"]
+"""What of a thought there is to hand back: its text, with its vendor's proof, or only data."""
+
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
@@ -69,6 +72,12 @@ class Thought(Struct, frozen=True, kw_only=True):
     text: str = ""
     signature: str = ""
     data: str = ""
+
+    @property
+    def kind(self) -> ThoughtKind:
+        if self.data:
+            return "encrypted"
+        return "signed" if self.signature else "text"
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -149,3 +158,8 @@ def thoughts_of(message: Message) -> tuple[Thought, ...]:
     if message.reasoning or message.signature:
         return (Thought(text=message.reasoning or "", signature=message.signature or ""),)
     return ()
+
+
+def thinking_of(message: Message) -> str:
+    """The text of the message's thoughts, joined; "" where none can be read."""
+    return message.reasoning or "".join([thought.text for thought in message.thoughts])

@@ -95,7 +95,7 @@ class Attempts:
             self._queue.pop(0)
         if self._left <= 0 or not self._queue:
             self.trip.backend = self._told.candidate.name
-            self.trip.dropped = self._told.candidate.dropped
+            self.trip.dropped = self._told.candidate.told
             raise self._told.error or error
 
     def call(self, candidate: Candidate) -> Call:
@@ -133,7 +133,7 @@ class OneTry:
         trip.attempts.append(self._record)
         trip.attempt_started = self._started
         trip.backend = self.candidate.name
-        trip.dropped = self.candidate.dropped
+        trip.dropped = self.candidate.told
         return self
 
     def __exit__(

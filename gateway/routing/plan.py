@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from adapters.base import Supports
-from adapters.support import offered, unsupported
+from adapters.support import left_out, offered, unsupported
 from gateway.config.model import RequestFields
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.breaker import Breaker
@@ -65,7 +65,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False):
     """A backend with the request it would get.
 
     name:    the backend's with the model that is asked for, where its own is a wildcard.
-    dropped: fields that it cannot honour.
+    dropped: fields that it cannot honour. left_out: what of the content it does not get to see.
     """
 
     backend: Backend
@@ -74,6 +74,12 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False):
     request: Request
     weight: float
     dropped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the client is told that this backend did not get."""
+        return self.dropped + self.left_out
 
 
 class Plan(Struct, frozen=True, kw_only=True, eq=False):
@@ -161,6 +167,7 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
             request=request,
             weight=weight,
             dropped=tuple([problem.field for problem in problems]) if problems else (),
+            left_out=left_out(request, backend.supports),
         )
         if not problems:
             candidates.append(candidate)

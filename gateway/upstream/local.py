@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from adapters.base import Supports
+from adapters.base import READABLE, Supports
 from gateway.upstream.base import Call
 from gateway.upstream.local_vectors import to_embeddings
 from local_engine.frames import (
@@ -54,6 +54,7 @@ LOCAL_SUPPORTS = Supports(
     completion=SUPPORTED["completion"],
     embeddings=SUPPORTED["embeddings"],
     tokens=SUPPORTED["tokens"],
+    thoughts=READABLE,
 )
 
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)

@@ -1,10 +1,11 @@
-"""A request that one backend has no words for goes to another: over real sockets."""
+"""What one backend has no words for: another answers, or the client is told; over real sockets."""
 
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.anthropic_server import KEY, anthropic_server
 from tests.gateway.serving import serving
 from tests.provider import Answer, Received, provider
 
@@ -21,8 +22,8 @@ def config(first: tuple[str, str], second: tuple[str, str], retry: str = "{}") -
     """Each: adapter and base URL. Anthropic's dialect has no words for `json_object`."""
     return f"""
 providers:
-  - {{name: a, adapter: {first[0]}, base_url: {first[1]}, api_key: k}}
-  - {{name: b, adapter: {second[0]}, base_url: {second[1]}, api_key: k}}
+  - {{name: a, adapter: {first[0]}, base_url: {first[1]}, api_key: {KEY}}}
+  - {{name: b, adapter: {second[0]}, base_url: {second[1]}, api_key: {KEY}}}
 models:
   - name: chat
     policy: in_order
@@ -62,6 +63,32 @@ async def test_a_backend_without_words_for_a_request_leaves_it_to_the_next(
     assert len(b.requests) == 3
     assert len(a.requests) == 1, "no refusal counts against the backend: it is asked the rest"
     assert plain.status_code != 400
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_thoughts_that_a_backend_does_not_read_are_named_and_move_no_request(
+    stream: bool, tmp_path: Path
+) -> None:
+    spoken = {"role": "assistant", "content": "yes", "reasoning_content": "Hm, well."}
+    messages = [{"role": "user", "content": "hi"}, spoken, {"role": "user", "content": "and now?"}]
+
+    async with (
+        anthropic_server() as a,
+        provider() as b,
+        serving(config(("anthropic", a.origin), ("openai", b.base_url)), tmp_path) as gateway,
+    ):
+        more = {"messages": messages, "response_format": None}
+        answer = await ask(gateway.url, stream=stream, **more)
+        elsewhere = await ask(gateway.url, stream=stream, messages=messages)
+        lines = gateway.access_lines()
+
+    assert answer.headers["x-gateway-backend"] == "a/m"
+    assert answer.headers["x-gateway-dropped-params"] == "messages.reasoning"
+    assert "Hm, well." not in a.requests[0].body.decode()
+    assert lines[0].dropped == ("messages.reasoning",)
+    assert elsewhere.headers["x-gateway-backend"] == "b/m"
+    assert "x-gateway-dropped-params" not in elsewhere.headers
+    assert "Hm, well." in b.requests[0].body.decode()
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Supports
+from adapters.base import READABLE, Supports
 from schemas.fields import SAMPLING
 
 Way = Literal["own", "ids", "text", "tokens"]
@@ -67,9 +67,11 @@ def widened(supports: Supports, ways: Ways, *, template: bool) -> Supports:
         tokens = completion_sampling | (own_completion & {"priority"})
     if embeddings is not None:
         embeddings |= {INPUT_IDS}
+    own = ways.chat in ("own", None)
     return msgspec.structs.replace(
         supports,
         chat=chat,
+        thoughts=supports.thoughts if own else READABLE,
         completion=completion,
         tokens=tokens,
         embeddings=embeddings,

@@ -18,7 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
 from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.messages import Message, TextPart, ToolCall
+from schemas.messages import Message, TextPart, ToolCall, thinking_of
 
 JSON = dict[str, object]
 
@@ -107,8 +107,8 @@ class ChatTemplate:
             turn["name"] = message.name
         if message.tool_call_id is not UNSET:
             turn["tool_call_id"] = message.tool_call_id
-        if message.reasoning is not UNSET:
-            turn["reasoning_content"] = turn["thinking"] = message.reasoning
+        if message.reasoning is not UNSET or message.thoughts:
+            turn["reasoning_content"] = turn["thinking"] = thinking_of(message)
         if message.tool_calls:
             if not self._knows("tool_calls"):
                 raise InvalidRequest(
