@@ -7,6 +7,7 @@ to be found its class says (`HasBaseUrl`, `HasTokenEndpoint`).
 
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
@@ -41,6 +42,12 @@ MEMBERS = ("name", "framing", "supports", "encode", "decoder", "embeddings", "er
 """Of `adapters.base.Adapter`."""
 
 
+@cache
+def installed() -> tuple[EntryPoint, ...]:
+    """The plug-ins that are installed. Looked for once: the search reads a file of each package."""
+    return tuple(entry_points(group=GROUP))
+
+
 class Registry:
     """Names and what they build. A class is loaded only when its name is asked for."""
 
@@ -54,7 +61,7 @@ class Registry:
             name: EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILTIN.items()
         }
         problems: list[str] = []
-        for plugin in entry_points(group=GROUP) if plugins is None else plugins:
+        for plugin in installed() if plugins is None else plugins:
             if plugin.name in self.names:
                 problems.append(
                     f"the plug-in {plugin.value} calls its adapter {plugin.name!r}, "

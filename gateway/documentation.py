@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
 import msgspec
@@ -37,7 +38,9 @@ def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
     return handler
 
 
+@cache
 def _request_schema(body: type) -> Schema:
+    """Made once for each type: several routes share one. Nobody changes what is handed out."""
     (schema,), components = msgspec.json.schema_components([body])
     return _schema(cast(_Json, schema), cast(Mapping[str, _Json], components), ())
 
