@@ -96,14 +96,14 @@ def check_supports(adapter: Adapter) -> None:
     assert any(offered(supports, task) is not None for task in TASKS), "offers no task"
 
 
-def check_fields(adapter: Adapter, task: Task) -> None:
+def check_fields(adapter: Adapter, task: Task, model: str) -> None:
     """Sent = translated + reported, for each field by itself; and nothing that was not sent."""
     supported = offered(adapter.supports, task)
     if supported is None:
         named = {one.field for one in unsupported(bare_request(task), adapter.supports)}
         assert named == {task}, f"{task} is not offered, but unsupported() names {named}"
         return
-    _check_required(adapter, task)
+    _check_required(adapter, task, model)
     for field in sorted(FIELDS[task] - adapter.supports.requires):
         with_it, without_it = (_completed(adapter, one) for one in request_with(task, field))
         named = {one.field for one in unsupported(with_it, adapter.supports)}
@@ -112,10 +112,10 @@ def check_fields(adapter: Adapter, task: Task) -> None:
             continue
         allowed = field not in named or field in adapter.supports.ranges
         assert allowed, f"{task}: {field} is supported and reported"
-        changed = adapter.encode(with_it, "m") != adapter.encode(without_it, "m")
+        changed = adapter.encode(with_it, model) != adapter.encode(without_it, model)
         assert changed, f"{task}: {field} is supported but never leaves"
-    _check_extra(adapter, task)
-    _check_absence(adapter, task)
+    _check_extra(adapter, task, model)
+    _check_absence(adapter, task, model)
 
 
 def check_thoughts(adapter: Adapter) -> None:
@@ -157,44 +157,44 @@ def _completed(adapter: Adapter, request: Request) -> Request:
     return request
 
 
-def _check_required(adapter: Adapter, task: Task) -> None:
+def _check_required(adapter: Adapter, task: Task, model: str) -> None:
     """What is required is reported when it is missing, and nothing is put in its place."""
     for field in adapter.supports.requires:
         request = bare_request(task)
         named = {one.field for one in unsupported(request, adapter.supports)}
         assert field in named, f"{task}: {field} is required, and missing it is not reported"
-        refused = _refused_field(adapter, request)
+        refused = _refused_field(adapter, request, model)
         assert refused == field, f"{task}: encoded without {field}, the refusal names {refused!r}"
 
 
-def _refused_field(adapter: Adapter, request: Request) -> str | None:
+def _refused_field(adapter: Adapter, request: Request, model: str) -> str | None:
     try:
-        adapter.encode(request, "m")
+        adapter.encode(request, model)
     except InvalidRequest as exc:
         return exc.param
     return None
 
 
-def _check_extra(adapter: Adapter, task: Task) -> None:
+def _check_extra(adapter: Adapter, task: Task, model: str) -> None:
     request = _completed(adapter, request_with_extra(task, "x_unheard_of", Raw(b'{"a":[1,null]}')))
     named = {one.field for one in unsupported(request, adapter.supports)}
     if adapter.supports.extra:
-        body = adapter.encode(request, "m").body
+        body = adapter.encode(request, model).body
         assert b'"x_unheard_of":{"a":[1,null]}' in body, f"{task}: extra fields get lost"
     else:
         assert "x_unheard_of" in named, f"{task}: extra fields are neither sent nor reported"
     for name in adapter.supports.extra_fields.get(task, ()):
         request = _completed(adapter, request_with_extra(task, name, Raw(b'{"a":[1,null]}')))
         assert not unsupported(request, adapter.supports), f"{task}: {name} is reported"
-        body = adapter.encode(request, "m").body
+        body = adapter.encode(request, model).body
         assert f'"{name}":{{"a":[1,null]}}'.encode() in body, f"{task}: {name} gets lost"
 
 
-def _check_absence(adapter: Adapter, task: Task) -> None:
-    bare = adapter.encode(_completed(adapter, bare_request(task)), "m")
+def _check_absence(adapter: Adapter, task: Task, model: str) -> None:
+    bare = adapter.encode(_completed(adapter, bare_request(task)), model)
     assert b"null" not in bare.body, f"{task}: what is absent is sent as null"
     nulls = _completed(adapter, request_with_nulls(task))
-    assert adapter.encode(nulls, "m") == bare, f"{task}: null is not the same as absent"
+    assert adapter.encode(nulls, model) == bare, f"{task}: null is not the same as absent"
     reported = unsupported(nulls, adapter.supports)
     assert not reported, f"{task}: a null is reported: {reported}"
     assert KEY not in _printed(bare), f"{task}: the key is in the printed form or the body"

@@ -84,13 +84,18 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def contract(
-    build: Build, recorded: Path | Iterable[Case] = (), *, base_url: str = ANYWHERE
+    build: Build,
+    recorded: Path | Iterable[Case] = (),
+    *,
+    base_url: str = ANYWHERE,
+    model: str = "m",
 ) -> list[Check]:
     """Every check of the contract for one adapter; nothing is run or built before a check is.
 
     recorded: a folder of exchanges or the exchanges themselves. Without any, only what holds
               whatever was recorded is checked.
     base_url: where the adapter is told to send; nothing is sent.
+    model:    the backend's own name, where its requests depend on that.
     Raises ValueError for a folder without exchanges.
     """
     if isinstance(recorded, Path):
@@ -111,7 +116,10 @@ def contract(
     ]
     for task in TASKS:
         checks += [
-            check(f"{task}: every field is sent or reported", partial(check_fields, task=task)),
+            check(
+                f"{task}: every field is sent or reported",
+                partial(check_fields, task=task, model=model),
+            ),
             check(
                 f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)
             ),

@@ -11,17 +11,12 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from tests.gemini_server import gemini
 from tests.provider import Answer, Json, Provider, Received
 
 ACCOUNT = "gateway@my-project.iam.gserviceaccount.com"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 VERTEX = "/v1/projects/my-project/locations/europe-west4/publishers/google"
-ANSWER: Json = {
-    "candidates": [
-        {"content": {"role": "model", "parts": [{"text": "hi"}]}, "finishReason": "STOP"}
-    ],
-    "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
-}
 UNAUTHENTICATED: Json = {
     "error": {"code": 401, "message": "invalid credentials", "status": "UNAUTHENTICATED"}
 }
@@ -92,7 +87,7 @@ class GoogleCloud:
         if token not in self.issued or token in self.revoked:
             await answer.json(UNAUTHENTICATED, 401)
             return
-        await answer.json(ANSWER)
+        await gemini(request, answer)
 
 
 @cache

@@ -104,15 +104,28 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
 """Whose answers an adapter must read, by the beginnings of their names."""
 
 
+VERTEX = "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google"
+"""Another base URL, by which adapter gemini addresses embeddings otherwise and sends a bearer."""
+
+
 def checks() -> list[object]:
+    vertex = contract(
+        partial(REGISTRY.build, "gemini"),
+        traffic("gemini/chat-", "gemini/embeddings-", "gemini/error-404", "gemini/stream-tool-p"),
+        base_url=VERTEX,
+        model="gemini-2.5-flash",
+    )
     return [
-        pytest.param(check, id=f"{name}-{check}")
-        for name in REGISTRY.names
-        for check in contract(
-            partial(REGISTRY.build, name),
-            traffic(*TRAFFIC.get(name, ())),
-            base_url=REGISTRY.base_url(name) or "https://backend.test/v1",
-        )
+        *(pytest.param(check, id=f"vertex-{check}") for check in vertex),
+        *(
+            pytest.param(check, id=f"{name}-{check}")
+            for name in REGISTRY.names
+            for check in contract(
+                partial(REGISTRY.build, name),
+                traffic(*TRAFFIC.get(name, ())),
+                base_url=REGISTRY.base_url(name) or "https://backend.test/v1",
+            )
+        ),
     ]
 
 

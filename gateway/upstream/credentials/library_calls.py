@@ -5,7 +5,7 @@ is down therefore fails here as a connection does, which ends the naps of most; 
 is tried again is decided by `Refreshed`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import requests
 from msgspec import Struct
@@ -41,13 +41,21 @@ class LibraryCalls(HTTPAdapter):
     tls: of the provider. proxy: for https only; metadata services are the machine's own, and http.
     """
 
-    def __init__(self, tls: Tls, *, proxy: str | None, connect_s: float) -> None:
+    def __init__(
+        self,
+        tls: Tls,
+        *,
+        proxy: str | None,
+        connect_s: float,
+        clock: Callable[[], float] = now,
+    ) -> None:
         super().__init__()
         self._verify = (tls.ca_file or True) if tls.verify else False
         self._cert = _certificate(tls)
         self._proxies = {"https": proxy} if proxy is not None else dict[str, str]()
         self._connect_s = connect_s
-        self._until = now() + ALL_CALLS_S
+        self._clock = clock
+        self._until = clock() + ALL_CALLS_S
         self.failure: Failure | None = None
 
     def session(self) -> requests.Session:
@@ -77,7 +85,7 @@ class LibraryCalls(HTTPAdapter):
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
         """See HTTPAdapter. The time is ours, or the caller's where that is shorter."""
-        left = self._until - now()
+        left = self._until - self._clock()
         given = timeout if isinstance(timeout, int | float) else CALL_S
         call_s = min(CALL_S, left, given)
         try:

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 ASK = Outbound(
     target=f"{VERTEX}/models/gemini-2.5-flash:generateContent",
     headers=(("content-type", "application/json"),),
-    body=b"{}",
+    body=b'{"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}',
 )
 
 

@@ -1,0 +1,93 @@
+"""A vendor's library blocks nobody, and its calls end in time, whatever it asks for."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+import requests
+import trustme
+
+from gateway.config.model import Tls
+from gateway.upstream.credentials.aside import Aside
+from gateway.upstream.credentials.library_calls import ALL_CALLS_S, LibraryCalls
+from schemas.errors import UpstreamRefused, UpstreamUnreachable
+from tests.doubles import answering, raw_server, sized
+from tests.gateway.upstream.transports.test_certificates import server_context
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_call_that_hangs_holds_up_neither_the_loop_nor_the_next_for_ever() -> None:
+    aside, go_on, before = Aside(0.05), threading.Event(), threading.active_count()
+
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await aside.run(go_on.wait)
+    go_on.set()
+    outcome = await aside.run(lambda: "done")
+
+    assert outcome == "done"
+    assert threading.active_count() <= before + 1
+    aside.close()
+
+
+async def test_no_call_begins_when_the_time_of_all_is_over() -> None:
+    time = [0.0]
+    calls = LibraryCalls(Tls(), proxy=None, connect_s=1, clock=lambda: time[0])
+    async with raw_server(answering(sized(b"hello"))) as server:
+        with calls.session() as session:
+            first = await asyncio.to_thread(session.get, server.base_url)
+            time[0] = ALL_CALLS_S
+            with pytest.raises(requests.Timeout):
+                await asyncio.to_thread(session.get, server.base_url)
+
+    assert first.content == b"hello"
+    assert len(server.requests) == 1
+    error = calls.error(ValueError("whatever"), upstream="up")
+    assert isinstance(error, UpstreamUnreachable)
+    assert error.message == "up: no access token: the service took too long"
+
+
+async def test_a_call_is_cut_off_when_the_rest_of_the_time_is_over() -> None:
+    time = [0.0]
+    calls = LibraryCalls(Tls(), proxy=None, connect_s=1, clock=lambda: time[0])
+    time[0] = ALL_CALLS_S - 0.05
+    async with raw_server(lambda peer: peer.stay()) as server:
+        with calls.session() as session, pytest.raises(requests.ReadTimeout):
+            await asyncio.to_thread(session.get, server.base_url, timeout=120)
+
+
+async def test_the_environment_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    calls = LibraryCalls(Tls(), proxy="http://127.0.0.1:1", connect_s=1)
+    async with raw_server(answering(sized(b"hello"))) as server:
+        with calls.session() as session:
+            reply = await asyncio.to_thread(session.get, server.base_url)
+
+    assert reply.content == b"hello"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_the_providers_certificates_hold_and_no_others(tmp_path: Path, trusted: bool) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = Tls(ca_file=str(tmp_path / "ca.pem")) if trusted else Tls()
+    calls = LibraryCalls(tls, proxy=None, connect_s=1)
+    context = server_context(authority, "localhost")
+    async with raw_server(answering(sized(b"hello")), tls=context, host="localhost") as server:
+        with calls.session() as session:
+            reached = await asyncio.to_thread(reaches, session, server.base_url)
+
+    assert reached == trusted
+    told = calls.error(ValueError("the library says no"), upstream="up")
+    assert isinstance(told, UpstreamRefused if trusted else UpstreamUnreachable)
+    assert ("certificate" in told.message) != trusted
+
+
+def reaches(session: requests.Session, url: str) -> bool:
+    try:
+        return session.get(url, verify=False).ok
+    except requests.exceptions.SSLError:
+        return False
