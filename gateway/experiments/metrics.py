@@ -1,0 +1,64 @@
+"""What is measured, which way is better, and on which scale it is averaged."""
+
+from math import exp, log
+from typing import Literal
+
+from msgspec import Struct
+
+Scale = Literal["plain", "log"]
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """A number that each observation has.
+
+    scale:  "log" averages the logarithm, so that an effect is a ratio of geometric means and one
+            slow answer in a thousand does not decide; for values above 0. "plain" averages the
+            value itself.
+    bounds: between which every value lies, where that is known: an arm that has only ever shown
+            one value then still gets an honest interval.
+    """
+
+    name: str
+    better: Literal["higher", "lower"] = "higher"
+    scale: Scale = "plain"
+    bounds: tuple[float, float] | None = None
+
+    def scaled(self, value: float) -> float:
+        """What the store adds up. Values of a "log" metric below LEAST count as LEAST."""
+        return log(max(value, LEAST)) if self.scale == "log" else value
+
+    def shown(self, mean: float) -> float:
+        """A mean on the metric's scale as people read it: the geometric mean for "log"."""
+        return exp(mean) if self.scale == "log" else mean
+
+    def effect(self, difference: float) -> float:
+        """A difference as people read it: for "log" the relative change, −0.1 = 10 % less."""
+        return exp(difference) - 1 if self.scale == "log" else difference
+
+    def gain(self, difference: float) -> float:
+        """The difference with the sign turned so that above 0 is better."""
+        return difference if self.better == "higher" else -difference
+
+
+LEAST = 1e-3
+"""The least value of a "log" metric, in its own unit; a microsecond for times in ms."""
+
+BUILT_IN = {
+    metric.name: metric
+    for metric in (
+        Metric(name="error", better="lower", bounds=(0.0, 1.0)),
+        Metric(name="ttft_ms", better="lower", scale="log"),
+        Metric(name="latency_ms", better="lower", scale="log"),
+        Metric(name="output_tokens", better="lower"),
+        Metric(name="cost_usd", better="lower"),
+    )
+}
+"""What the gateway measures by itself. Tokens and cost stay plain: their sum is what is paid."""
+
+
+def metric_named(name: str, *, boolean: bool = False) -> Metric:
+    """A built-in metric, or feedback by that name, of which more is better.
+
+    boolean: every value so far is 0 or 1.
+    """
+    return BUILT_IN.get(name) or Metric(name=name, bounds=(0.0, 1.0) if boolean else None)

@@ -1,0 +1,161 @@
+"""How many units an experiment needs before it can be expected to find what it looks for."""
+
+from collections.abc import Sequence
+from math import ceil, inf, sqrt
+from statistics import NormalDist
+
+from msgspec import Struct
+
+from gateway.experiments import intervals
+from gateway.experiments.effects import Effect, Look
+
+_normal = NormalDist()
+_MOST_PAIRS = 1e12
+_BISECTIONS = 100
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """The units needed, control's first, in the order of the shares.
+
+    units:      with intervals that may be looked at all the time; total: their sum.
+    fixed:      with one z-test at the very end and no look before; fixed_total: their sum.
+    difference: what is to be found, absolute.
+    alpha:      for each treatment.
+    pairs:      n1 n0 / (n1 + n0) of control and the smallest treatment, for `Look.planned`.
+    """
+
+    units: tuple[int, ...]
+    total: int
+    fixed: tuple[int, ...]
+    fixed_total: int
+    difference: float
+    alpha: float
+    pairs: float
+
+
+def plan(
+    *,
+    baseline: float,
+    lift: float,
+    relative: bool = False,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    shares: Sequence[float] = (1.0, 1.0),
+    sd: float | None = None,
+) -> Plan:
+    """The sample for a lift over control's baseline to be found with that power.
+
+    relative: the lift is a part of the baseline. shares: of control and then of each treatment;
+    any scale. sd: of one unit's mean, see `unit_sd`; without it the metric is a yes or no that a
+    unit gives once, with variance p (1 − p). alpha is divided by the number of treatments.
+
+    A difference d is found by the end at the latest when the estimate exceeds the interval's radius
+    there, so total = (s0²/q0 + s1²/q1) ((c + z(power)) / d)², with c the radius in standard errors
+    at the time it is tuned for (3.04 for 0.05). The fixed test has z(1 − alpha/2) in place of c.
+    Looking earlier can only find more, so the power is at least the one asked for.
+
+    Raises ValueError naming the argument that is out of its range.
+    """
+    difference = lift * baseline if relative else lift
+    _check(alpha=alpha, power=power, shares=shares, difference=difference, sd=sd)
+    control_variance = _variance(baseline, sd, "baseline")
+    treatment_variance = _variance(baseline + difference, sd, "lift")
+    q = [share / sum(shares) for share in shares]
+    smallest = min(q[1:])
+    variance = control_variance / q[0] + treatment_variance / smallest
+    each = alpha / (len(q) - 1)
+    reached = _normal.inv_cdf(power)
+    widths = radius(each), _normal.inv_cdf(1 - each / 2)
+    totals = [variance * ((width + reached) / difference) ** 2 for width in widths]
+    units, fixed = (tuple(ceil(total * share) for share in q) for total in totals)
+    pairs = totals[0] * q[0] * smallest / (q[0] + smallest)
+    return Plan(
+        units=units,
+        total=sum(units),
+        fixed=fixed,
+        fixed_total=sum(fixed),
+        difference=difference,
+        alpha=each,
+        pairs=pairs,
+    )
+
+
+def radius(alpha: float) -> float:
+    """Of the interval, in standard errors, at the time that it is tuned for."""
+    return intervals.two_sided(1.0, intervals.tuned(1.0, alpha), alpha)
+
+
+def unit_sd(sd: float, *, requests: float, spread: float, correlation: float) -> float:
+    """The sd of a unit's part in a mean per request, where units send several.
+
+    sd: of single requests. requests: a unit's mean number of them. spread: the sd of that number
+    divided by its mean. correlation: of two requests of one unit, 0 to 1 (intraclass).
+    sd² / requests · (1 + ((spread² + 1) requests − 1) correlation): S. Eldridge, D. Ashby and
+    S. Kerry, "Sample size for cluster randomized trials: effect of coefficient of variation of
+    cluster size", International Journal of Epidemiology 2006.
+    """
+    effect_of_design = 1 + ((spread**2 + 1) * requests - 1) * correlation
+    return sd * sqrt(effect_of_design / requests)
+
+
+def units_to_go(found: Effect, look: Look, *, smallest: float | None, power: float = 0.8) -> float:
+    """About how many more units, split as so far, will bring a verdict; inf if none is in sight.
+
+    smallest: the least difference that matters. Until the sample that finds it with that power is
+    full, what is missing of it. After that, and without `smallest`: until the interval excludes 0,
+    or every difference of `smallest`, should the estimate stay where it is.
+    """
+    if not found.known or found.pairs == 0:
+        return inf
+    step = found.error * sqrt(found.pairs)
+    reached = _normal.inv_cdf(power)
+    needed = found.pairs
+    if smallest is not None:
+        needed = _time_until(smallest / step, look, extra=reached)
+    if needed <= found.pairs:
+        apart = abs(found.difference)
+        goal = apart if smallest is None else max(apart, smallest - apart)
+        needed = _time_until(goal / step, look, extra=0.0)
+    return max(needed - found.pairs, 0.0) * found.units / found.pairs
+
+
+def _time_until(goal: float, look: Look, *, extra: float) -> float:
+    """When radius + extra standard errors of a walk with steps of variance 1 is down at `goal`."""
+    rho = intervals.tuned(look.planned, look.alpha)
+
+    def too_wide(time: float) -> bool:
+        return intervals.two_sided(time, rho, look.alpha) / time + extra / sqrt(time) > goal
+
+    if too_wide(_MOST_PAIRS):
+        return inf
+    low, high = 0.0, _MOST_PAIRS
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if too_wide(middle):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _variance(mean: float, sd: float | None, name: str) -> float:
+    if sd is not None:
+        return sd * sd
+    if not 0 <= mean <= 1:
+        raise ValueError(f"{name}: a rate of {mean:g} is outside 0 to 1; give sd for other metrics")
+    return mean * (1 - mean)
+
+
+def _check(
+    *, alpha: float, power: float, shares: Sequence[float], difference: float, sd: float | None
+) -> None:
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha: {alpha:g} is not between 0 and 1")
+    if not 0.5 <= power < 1:
+        raise ValueError(f"power: {power:g} is not between 0.5 and 1")
+    if len(shares) < 2 or not all(share > 0 for share in shares):
+        raise ValueError("shares: at least two are needed, each above 0")
+    if difference == 0:
+        raise ValueError("lift: no sample can find a difference of 0")
+    if sd is not None and not sd > 0:
+        raise ValueError(f"sd: {sd:g} is not above 0")

@@ -1,0 +1,223 @@
+"""What a report says in plain words, the most important first.
+
+1. A broken split (`ratio`): then nothing else counts, and nothing else is said.
+2. A guardrail: a variant is worse than control by more than it may be, beyond doubt.
+3. The primary metric of each treatment against control. Several treatments share alpha equally
+   (Bonferroni), so all their intervals hold together, and whatever is picked from them afterwards
+   holds too.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, log1p
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.experiments.effects import Effect, Look, effect, least
+from gateway.experiments.metrics import Metric
+from gateway.experiments.outcomes import Outcomes
+from gateway.experiments.planner import units_to_go
+from gateway.experiments.ratio import EpochCounts, Ratio, ratio
+from gateway.experiments.sentences import amount, change, rounded
+
+GUARD_ALPHA = 0.01
+"""That a guardrail ever pauses a variant that is within it: for each guardrail and variant by
+itself, for what one guardrail lets pass is no business of another's."""
+
+Finding = Literal["better", "worse", "alike", "undecided"]
+Kind = Literal["ratio_mismatch", "guardrail", "better", "worse", "alike", "undecided", "unsound"]
+
+
+class Guard(Struct, frozen=True, kw_only=True):
+    """worse_by: above 0; a difference for "plain" metrics, a part for "log": 0.2 = 20 % slower."""
+
+    metric: Metric
+    worse_by: float
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """One experiment, as far as it got.
+
+    outcomes: by metric. counts: of all epochs, for the split.
+    alpha:    of all treatments together. look.planned as in `Look`; its alpha is not read.
+    smallest: the least difference of the primary metric that matters; for "log" a part.
+    aa:       all variants are the same, and the experiment tests the gateway.
+    """
+
+    control: str
+    treatments: tuple[str, ...]
+    primary: Metric
+    outcomes: Mapping[str, Outcomes]
+    counts: tuple[EpochCounts, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    alpha: float = 0.05
+    planned: float = Look().planned
+    smallest: float | None = None
+    power: float = 0.8
+    aa: bool = False
+
+    @property
+    def look(self) -> Look:
+        """How the primary metric of each treatment is looked at."""
+        return Look(alpha=self.alpha / len(self.treatments), planned=self.planned)
+
+
+class ArmVerdict(Struct, frozen=True, kw_only=True):
+    """Of one treatment. more_units: about how many, of both arms; None where none is in sight."""
+
+    treatment: str
+    finding: Finding
+    effect: Effect
+    more_units: int | None
+    sentence: str
+
+
+class GuardVerdict(Struct, frozen=True, kw_only=True):
+    """worse_by_at_least: one-sided, always valid, as `Guard.worse_by` is; −inf while unknown."""
+
+    treatment: str
+    metric: str
+    broken: bool
+    worse_by_at_least: float
+    sentence: str
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """kind "unsound": an A/A test that shows a difference. pause: whom guardrails stop."""
+
+    kind: Kind
+    sentence: str
+    ratio: Ratio
+    arms: tuple[ArmVerdict, ...]
+    guards: tuple[GuardVerdict, ...]
+
+    @property
+    def pause(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(guard.treatment for guard in self.guards if guard.broken))
+
+
+def judge(case: Case) -> Verdict:
+    """The verdict. Raises ValueError for a case without treatments."""
+    if not case.treatments:
+        raise ValueError("an experiment needs a variant beside control")
+    split = ratio(case.counts)
+    arms = tuple(_arm(case, treatment) for treatment in case.treatments)
+    guards = guarded(case)
+    kind, sentence = _headline(case, split, arms, guards)
+    return Verdict(kind=kind, sentence=sentence, ratio=split, arms=arms, guards=guards)
+
+
+def guarded(case: Case) -> tuple[GuardVerdict, ...]:
+    """The guardrails of every treatment; by itself what a pausing watcher needs."""
+    return tuple(
+        _guard(case, guard, treatment) for guard in case.guards for treatment in case.treatments
+    )
+
+
+def _arm(case: Case, treatment: str) -> ArmVerdict:
+    metric = case.primary
+    smallest = case.smallest
+    if smallest is not None and metric.scale == "log":
+        smallest = log1p(smallest)
+    found = effect(
+        case.outcomes.get(metric.name, Outcomes()),
+        control=case.control,
+        treatment=treatment,
+        look=case.look,
+        bounds=metric.bounds,
+    )
+    farthest = max(-found.low, found.high)
+    if found.low > 0 or found.high < 0:
+        finding: Finding = "better" if metric.gain(found.difference) > 0 else "worse"
+        said = (
+            f"{treatment} is {finding} than {case.control}: {metric.name}"
+            f" {change(metric, found.difference)}"
+            f" ({change(metric, found.low)} to {change(metric, found.high)})"
+        )
+        return _said(treatment, finding, found, 0, said)
+    if smallest is not None and farthest <= smallest:
+        said = f"{treatment}: no difference in {metric.name} larger than {amount(metric, farthest)}"
+        return _said(treatment, "alike", found, 0, said)
+    more = units_to_go(found, case.look, smallest=smallest, power=case.power)
+    so_far = (
+        f"; so far no difference in {metric.name} larger than {amount(metric, farthest)}"
+        if found.known
+        else ""
+    )
+    if more == inf:
+        said = f"{treatment}: not enough data, and no end in sight{so_far}"
+        return _said(treatment, "undecided", found, None, said)
+    said = f"{treatment}: not enough data: about {rounded(more)} more units{so_far}"
+    return _said(treatment, "undecided", found, round(more), said)
+
+
+def _said(
+    treatment: str, finding: Finding, found: Effect, more_units: int | None, sentence: str
+) -> ArmVerdict:
+    return ArmVerdict(
+        treatment=treatment,
+        finding=finding,
+        effect=found,
+        more_units=more_units,
+        sentence=sentence,
+    )
+
+
+def _guard(case: Case, guard: Guard, treatment: str) -> GuardVerdict:
+    metric = guard.metric
+    look = Look(alpha=GUARD_ALPHA, planned=case.planned)
+    found = effect(
+        case.outcomes.get(metric.name, Outcomes()),
+        control=case.control,
+        treatment=treatment,
+        look=look,
+        bounds=metric.bounds,
+    )
+    worse = least(found, look, sign=1 if metric.better == "lower" else -1)
+    limit = log1p(guard.worse_by) if metric.scale == "log" else guard.worse_by
+    broken = worse > limit
+    verb = "is worse than" if broken else "is not shown to be worse than"
+    return GuardVerdict(
+        treatment=treatment,
+        metric=metric.name,
+        broken=broken,
+        worse_by_at_least=metric.effect(worse),
+        sentence=f"{treatment} {verb} {case.control} in {metric.name}"
+        f" by more than {amount(metric, limit)}",
+    )
+
+
+def _headline(
+    case: Case, split: Ratio, arms: Sequence[ArmVerdict], guards: Iterable[GuardVerdict]
+) -> tuple[Kind, str]:
+    if split.mismatch:
+        return "ratio_mismatch", (
+            "SAMPLE RATIO MISMATCH: units are not split as the weights say"
+            f" (p = {split.p:.1g}). Something loses or adds units by variant; until it is found, no"
+            " number of this experiment can be trusted"
+        )
+    broken = [guard for guard in guards if guard.broken]
+    if broken:
+        return "guardrail", "; ".join(guard.sentence for guard in broken) + ": paused"
+    return _aa(arms) if case.aa else _primary(arms)
+
+
+def _primary(arms: Sequence[ArmVerdict]) -> tuple[Kind, str]:
+    """Good news first; all arms are named, and the kind is the first one's."""
+    order: tuple[Finding, ...] = ("better", "undecided", "alike", "worse")
+    ranked = sorted(arms, key=lambda arm: order.index(arm.finding))
+    return ranked[0].finding, "; ".join(arm.sentence for arm in ranked)
+
+
+def _aa(arms: Sequence[ArmVerdict]) -> tuple[Kind, str]:
+    apart = [arm for arm in arms if arm.finding in ("better", "worse")]
+    if apart:
+        return "unsound", (
+            "A/A TEST FAILED: "
+            + "; ".join(arm.sentence for arm in apart)
+            + ". The variants are the same, so something else differs; until it is found, do not"
+            " trust experiments"
+        )
+    alike = all(arm.finding == "alike" for arm in arms)
+    said = "; ".join(arm.sentence for arm in arms)
+    return ("alike" if alike else "undecided"), f"A/A test sound so far: {said}"
