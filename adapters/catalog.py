@@ -1,57 +1,11 @@
 """Vendors that speak the OpenAI dialect, as rows: a base URL and how each one differs.
 
-Only differences that a vendor documents, or that a recording shows, are written down.
+Only differences that a vendor documents, or that its source or a recording shows, are written
+down; docs/providers/compatible.md is this table with the rest of what was found.
 """
 
-from typing import Literal
-
-from msgspec import Struct
-
-MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
-
-REFERENCE_ONLY = frozenset(
-    {
-        "top_k",
-        "min_p",
-        "repetition_penalty",
-        "min_tokens",
-        "no_repeat_ngram_size",
-        "stop_token_ids",
-        "bad_words",
-        "ignore_eos",
-        "beam_width",
-        "length_penalty",
-        "early_stopping",
-        "priority",
-    }
-)
-"""What our OpenAI surface takes beyond OpenAI's reference."""
-
-
-class Vendor(Struct, frozen=True, kw_only=True):
-    """One row.
-
-    name:        what `adapter:` in the configuration says.
-    base_url:    used where the configuration gives none.
-    unsupported: fields that the vendor documents as refused or ignored, by schemas.fields.
-    max_tokens:  the name of the bound where the client used neither; one it used is kept.
-    base64:      base64 embeddings are float32, as OpenAI's are; elsewhere numbers are asked for.
-    stream_usage: `stream_options.include_usage` is understood.
-    completion, embeddings: the task is offered beside chat.
-    stop, choices: the most stop strings and choices; `None`: no bound is known.
-    """
-
-    name: str
-    base_url: str = ""
-    unsupported: frozenset[str] = frozenset()
-    max_tokens: MaxTokensField = "max_tokens"
-    base64: bool = False
-    stream_usage: bool = True
-    completion: bool = True
-    embeddings: bool = True
-    stop: int | None = None
-    choices: int | None = None
-
+from adapters.base import Range
+from adapters.vendor import REFERENCE_ONLY, Source, Vendor
 
 OPENAI = Vendor(
     name="openai",
@@ -61,59 +15,342 @@ OPENAI = Vendor(
     base64=True,
     stop=4,
     choices=128,
+    sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
 )
-"""https://github.com/openai/openai-openapi"""
-
-COMPATIBLE = Vendor(name="openai")
-"""Any other server: what it does not know is its own to refuse, so all we can say is sent."""
 
 VENDORS: tuple[Vendor, ...] = (
-    # https://inference-docs.cerebras.ai/resources/openai
-    Vendor(name="cerebras", base_url="https://api.cerebras.ai/v1", embeddings=False),
-    # https://api-docs.deepseek.com/api/create-chat-completion
+    Vendor(
+        name="cerebras",
+        base_url="https://api.cerebras.ai/v1",
+        unsupported=frozenset({"metadata"}),
+        beyond=frozenset({"min_tokens"}),
+        max_tokens="max_completion_tokens",
+        embeddings=False,
+        stop=4,
+        ranges={"top_logprobs": Range(minimum=0, maximum=20)},
+        later=frozenset({"time_info"}),
+        sources=(
+            Source(url="https://github.com/Cerebras/cerebras-cloud-sdk-python", edition="1.91.0"),
+            Source(url="https://inference-docs.cerebras.ai/resources/openai", edition="2026-11"),
+        ),
+    ),
+    Vendor(
+        name="dashscope",
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(url="https://docs.litellm.ai/docs/providers/dashscope", edition="2026-10"),
+        ),
+    ),
+    Vendor(
+        name="deepinfra",
+        base_url="https://api.deepinfra.com/v1/openai",
+        completion=False,
+        sources=(Source(url="https://deepinfra.com/docs/openai_api", edition="2026-11"),),
+    ),
     Vendor(
         name="deepseek",
         base_url="https://api.deepseek.com",
         completion=False,
         embeddings=False,
         stop=16,
+        sources=(
+            Source(
+                url="https://api-docs.deepseek.com/api/create-chat-completion", edition="2026-08"
+            ),
+            Source(url="https://api-docs.deepseek.com/guides/thinking_mode", edition="2026-11"),
+        ),
     ),
-    # https://console.groq.com/docs/openai: these fields are a 400, `n` unless it is 1
+    Vendor(
+        name="fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        unsupported=frozenset({"best_of", "suffix"}),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        names={"typical_p": "typical_p"},
+        stream_usage=False,
+        stop=4,
+        choices=128,
+        ranges={
+            "top_k": Range(minimum=0, maximum=100),
+            "min_p": Range(minimum=0, maximum=1),
+        },
+        sources=(
+            Source(url="https://pypi.org/project/fireworks-ai/", edition="1.2.30"),
+            Source(
+                url="https://docs.fireworks.ai/tools-sdks/openai-compatibility", edition="2026-11"
+            ),
+            Source(
+                url="https://docs.getbifrost.ai/providers/supported-providers/fireworks",
+                edition="2026-11",
+            ),
+        ),
+    ),
     Vendor(
         name="groq",
         base_url="https://api.groq.com/openai/v1",
-        unsupported=frozenset({"logprobs", "top_logprobs", "logit_bias", "n"}),
+        unsupported=frozenset(
+            {
+                "logprobs",
+                "top_logprobs",
+                "logit_bias",
+                "n",
+                "best_of",
+                "frequency_penalty",
+                "presence_penalty",
+                "metadata",
+                "dimensions",
+            }
+        ),
+        beyond=frozenset(),
+        max_tokens="max_completion_tokens",
+        completion=False,
+        stop=4,
+        aside="x_groq",
+        sources=(
+            Source(url="https://console.groq.com/docs/openai", edition="2026-11"),
+            Source(url="https://github.com/groq/groq-python", edition="1.7.0"),
+        ),
+    ),
+    Vendor(
+        name="huggingface",
+        base_url="https://router.huggingface.co/v1",
         completion=False,
         embeddings=False,
+        stop=4,
+        ranges={"top_logprobs": Range(minimum=0, maximum=5)},
+        sources=(
+            Source(url="https://huggingface.co/docs/inference-providers/index", edition="2026-11"),
+            Source(
+                url="https://huggingface.co/docs/inference-providers/tasks/chat-completion",
+                edition="2026-11",
+            ),
+        ),
     ),
-    # https://openrouter.ai/docs/api-reference/parameters
-    Vendor(name="openrouter", base_url="https://openrouter.ai/api/v1"),
-    # https://docs.together.ai/docs/openai-api-compatibility
-    Vendor(name="together", base_url="https://api.together.xyz/v1"),
-    # https://github.com/triton-inference-server/server/tree/main/python/openai, in front of
-    # TensorRT-LLM: some of these are refused, and what is not made an input tensor is ignored
+    Vendor(
+        name="llama-cpp",
+        base_url="http://localhost:8080/v1",
+        unsupported=frozenset({"best_of", "suffix", "echo", "user", "metadata"}),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        names={"repetition_penalty": "repeat_penalty", "typical_p": "typical_p"},
+        ranges={
+            "temperature": Range(minimum=0),
+            "top_k": Range(minimum=0),
+            "top_p": Range(minimum=0, maximum=1),
+            "min_p": Range(minimum=0, maximum=1),
+        },
+        later=frozenset({"timings"}),
+        sources=(
+            Source(
+                url="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+                edition="00dc805",
+            ),
+            Source(
+                url="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/server-schema.cpp",
+                edition="0177c34",
+            ),
+        ),
+    ),
+    Vendor(
+        name="lmdeploy",
+        base_url="http://localhost:23333/v1",
+        unsupported=frozenset(
+            {"best_of", "parallel_tool_calls", "metadata", "dimensions", "input.tokens"}
+        ),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        max_tokens="max_completion_tokens",
+        sources=(
+            Source(
+                url="https://github.com/InternLM/lmdeploy/blob/main/lmdeploy/serve/openai/protocol.py",
+                edition="0051af7",
+            ),
+        ),
+    ),
+    Vendor(
+        name="lm-studio",
+        base_url="http://localhost:1234/v1",
+        unsupported=frozenset(
+            {
+                "n",
+                "best_of",
+                "logprobs",
+                "top_logprobs",
+                "parallel_tool_calls",
+                "reasoning_effort",
+                "user",
+                "metadata",
+            }
+        ),
+        beyond=frozenset({"top_k", "repetition_penalty"}),
+        names={"repetition_penalty": "repeat_penalty"},
+        one_bound=True,
+        sources=(
+            Source(
+                url="https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+                edition="51c92c6",
+            ),
+            Source(url="https://lmstudio.ai/docs/developer/api-changelog", edition="0.3.29"),
+        ),
+    ),
+    Vendor(
+        name="minimax",
+        base_url="https://api.minimax.io/v1",
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(
+                url="https://platform.minimax.io/docs/api-reference/text-openai-api",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="moonshot",
+        base_url="https://api.moonshot.ai/v1",
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(url="https://platform.kimi.ai/docs/api/models-overview", edition="2026-11"),
+        ),
+    ),
+    Vendor(
+        name="nvidia-nim",
+        base_url="https://integrate.api.nvidia.com/v1",
+        embeddings=False,
+        sources=(
+            Source(
+                url="https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="openrouter",
+        base_url="https://openrouter.ai/api/v1",
+        unsupported=frozenset({"n", "best_of"}),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
+        max_tokens="max_completion_tokens",
+        sources=(
+            Source(url="https://pypi.org/project/openrouter/", edition="1.3.84"),
+            Source(url="https://openrouter.ai/docs/api/reference/streaming", edition="2026-11"),
+            Source(
+                url="https://openrouter.ai/docs/api/reference/errors-and-debugging",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="perplexity",
+        base_url="https://api.perplexity.ai",
+        unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),
+        beyond=frozenset({"top_k"}),
+        one_bound=True,
+        stream_usage=False,
+        completion=False,
+        embeddings=False,
+        later=frozenset({"citations", "search_results", "images", "status", "type"}),
+        sources=(
+            Source(url="https://pypi.org/project/perplexityai/", edition="0.46.1"),
+            Source(
+                url="https://docs.perplexity.ai/docs/sonar/openai-compatibility", edition="2026-11"
+            ),
+        ),
+    ),
+    Vendor(
+        name="sambanova",
+        base_url="https://api.sambanova.ai/v1",
+        unsupported=frozenset(
+            {
+                "best_of",
+                "frequency_penalty",
+                "presence_penalty",
+                "user",
+                "metadata",
+                "echo",
+                "suffix",
+                "prompt.tokens",
+                "prompt.batch",
+                "messages.remote_image",
+                "dimensions",
+                "input.tokens",
+            }
+        ),
+        beyond=frozenset({"top_k", "repetition_penalty"}),
+        sources=(Source(url="https://pypi.org/project/sambanova/", edition="1.13.0"),),
+    ),
+    Vendor(
+        name="together",
+        base_url="https://api.together.ai/v1",
+        unsupported=frozenset(
+            {
+                "best_of",
+                "parallel_tool_calls",
+                "user",
+                "metadata",
+                "suffix",
+                "prompt.tokens",
+                "prompt.batch",
+                "dimensions",
+                "input.tokens",
+            }
+        ),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
+        one_bound=True,
+        counted_logprobs=True,
+        ranges={"top_logprobs": Range(minimum=0, maximum=20)},
+        later=frozenset({"warnings"}),
+        sources=(Source(url="https://github.com/togethercomputer/together-py", edition="3.1.1"),),
+    ),
+    # In front of TensorRT-LLM: some of these are refused, and what is not made an input tensor is
+    # ignored.
     Vendor(
         name="triton-openai",
-        unsupported=REFERENCE_ONLY
-        | {
-            "n",
-            "best_of",
-            "logit_bias",
-            "logprobs",
-            "top_logprobs",
-            "suffix",
-            "echo",
-            "response_format",
-            "parallel_tool_calls",
-            "reasoning_effort",
-            "prompt.tokens",
-            "prompt.batch",
-            "messages.image",
-            "messages.remote_image",
-            "messages.audio",
-        },
+        unsupported=frozenset(
+            {
+                "n",
+                "best_of",
+                "logit_bias",
+                "logprobs",
+                "top_logprobs",
+                "suffix",
+                "echo",
+                "response_format",
+                "parallel_tool_calls",
+                "reasoning_effort",
+                "prompt.tokens",
+                "prompt.batch",
+                "messages.image",
+                "messages.remote_image",
+                "messages.audio",
+            }
+        ),
+        beyond=frozenset(),
         embeddings=False,
+        sources=(
+            Source(
+                url="https://github.com/triton-inference-server/server/tree/main/python/openai",
+                edition="2026-07",
+            ),
+        ),
     ),
-    # https://docs.z.ai/api-reference/introduction
-    Vendor(name="zai", base_url="https://api.z.ai/api/paas/v4"),
+    Vendor(
+        name="xai",
+        base_url="https://api.x.ai/v1",
+        unsupported=frozenset({"logit_bias"}),
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(
+                url="https://docs.x.ai/developers/rest-api-reference/inference/chat-completions",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="zai",
+        base_url="https://api.z.ai/api/paas/v4",
+        completion=False,
+        embeddings=False,
+        sources=(Source(url="https://docs.z.ai/api-reference/introduction", edition="2026-10"),),
+    ),
 )

@@ -12,7 +12,8 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from adapters.base import ALL_THOUGHTS, Endpoint, Framing, Outbound, Range, Supports
-from adapters.catalog import COMPATIBLE, OPENAI, Vendor
+from adapters.catalog import OPENAI
+from adapters.later_fields import LaterFieldsDecoder
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import (
     CHAT_FIELDS,
@@ -32,6 +33,7 @@ from adapters.openai_errors import error_from, error_inside
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
 from adapters.support import offered
+from adapters.vendor import COMPATIBLE, Vendor
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
@@ -119,9 +121,12 @@ class OpenAIAdapter:
                 raise InvalidRequest(f"{self.endpoint.name} does not offer {task}", param="model")
 
     def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
-        return OpenAIDecoder(
-            self.endpoint, stream=request.stream, choices=expected_choices(request)
-        )
+        vendor, choices = self.vendor, expected_choices(request)
+        if request.stream and (vendor.later or vendor.aside):
+            return LaterFieldsDecoder(
+                self.endpoint, choices=choices, later=vendor.later, aside=vendor.aside
+            )
+        return OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         try:
@@ -148,12 +153,17 @@ class OpenAIAdapter:
 
     def supported(self) -> Supports:
         vendor = self.vendor
-        bounds = {"stop": Range(items=vendor.stop), "n": Range(maximum=vendor.choices)}
+        named, left_out = vendor.names.keys(), vendor.left_out
+        bounds = {
+            **vendor.ranges,
+            "stop": Range(items=vendor.stop),
+            "n": Range(maximum=vendor.choices),
+        }
         return Supports(
             thoughts=ALL_THOUGHTS,
-            chat=CHAT - vendor.unsupported,
-            completion=COMPLETION - vendor.unsupported if vendor.completion else None,
-            embeddings=EMBEDDINGS - vendor.unsupported if vendor.embeddings else None,
+            chat=(CHAT | named) - left_out,
+            completion=(COMPLETION | named) - left_out if vendor.completion else None,
+            embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,
             extra=True,
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
         )

@@ -12,7 +12,7 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.catalog import MaxTokensField, Vendor
+from adapters.vendor import MaxTokensField, Vendor
 from schemas.fields import Task
 from schemas.messages import (
     AudioPart,
@@ -97,7 +97,8 @@ class Writes(Struct, frozen=True, kw_only=True):
     """What one task's bodies hold, worked out once for an endpoint.
 
     sampling:     our names -> the wire's. own: the request's own fields, of the same name.
-    max_tokens:   the bound's name where the client used neither.
+    max_tokens:   the bound's name where the client used neither; with `one_bound`, always.
+    counted_logprobs: a chat's `logprobs` is how many likely tokens are told.
     stream_usage: ask for usage at the end of a stream.
     base64:       ask for base64 where the client did.
     """
@@ -105,6 +106,8 @@ class Writes(Struct, frozen=True, kw_only=True):
     sampling: Mapping[str, str]
     own: tuple[str, ...]
     max_tokens: MaxTokensField = "max_tokens"
+    one_bound: bool = False
+    counted_logprobs: bool = False
     stream_usage: bool = True
     base64: bool = False
 
@@ -112,10 +115,13 @@ class Writes(Struct, frozen=True, kw_only=True):
 def writes(task: Task, vendor: Vendor, supported: Collection[str]) -> Writes:
     """A field that is not supported is never written, though a router may let it pass."""
     sampling, own = _TASKS[task]
+    names = {**sampling, **vendor.names}
     return Writes(
-        sampling={name: wire for name, wire in sampling.items() if name in supported},
+        sampling={name: wire for name, wire in names.items() if name in supported},
         own=tuple(name for name in own if name in supported),
         max_tokens=vendor.max_tokens,
+        one_bound=vendor.one_bound,
+        counted_logprobs=vendor.counted_logprobs,
         stream_usage=vendor.stream_usage,
         base64=vendor.base64,
     )
@@ -129,8 +135,11 @@ def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
     }
     limit = sampling.max_tokens
     if limit is not UNSET and limit is not None:
-        body[request.max_tokens_field or to_write.max_tokens] = limit
+        named = "" if to_write.one_bound else request.max_tokens_field
+        body[named or to_write.max_tokens] = limit
     _add_sampling(body, sampling, to_write)
+    if to_write.counted_logprobs:
+        _count_logprobs(body)
     if request.tools is not UNSET:
         body["tools"] = [tool(one) for one in request.tools]
     if request.tool_choice is not UNSET:
@@ -266,6 +275,13 @@ def _add_sampling(body: Body, sampling: Sampling, to_write: Writes) -> None:
         name = names.get(field)
         if name is not None and value is not None:
             body[name] = value
+
+
+def _count_logprobs(body: Body) -> None:
+    """One likely token is the token itself, so its probability alone needs a count of 1."""
+    most = body.pop("top_logprobs", None)
+    if body.pop("logprobs", False):
+        body["logprobs"] = max(most, 1) if isinstance(most, int) else 1
 
 
 def _add_own(

@@ -30,6 +30,7 @@ class TokenLogprob(Struct, frozen=True, kw_only=True):
 class Started(Struct, frozen=True, kw_only=True, tag="started"):
     """The backend took the request. Not content: another backend may still answer.
 
+    A later one says all that the first said, and more: fields that came after the first frame.
     id, model: as the backend says, "" when it does not. created: Unix seconds, 0 when unknown.
     extra:     top-level fields of the answer that we do not know (system_fingerprint, …).
     """

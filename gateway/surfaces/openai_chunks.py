@@ -42,7 +42,8 @@ class Chunks:
         self._identity = identity
         self._include_usage = include_usage
         self._scalars = b""
-        self._once = b""
+        self._once: dict[str, Raw] = {}
+        self._told: dict[str, Raw] = {}
         self.head = b""
         self.tail = b""
         self._write(identity)
@@ -50,7 +51,8 @@ class Chunks:
     def started(self, started: Started) -> None:
         """The backend's own model name, and the fields of it that we do not know.
 
-        Short ones are repeated in every chunk; objects and lists stand in the next one only.
+        Short ones are repeated in every chunk; objects and lists stand in the next one only, and
+        again when a later `Started` changes them.
         """
         if started.model:
             self._identity = msgspec.structs.replace(self._identity, model=started.model)
@@ -59,14 +61,13 @@ class Chunks:
         for name, raw in started.extra.items():
             (once if bytes(memoryview(raw)[:1]) in b"{[" else scalars)[name] = raw
         self._scalars = members(scalars)
-        self._once = members(once)
+        self._once = {name: raw for name, raw in once.items() if self._told.get(name) != raw}
         self._write(self._identity)
 
     def chunk(self, choice: bytes) -> bytes:
         """The frame of one chunk with one choice, which is JSON."""
         if self._once:
-            once, self._once = self._once, b""
-            return b"".join((self.head, choice, b"]", once, self.tail[1:]))
+            return b"".join((self.head, choice, b"]", self._new(), self.tail[1:]))
         return b"".join((self.head, choice, self.tail))
 
     def finish(self, usage: Usage | None) -> bytes:
@@ -74,7 +75,14 @@ class Chunks:
         if usage is None or not self._include_usage:
             return DONE
         counts = one_line(usage_json(usage))
-        return b"".join((self.head, b"]", self._scalars, b',"usage":', counts, b"}\n\n", DONE))
+        fields = self._new() + self._scalars
+        return b"".join((self.head, b"]", fields, b',"usage":', counts, b"}\n\n", DONE))
+
+    def _new(self) -> bytes:
+        """The objects and lists that the client has not heard of yet."""
+        once, self._once = self._once, {}
+        self._told.update(once)
+        return members(once)
 
     def _write(self, identity: Identity) -> None:
         self.head = b"".join((b"data: ", encode(identity)[:-1], b',"choices":['))

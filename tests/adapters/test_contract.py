@@ -99,6 +99,17 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     # Not: tgi/sagemaker, whose prompt is part of the answer.
     "tgi": ("tgi/generate-", "tgi/error-", "tgi/v1-chat", "tgi/v1-tool"),
     "triton-tokens": ("triton/infer", "triton/error-"),
+    "cerebras": ("cerebras/", "openai-compatible/cerebras"),
+    "deepseek": ("deepseek/", "openai-compatible/deepseek"),
+    "groq": ("groq/", "openai-compatible/groq"),
+    "huggingface": ("huggingface/router",),
+    "llama-cpp": ("llama-cpp/",),
+    "lmdeploy": ("lmdeploy/",),
+    "openrouter": ("openrouter/", "openai-compatible/openrouter"),
+    "perplexity": ("perplexity/",),
+    "together": ("together/",),
+    "xai": ("xai/",),
+    "zai": ("openai-compatible/zai",),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }
 """Whose answers an adapter must read, by the beginnings of their names."""

@@ -1,0 +1,88 @@
+"""How a speaker of the OpenAI dialect can differ from OpenAI: the columns of the catalogue."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from adapters.base import Range
+
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+
+REFERENCE_ONLY = frozenset(
+    {
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "min_tokens",
+        "no_repeat_ngram_size",
+        "stop_token_ids",
+        "bad_words",
+        "ignore_eos",
+        "beam_width",
+        "length_penalty",
+        "early_stopping",
+        "priority",
+    }
+)
+"""What our OpenAI surface takes beyond OpenAI's reference."""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """What a row rests on. edition: a version, else the month in which it was read."""
+
+    url: str
+    edition: str
+
+
+class Vendor(Struct, frozen=True, kw_only=True):
+    """One row. What a default says is what goes for a server of which nothing is known.
+
+    name:        what `adapter:` in the configuration says.
+    base_url:    used where the configuration gives none; of local servers, their own default.
+    unsupported: fields that the vendor documents as refused or ignored, or that the request
+                 which it publishes does not have; by schemas.fields.
+    beyond:      of `REFERENCE_ONLY`, what the vendor reads; `None`: not known, so all is sent.
+    names:       sampling fields of ours by a name of the vendor's, `repeat_penalty`.
+    max_tokens:  the name of the bound where the client used neither; one it used is kept.
+    one_bound:   the vendor knows no other name of it, whichever the client used.
+    counted_logprobs: a chat's `logprobs` is the number of likely tokens, as in completions.
+    base64:      base64 embeddings are float32, as OpenAI's are; elsewhere numbers are asked for.
+    stream_usage: `stream_options.include_usage` is understood, and needed.
+    completion, embeddings: the task is offered beside chat.
+    stop, choices: the most stop strings and choices; `None`: no bound is known.
+    ranges:      other bounds, by field.
+    later:       fields of an answer that a stream tells, or changes, after its first frame.
+    aside:       a field of a stream's last frame in which usage or an error may stand.
+    sources:     where all this is from.
+    """
+
+    name: str
+    base_url: str = ""
+    unsupported: frozenset[str] = frozenset()
+    beyond: frozenset[str] | None = None
+    names: Mapping[str, str] = {}
+    max_tokens: MaxTokensField = "max_tokens"
+    one_bound: bool = False
+    counted_logprobs: bool = False
+    base64: bool = False
+    stream_usage: bool = True
+    completion: bool = True
+    embeddings: bool = True
+    stop: int | None = None
+    choices: int | None = None
+    ranges: Mapping[str, Range] = {}
+    later: frozenset[str] = frozenset()
+    aside: str = ""
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The fields that are not sent."""
+        if self.beyond is None:
+            return self.unsupported
+        return self.unsupported | (REFERENCE_ONLY - self.beyond)
+
+
+COMPATIBLE = Vendor(name="openai")
+"""Any other server: what it does not know is its own to refuse, so all we can say is sent."""
