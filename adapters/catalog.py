@@ -57,7 +57,8 @@ VENDORS: tuple[Vendor, ...] = (
         stop=16,
         sources=(
             Source(
-                url="https://api-docs.deepseek.com/api/create-chat-completion", edition="2026-08"
+                url="https://docs.camel-ai.org/reference/camel.configs.deepseek_config",
+                edition="2026-11",
             ),
             Source(url="https://api-docs.deepseek.com/guides/thinking_mode", edition="2026-11"),
         ),
@@ -222,6 +223,10 @@ VENDORS: tuple[Vendor, ...] = (
                 url="https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
                 edition="2026-11",
             ),
+            Source(
+                url="https://docs.pipecat.ai/api-reference/server/services/llm/nvidia",
+                edition="2026-11",
+            ),
         ),
     ),
     Vendor(
@@ -344,6 +349,10 @@ VENDORS: tuple[Vendor, ...] = (
                 url="https://docs.x.ai/developers/rest-api-reference/inference/chat-completions",
                 edition="2026-11",
             ),
+            Source(
+                url="https://github.com/vercel/ai/blob/main/packages/xai/src/convert-xai-chat-usage.ts",
+                edition="0d67d0f",
+            ),
         ),
     ),
     Vendor(
@@ -351,6 +360,6 @@ VENDORS: tuple[Vendor, ...] = (
         base_url="https://api.z.ai/api/paas/v4",
         completion=False,
         embeddings=False,
-        sources=(Source(url="https://docs.z.ai/api-reference/introduction", edition="2026-10"),),
+        sources=(Source(url="https://docs.z.ai/guides/overview/concept-param", edition="2026-11"),),
     ),
 )

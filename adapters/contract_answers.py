@@ -21,7 +21,7 @@ from schemas.errors import (
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import Event, Usage
+from schemas.events import CONTENT, Event
 from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
@@ -59,7 +59,7 @@ def check_cuts(adapter: Adapter, case: Case) -> None:
 
 
 def check_truncation(adapter: Adapter, case: Case) -> None:
-    """A body cut short is an error, unless nothing but counts came after the cut.
+    """A body cut short is an error, unless nothing that a client is shown came after the cut.
 
     A dialect without an end mark declares that by its framing; there only a cut inside a frame
     (or before the first) shows, and the transport must notice all others.
@@ -152,7 +152,7 @@ def _tells_error(adapter: Adapter, case: Case, request: GenerateRequest) -> bool
 
 
 def _content(events: Iterable[Event]) -> list[Event]:
-    return [event for event in events if not isinstance(event, Usage)]
+    return [event for event in events if isinstance(event, CONTENT)]
 
 
 def _truncations(case: Case) -> Iterator[int]:

@@ -23,8 +23,9 @@ from schemas.errors import (
 from schemas.events import Event, Finished, Started
 from schemas.fields import FIELDS, MESSAGES
 from schemas.requests import ChatRequest, EmbeddingsRequest
+from tests.adapters.catalog_table import table
 from tests.adapters.openai_doubles import CHAT, WHOLE_CHAT, Json, body, sampled
-from tests.adapters.traffic import fixture
+from tests.adapters.traffic import ROOT, fixture
 
 ROWS = {vendor.name: vendor for vendor in VENDORS}
 LOCAL = {"llama-cpp", "lm-studio", "lmdeploy"}
@@ -282,3 +283,9 @@ def test_a_vendors_own_error_body_is_read(case: str, kind: type[GatewayError], t
 
 def reasons(told: Answer) -> Iterable[str]:
     return [choice.finish.reason for choice in told.choices if choice.finish]
+
+
+def test_the_documented_table_is_the_catalogue() -> None:
+    page = (ROOT / "docs" / "providers" / "compatible.md").read_text()
+
+    assert table() in page

@@ -1,0 +1,81 @@
+"""The catalogue as the table that the documentation shows."""
+
+from collections.abc import Iterable
+
+from adapters.base import Range
+from adapters.catalog import VENDORS
+from adapters.vendor import Source, Vendor
+
+HEAD = (
+    "| adapter | base URL | beside chat | not sent | beyond OpenAI's reference | else | from |",
+    "|---|---|---|---|---|---|---|",
+)
+
+
+def table() -> str:
+    return "\n".join([*HEAD, *(line(vendor) for vendor in VENDORS)])
+
+
+def line(vendor: Vendor) -> str:
+    """One row; `-` where there is nothing to say."""
+    tasks = [
+        name
+        for name, offered in (
+            ("completions", vendor.completion),
+            ("embeddings", vendor.embeddings),
+        )
+        if offered
+    ]
+    beyond = "not known: all of it" if vendor.beyond is None else code(sorted(vendor.beyond))
+    cells = (
+        code([vendor.name]),
+        code([vendor.base_url]) if vendor.base_url else "",
+        ", ".join(tasks),
+        code(sorted(vendor.unsupported)),
+        beyond,
+        "; ".join(others(vendor)),
+        ", ".join(map(link, vendor.sources)),
+    )
+    return "| " + " | ".join(cell or "-" for cell in cells) + " |"
+
+
+def others(vendor: Vendor) -> Iterable[str]:
+    if vendor.one_bound:
+        yield f"the bound is always {code([vendor.max_tokens])}"
+    elif vendor.max_tokens != "max_tokens":
+        yield f"the bound is {code([vendor.max_tokens])}"
+    for ours, theirs in vendor.names.items():
+        yield (
+            f"{code([ours])} is honoured"
+            if ours == theirs
+            else f"{code([ours])} is {code([theirs])}"
+        )
+    if vendor.counted_logprobs:
+        yield "`logprobs` is a number"
+    if not vendor.stream_usage:
+        yield "streams count without being asked"
+    if vendor.stop is not None:
+        yield f"{vendor.stop} stop strings"
+    if vendor.choices is not None:
+        yield f"`n` to {vendor.choices}"
+    for field, bounds in vendor.ranges.items():
+        yield f"{code([field])} {words(bounds)}"
+    if vendor.later:
+        yield f"late in streams: {code(sorted(vendor.later))}"
+    if vendor.aside:
+        yield f"usage and errors in {code([vendor.aside])}"
+
+
+def words(bounds: Range) -> str:
+    if bounds.maximum is None:
+        return f"from {bounds.minimum:g}"
+    return f"{bounds.minimum:g} … {bounds.maximum:g}"
+
+
+def code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def link(source: Source) -> str:
+    host = source.url.removeprefix("https://").split("/")[0]
+    return f"[{host} {source.edition}]({source.url})"
