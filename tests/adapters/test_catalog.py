@@ -8,9 +8,10 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.catalog import OPENAI, VENDORS
+from adapters.exchanges import Case, request_for
 from adapters.openai import OpenAIAdapter
+from adapters.replay import translate
 from adapters.support import unsupported
-from adapters.testing import Case, request_for, translate
 from adapters.vendor import REFERENCE_ONLY, Vendor
 from schemas.answers import Answer, Fold
 from schemas.errors import (

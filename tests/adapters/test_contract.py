@@ -4,11 +4,16 @@ from functools import partial
 
 import pytest
 
+from adapters.catalog import VENDORS
+from adapters.exchanges import Case, request_for
 from adapters.registry import Registry
-from adapters.testing import Check, contract
+from adapters.support import offered
+from adapters.testing import Check, contract, contract_endpoint
+from schemas.fields import task_of
 from tests.adapters.traffic import traffic
 
 REGISTRY = Registry(())
+ROWS = {vendor.name for vendor in VENDORS}
 
 TRAFFIC: dict[str, tuple[str, ...]] = {
     "openai": (
@@ -99,6 +104,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     # Not: tgi/sagemaker, whose prompt is part of the answer.
     "tgi": ("tgi/generate-", "tgi/error-", "tgi/v1-chat", "tgi/v1-tool"),
     "triton-tokens": ("triton/infer", "triton/error-"),
+    "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
     "cerebras": ("cerebras/", "openai-compatible/cerebras"),
     "deepseek": ("deepseek/", "openai-compatible/deepseek"),
     "groq": ("groq/", "openai-compatible/groq"),
@@ -110,13 +116,25 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     "together": ("together/",),
     "xai": ("xai/",),
     "zai": ("openai-compatible/zai",),
-    "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 
 
 VERTEX = "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google"
 """Another base URL, by which adapter gemini addresses embeddings otherwise and sends a bearer."""
+
+DIALECT = traffic("openai/chat-basic", "openai/completions-stream", "openai/embeddings")
+"""What every row of the catalogue reads, of the tasks that it offers."""
+
+
+def recorded(name: str) -> list[Case]:
+    found = traffic(*TRAFFIC.get(name, ()))
+    if name not in ROWS:
+        return found
+    supports = REGISTRY.build(name, contract_endpoint()).supports
+    return found + [
+        one for one in DIALECT if offered(supports, task_of(request_for(one))) is not None
+    ]
 
 
 def checks() -> list[object]:
@@ -133,7 +151,7 @@ def checks() -> list[object]:
             for name in REGISTRY.names
             for check in contract(
                 partial(REGISTRY.build, name),
-                traffic(*TRAFFIC.get(name, ())),
+                recorded(name),
                 base_url=REGISTRY.base_url(name) or "https://backend.test/v1",
             )
         ),
