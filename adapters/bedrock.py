@@ -15,6 +15,7 @@ from adapters.bedrock_embeddings import OWN as EMBEDDINGS_OWN
 from adapters.bedrock_embeddings import embeddings_body, embeddings_from, inputs_of
 from adapters.bedrock_encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse_body
 from adapters.bedrock_errors import error_from
+from adapters.cohere_encode import name_and_purpose
 from adapters.openai import merged_headers
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -92,7 +93,8 @@ class BedrockAdapter:
                 body = converse_body(request, model)
                 return self._outbound(model, verb, body, stream=request.stream)
             case EmbeddingsRequest():
-                return self._outbound(model, "invoke", embeddings_body(request, model))
+                name = name_and_purpose(model)[0]
+                return self._outbound(name, "invoke", embeddings_body(request, model))
             case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
                     f"{self._endpoint.name} holds conversations; send messages", param="model"

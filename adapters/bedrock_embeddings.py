@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from adapters.base import Endpoint
+from adapters.cohere_encode import name_and_purpose
 from adapters.openai_wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, UpstreamBroken
@@ -51,19 +52,17 @@ def inputs_of(model: str) -> int:
 
 
 def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
-    """Raises InvalidRequest for tokens, and for more texts than the model takes."""
+    """model: for Cohere's `NAME`, or `NAME/INPUT_TYPE`, as the adapter for Cohere itself has it.
+
+    Raises InvalidRequest for tokens, and for more texts than the model takes.
+    """
     texts = [one for one in request.inputs if isinstance(one, str)]
     if len(texts) != len(request.inputs):
         raise InvalidRequest("input: this backend takes texts", param="input")
     body: dict[str, object] = {}
     if COHERE in model:
-        if "input_type" not in request.extra:
-            raise InvalidRequest(
-                "input_type: is required by this model; send search_document, search_query, "
-                "classification or clustering",
-                param="input_type",
-            )
         body["texts"] = texts
+        body["input_type"] = name_and_purpose(model)[1]
         size = "output_dimension"
     else:
         if len(texts) != 1:

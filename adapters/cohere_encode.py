@@ -101,9 +101,7 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
             f"input: has {len(inputs)} entries, this backend takes {LARGEST_BATCH} at a time",
             param="input",
         )
-    name, _, purpose = model.rpartition("/")
-    if purpose not in INPUT_TYPES:
-        name, purpose = model, STORED
+    name, purpose = name_and_purpose(model)
     body: Body = {
         "model": name,
         "input_type": purpose,
@@ -115,6 +113,12 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
         body["output_dimension"] = request.dimensions
     body.update(request.extra)
     return _encode(body)
+
+
+def name_and_purpose(model: str) -> tuple[str, str]:
+    """Of `NAME`, or `NAME/INPUT_TYPE`. The API insists on a purpose, and clients rarely say one."""
+    name, _, purpose = model.rpartition("/")
+    return (name, purpose) if purpose in INPUT_TYPES else (model, STORED)
 
 
 def _message(one: Message, place: int) -> Body:

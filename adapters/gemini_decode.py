@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.gemini_arguments import PartialCall
 from adapters.gemini_errors import error_inside
+from adapters.gemini_images import IMAGES, Image, image_from
 from adapters.gemini_wire import (
     Candidate,
     FunctionCall,
@@ -99,6 +100,7 @@ class _Choice(Struct, kw_only=True):
     refusal: str = ""
     call: PartialCall | None = None
     parts: list[Raw] = []
+    images: list[Image] = []
     opaque: dict[str, Raw] = {}
 
 
@@ -209,8 +211,13 @@ class GeminiDecoder:
         if part.function_call is not None:
             self._call(index, choice, part.function_call, signature, events)
             return logprobs
+        image = None
+        if part.inline_data != NULL and not part.thought:
+            image = image_from(part.inline_data, len(choice.images))
+        if image is not None:
+            choice.images.append(image)
         for name, raw in (
-            ("inlineData", part.inline_data),
+            ("inlineData", NULL if image is not None else part.inline_data),
             ("fileData", part.file_data),
             ("executableCode", part.executable_code),
             ("codeExecutionResult", part.code_execution_result),
@@ -291,7 +298,11 @@ def _end(index: int, choice: _Choice, events: list[Event]) -> None:
         reason = "tool_calls"
     if not choice.shown and not choice.tools:
         events.append(TextDelta(text="", index=index))
-    opaque = {**choice.opaque, PARTS: Raw(_encode(choice.parts))} if choice.parts else choice.opaque
+    opaque = dict(choice.opaque)
+    if choice.images:
+        opaque[IMAGES] = Raw(_encode(choice.images))
+    if choice.parts:
+        opaque[PARTS] = Raw(_encode(choice.parts))
     if opaque:
         events.append(OpaqueDelta(fields=opaque, index=index))
     native = "" if word.lower() == reason else word

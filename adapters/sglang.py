@@ -1,17 +1,26 @@
 """SGLang's OpenAI server: the dialect, and every parameter of its runtime that it reads beyond it.
 
-Constrained answers are asked for by `response_format`, `regex` or `ebnf`.
+Constrained answers are asked for by `response_format`, `regex` or `ebnf`. Audio goes as
+`audio_url`, for only servers of August 2026 and later read OpenAI's `input_audio`.
 https://docs.sglang.io/basic_usage/openai_api_completions.html
 https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py
+https://github.com/sgl-project/sglang/pull/33606
 """
 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from adapters.base import READABLE, Range, Supports
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.base import READABLE, Outbound, Range, Supports
 from adapters.catalog import Vendor
+from adapters.openai_encode import Body, encode_body, message, part
+from adapters.openai_wire import read_object
 from adapters.served_engine import ServedEngineAdapter
 from schemas.fields import MESSAGES
+from schemas.messages import AudioPart, Message, Part
+from schemas.requests import ChatRequest, Request
 
 SAMPLING = frozenset(
     {
@@ -70,6 +79,10 @@ EXTRA = frozenset(
 CHAT_EXTRA = EXTRA | {
     "chat_template_kwargs",
     "continue_final_message",
+    "reasoning",
+    "return_meta_info",
+    "return_prompt_token_ids",
+    "return_token_ids",
     "separate_reasoning",
     "stream_reasoning",
 }
@@ -99,7 +112,14 @@ class SglangAdapter(ServedEngineAdapter):
     asked_for: ClassVar[Mapping[str, frozenset[str]]] = {
         "return_hidden_states": frozenset({"hidden_states"}),
         "return_token_ids": frozenset({"token_ids", "prompt_token_ids"}),
+        "return_prompt_token_ids": frozenset({"prompt_token_ids"}),
+        "return_meta_info": frozenset({"meta_info"}),
     }
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, ChatRequest):
+            request = replace(request, messages=tuple(_heard(one) for one in request.messages))
+        return super().encode(request, model)
 
     def supported(self) -> Supports:
         return Supports(
@@ -114,3 +134,22 @@ class SglangAdapter(ServedEngineAdapter):
             },
             ranges=RANGES,
         )
+
+
+def _heard(one: Message) -> Message:
+    """The message with its audio where the server looks for it."""
+    if not isinstance(one.content, tuple):
+        return one
+    if not any(isinstance(piece, AudioPart) for piece in one.content):
+        return one
+    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
+    content = [_piece(piece) for piece in one.content]
+    return replace(one, raw=Raw(encode_body({**fields, "content": content})))
+
+
+def _piece(piece: Part) -> Raw | Body:
+    if not isinstance(piece, AudioPart):
+        return part(piece)
+    kind = "mpeg" if piece.format == "mp3" else piece.format
+    url: Body = {"url": f"data:audio/{kind};base64,{piece.data}"}
+    return {"type": "audio_url", "audio_url": url}

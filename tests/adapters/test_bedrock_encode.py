@@ -291,9 +291,23 @@ def test_a_bare_prompt_is_refused() -> None:
         BEDROCK.encode(CompletionRequest(model="m", prompts=("a",)), "m")
 
 
-def test_embeddings_of_cohere_need_to_know_what_they_are_for() -> None:
-    with pytest.raises(InvalidRequest, match="input_type: is required by this model"):
-        sent(EmbeddingsRequest(model="m", inputs=("a",)), "cohere.embed-v4:0")
+@pytest.mark.parametrize(
+    ("model", "said", "purpose"),
+    [
+        ("cohere.embed-v4:0", {}, "search_document"),
+        ("cohere.embed-v4:0/search_query", {}, "search_query"),
+        ("cohere.embed-v4:0/search_query", {"input_type": raw("clustering")}, "clustering"),
+    ],
+)
+def test_vectors_of_cohere_are_for_what_the_client_or_the_operator_says(
+    model: str, said: dict[str, msgspec.Raw], purpose: str
+) -> None:
+    request = EmbeddingsRequest(model="m", inputs=("a",), extra=said)
+
+    outbound = BEDROCK.encode(request, model)
+
+    assert outbound.target == "/model/cohere.embed-v4%3A0/invoke"
+    assert json.loads(outbound.body) == {"texts": ["a"], "input_type": purpose}
 
 
 def test_audio_travels_as_bytes() -> None:

@@ -145,6 +145,32 @@ def test_parts_without_a_place_are_gathered_in_order() -> None:
     assert choice(events).text == "1"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_images_come_as_openai_compatible_clients_know_them(stream: bool) -> None:
+    parts: tuple[dict[str, object], ...] = (
+        {"text": "Look:"},
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+        {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}},
+        {"inlineData": {"mimeType": "image/jpeg", "data": "/9j/"}, "thought": True},
+        {"inlineData": {"mimeType": "image/jpeg", "data": "/9k="}},
+    )
+    if stream:
+        frames = [candidate(part) for part in parts[:-1]]
+        found = choice(streamed(*frames, candidate(parts[-1], finishReason="STOP")))
+    else:
+        found = choice(whole(candidate(*parts, finishReason="STOP")))
+
+    assert found.text == "Look:"
+    assert json.loads(bytes(found.opaque["images"])) == [
+        {"type": "image_url", "image_url": {"url": url}, "index": index}
+        for index, url in enumerate(
+            ["data:image/png;base64,iVBORw0KGgo=", "data:image/jpeg;base64,/9k="]
+        )
+    ]
+    others = json.loads(bytes(found.opaque["gemini_parts"]))
+    assert [one["inlineData"]["mimeType"] for one in others] == ["audio/wav", "image/jpeg"]
+
+
 def test_arguments_that_come_in_pieces_make_one_call() -> None:
     def piece(path: str, **value: object) -> object:
         return {"jsonPath": path, **value}

@@ -142,6 +142,19 @@ def test_an_id_that_is_used_again_is_the_later_calls() -> None:
     assert names == ["look", "hear"]
 
 
+def test_an_image_that_the_model_made_goes_back_as_its_own() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    fields = {"role": "assistant", "content": "Look:", "images": [{**image, "index": 0}]}
+    raw = Raw(msgspec.json.encode(fields))
+
+    said = contents(chat(HELLO, Message(role="assistant", content="Look:", raw=raw), HELLO))
+
+    assert said[1]["parts"] == [
+        {"text": "Look:"},
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+    ]
+
+
 def test_thoughts_that_another_vendor_encrypted_stay_away() -> None:
     thoughts = (Thought(data="AAAA"), Thought(text="hm"))
 

@@ -14,7 +14,7 @@ from adapters.testing import request_for, translate
 from adapters.vllm import VllmAdapter
 from schemas.errors import UpstreamFailed, UpstreamRefused, UpstreamRejected
 from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started
-from schemas.messages import Message, Thought
+from schemas.messages import AudioPart, Message, TextPart, Thought
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
 from tests.adapters.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, folded, sampled
@@ -225,3 +225,29 @@ async def test_openais_client_and_the_adapter_send_vllm_the_same() -> None:
     sent = VLLM.encode(request, "m1")
     assert sent.target == theirs.path
     assert json.loads(sent.body) == theirs.json
+
+
+@pytest.mark.parametrize(("form", "kind"), [("wav", "wav"), ("mp3", "mpeg")])
+def test_audio_goes_to_sglang_in_the_form_that_every_version_reads(form: str, kind: str) -> None:
+    said = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": form}}
+    fields = {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "hear"}, said]}
+    part = AudioPart(data="AAAA", format=form, raw=Raw(msgspec.json.encode(said)))
+    spoken = Message(
+        role="user",
+        name="Ann",
+        content=(TextPart(text="hear"), part),
+        raw=Raw(msgspec.json.encode(fields)),
+    )
+
+    body = SGLANG.encode(ChatRequest(model="m", messages=(spoken,)), "m").body
+
+    assert msgspec.json.decode(body)["messages"] == [
+        {
+            "role": "user",
+            "name": "Ann",
+            "content": [
+                {"type": "text", "text": "hear"},
+                {"type": "audio_url", "audio_url": {"url": f"data:audio/{kind};base64,AAAA"}},
+            ],
+        }
+    ]
