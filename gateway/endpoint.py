@@ -18,6 +18,7 @@ from gateway.auth import check_model, check_priority
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
+from gateway.routing.facts import Facts
 from gateway.routing.plan import Plan, plan
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
@@ -118,8 +119,13 @@ class Endpoint:
             if not isinstance(request, EmbeddingsRequest):
                 check_priority(caller, request.priority)
                 trip.stream = request.stream
-            draw = gateway.random.random()
-            planned = plan(runtime.table, route, request, draw=draw, now=trip.started)
+            facts = Facts(
+                draw=gateway.random.random(),
+                now=trip.started,
+                caller=caller.name,
+                headers=scope["headers"],
+            )
+            planned = plan(runtime.table, route, request, facts)
             with HangUp(receive) as hangup:
                 if isinstance(request, EmbeddingsRequest):
                     vectors = await pipeline.embed(planned, trip, tenant=caller.name)

@@ -7,12 +7,13 @@ from pathlib import Path
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.auth import AdminKey, Keyring
-from gateway.config.model import Config, Model, Provider
+from gateway.config.model import Config, Model, Provider, WhenRule
 from gateway.engines import READY, EngineProcess, engine_settings
 from gateway.routing.breaker import Breaker
-from gateway.routing.plan import NOTHING, Backend, Route, RouteTable
 from gateway.routing.policies import POLICIES
+from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
+from gateway.routing.route import NOTHING, Backend, Detour, Route, RouteTable, Rule
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
@@ -58,6 +59,7 @@ class Runtime:
                 continue
             self.upstreams[provider.name] = _remote(provider, registry, self._fetcher)
         budgets = {provider.name: RetryBudget() for provider in config.providers}
+        self.prices = Prices(config.prices)
         self.backends: dict[str, Backend] = {}
         routes = [self._route(model, budgets) for model in config.models]
         aliases = {alias: model.name for model in config.models for alias in model.aliases}
@@ -94,24 +96,46 @@ class Runtime:
 
     def _route(self, model: Model, budgets: Mapping[str, RetryBudget]) -> Route:
         """Backends' weights default to an even split, so `None` everywhere is 1 each."""
-        backends = tuple(
-            Backend(
-                name=f"{ref.provider}/{ref.model}",
-                model=ref.model,
-                upstream=self.upstreams[ref.provider],
-                supports=self.upstreams[ref.provider].supports,
-                breaker=Breaker(model.breaker),
-                budget=budgets[ref.provider],
-            )
+
+        def backend(name: str) -> Backend:
+            """The model's own, made once: what is known of its health belongs to all its uses."""
+            key = f"{model.name}: {name}"
+            if key not in self.backends:
+                provider, _, theirs = name.partition("/")
+                self.backends[key] = Backend(
+                    name=name,
+                    model=theirs,
+                    upstream=self.upstreams[provider],
+                    supports=self.upstreams[provider].supports,
+                    breaker=Breaker(model.breaker),
+                    budget=budgets[provider],
+                    prices=self.prices,
+                )
+            return self.backends[key]
+
+        weights = {
+            f"{ref.provider}/{ref.model}": 1.0 if ref.weight is None else ref.weight
             for ref in model.backends
-        )
-        for backend in backends:
-            self.backends[f"{model.name}: {backend.name}"] = backend
+        }
         return Route(
             name=model.name,
-            backends=backends,
-            weights=tuple(1.0 if ref.weight is None else ref.weight for ref in model.backends),
+            backends=tuple(backend(name) for name in weights),
+            weights=tuple(weights.values()),
             policy=POLICIES[model.policy],
+            sticky_by=model.sticky_by,
+            rules=tuple(
+                Rule(
+                    when=when,
+                    backends=tuple(backend(name) for name in when.backends),
+                    weights=_rule_weights(when, weights),
+                )
+                for when in model.when
+            ),
+            require=model.require,
+            detours=tuple(
+                Detour(codes=frozenset(row.codes), routes=row.models)
+                for row in model.fallback_by_error
+            ),
             retry=model.retry,
             deadline_s=model.deadline_s,
             fallback=model.fallback,
@@ -119,6 +143,12 @@ class Runtime:
             defaults=NOTHING if model.defaults == NOTHING else model.defaults,
             overrides=NOTHING if model.overrides == NOTHING else model.overrides,
         )
+
+
+def _rule_weights(when: WhenRule, weights: Mapping[str, float]) -> tuple[float, ...]:
+    """The model's own, where all of the rule's backends have some; else an even split."""
+    own = tuple(weights.get(name, 0.0) for name in when.backends)
+    return own if all(own) else tuple(1.0 for _ in own)
 
 
 def _remote(provider: Provider, registry: Registry, fetcher: Fetcher) -> Upstream:

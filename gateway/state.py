@@ -8,6 +8,7 @@ from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
 from gateway.auth import Caller
 from gateway.clock import now
+from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
@@ -119,15 +120,17 @@ class Gateway:
             self._timer = None
         notes, self._notes = self._notes, []
         offset = time.time() - now()
-        lines = [_line(trip, status, ended, offset) for trip, status, ended in notes]
+        prices = self.runtime.prices
+        lines = [_line(trip, status, ended, offset, prices) for trip, status, ended in notes]
         for line in lines:
             self.metrics.book(line)
         self.access_log.add(lines)
 
 
-def _line(trip: Trip, status: int, ended: float, offset: float) -> AccessLine:
+def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
     """offset: from the clock's seconds to Unix time."""
     usage, source = _usage(trip)
+    price = prices.of(trip.backend) if prices and source else None
     first = trip.first_content
     return AccessLine(
         time=ended + offset,
@@ -152,6 +155,8 @@ def _line(trip: Trip, status: int, ended: float, offset: float) -> AccessLine:
         cached_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         usage_source=source,
+        cost_usd=None if price is None else cost_of(usage, price),
+        unpriced=bool(prices and source and price is None),
     )
 
 

@@ -20,7 +20,7 @@ from gateway.commands.configuration import faults_shown
 from gateway.commands.screen import table_of
 from gateway.config.model import Config
 from gateway.request_ids import uuid7
-from gateway.routing.plan import Backend
+from gateway.routing.route import Backend
 from gateway.runtime import Runtime
 from gateway.upstream.base import Call
 from schemas.errors import (

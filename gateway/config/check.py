@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from gateway.config.check_models import check_models, matches
 from gateway.config.check_providers import check_credential, check_file, check_providers
+from gateway.config.check_routing import check_routing
 from gateway.config.known import Defaults
 from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -15,6 +16,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     _server(config.server, problems)
     check_providers(config.providers, problems, adapters)
     check_models(config, problems)
+    check_routing(config, problems)
     _default_model(config, problems)
     _auth(config, problems)
 

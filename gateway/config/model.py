@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gateway.config.connection import Aws, Azure, Fetch, Google, OAuth, Timeouts, Tls
+from gateway.config.experiment import Experiment
 from gateway.config.quantities import (
     MIB,
+    BackendName,
     Count,
     ModelPath,
     Name,
@@ -45,13 +47,6 @@ StickyBy = Annotated[
         description="user, api_key or header:NAME",
     ),
 ]
-AssignBy = Annotated[
-    str,
-    Meta(
-        pattern=r"^(user|api_key|request|header:[A-Za-z0-9-]+)$",
-        description="user, api_key, request or header:NAME",
-    ),
-]
 ProviderName = Annotated[
     str,
     Meta(
@@ -59,9 +54,6 @@ ProviderName = Annotated[
         description="up to 128 letters, digits and . - _, starting with a letter or digit",
     ),
 ]
-BackendName = Annotated[str, Meta(pattern=r"^[^/]+/.+$", description="PROVIDER/MODEL")]
-"""PROVIDER/MODEL."""
-
 DEFAULT_STORE = "sqlite:///strowger.db"
 EVERY_KIND: tuple[RetryKind, ...] = (
     "connect",
@@ -264,11 +256,25 @@ class Mirror(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requests with these headers, or with more prompt tokens, go to these backends alone."""
+    """Requests of which all of this is true go to these backends alone.
+
+    header, metadata: values by name; key: of the client's. Each may end in `*`.
+    tokens_over: of the prompt, estimated. features: fields that are used, or kinds of content.
+    """
 
     header: Mapping[str, str] = {}
+    key: Name | None = None
+    metadata: Mapping[str, str] = {}
     tokens_over: Count | None = None
+    features: tuple[Name, ...] = ()
     backends: tuple[BackendName, ...]
+
+
+class Detour(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests that failed with one of these codes are tried on these models, in order."""
+
+    codes: tuple[Name, ...]
+    models: tuple[Name, ...]
 
 
 class RequestFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -287,6 +293,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name:       may end in "*", a wildcard.
     deadline_s: over all attempts and fallbacks.
+    require:    only backends that honour every field, also those that a dialect lets go.
     defaults:   used where the request is silent; overrides win over the request.
     """
 
@@ -298,6 +305,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deadline_s: Seconds = 600.0
     retry: Retry = Retry()
     fallback: tuple[Name, ...] = ()
+    fallback_by_error: tuple[Detour, ...] = ()
+    require: bool = False
     breaker: Breaker = Breaker()
     hedge_after_s: Seconds | None = None
     mirror: Mirror | None = None
@@ -305,40 +314,6 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
     when: tuple[WhenRule, ...] = ()
-
-
-class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a variant changes in a request; in config.yaml all at one level."""
-
-    sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
-    system: str | UnsetType = UNSET
-
-
-class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An arm of an experiment."""
-
-    name: Name
-    backend: BackendName
-    weight: Weight
-    set: VariantFields = VariantFields()
-
-
-class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pauses the experiment when a variant's metric is worse by so much beyond doubt."""
-
-    metric: Name
-    worse_by: Annotated[float, Meta(gt=0)]
-
-
-class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An A/B test over one model."""
-
-    name: Name
-    model: Name
-    variants: tuple[Variant, ...]
-    primary: Name
-    assign_by: AssignBy = "user"
-    guardrails: tuple[Guardrail, ...] = ()
 
 
 class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -353,12 +328,18 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars for a million tokens. cached_input: `None` costs the same as input."""
+    """US dollars for a million tokens.
+
+    match: a backend, or the beginning of several with a `*`; an exact one wins, then the longest.
+    cached_input, cache_write: `None` costs the same as input; reasoning: as output.
+    """
 
     match: BackendName
     input: Usd
     output: Usd
     cached_input: Usd | None = None
+    cache_write: Usd | None = None
+    reasoning: Usd | None = None
 
 
 class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

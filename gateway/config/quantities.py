@@ -43,3 +43,6 @@ Path = Annotated[str, Meta(min_length=1, extra={"path": True})]
 
 ModelPath = Annotated[str, Meta(min_length=1, extra={"model_path": True})]
 """bundled:NAME, package:NAME/FOLDER, a folder (relative ones start with a dot), or a hub name."""
+
+BackendName = Annotated[str, Meta(pattern=r"^[^/]+/.+$", description="PROVIDER/MODEL")]
+"""PROVIDER/MODEL."""

@@ -14,8 +14,7 @@ from gateway.clock import now
 from gateway.config.model import Provider
 from gateway.engines import EngineProcess
 from gateway.engines import State as EngineState
-from gateway.routing.plan import Backend, Route
-from gateway.routing.policies import in_order
+from gateway.routing.route import Backend, Route
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.serving_endpoints import (
@@ -103,7 +102,7 @@ def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
 def _shares(runtime: Runtime, route: Route) -> Iterator[tuple[Backend, float]]:
     """Where the listed order decides, the first has it all."""
     weights = route.weights
-    if route.policy is in_order:
+    if route.policy.name == "in_order":
         weights = (1.0, *(0.0 for _ in weights[1:]))
     yield from zip(route.backends, weights, strict=True)
     for name in route.fallback:

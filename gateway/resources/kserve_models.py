@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.auth import Caller, check_model
 from gateway.clock import now
-from gateway.routing.plan import Backend, Route
+from gateway.routing.route import Backend, Route
 from gateway.state import Gateway
 from gateway.surfaces.kserve_bodies import (
     VERSION,

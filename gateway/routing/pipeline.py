@@ -44,7 +44,9 @@ class Attempts:
     def __init__(self, plan: Plan, trip: Trip, *, tenant: str = "") -> None:
         self.trip = trip
         self.deadline = trip.started + plan.deadline_s
+        self._plan = plan
         self._rule = plan.retry
+        self._taken: set[str] = set()
         self._tenant = tenant
         self._queue = list(plan.candidates)
         self._repeats = 0
@@ -76,6 +78,8 @@ class Attempts:
         if self._told is None or not refused:
             self._told = failed
         others = len(self._queue) - 1
+        if self._detour(error):
+            return
         wait = pause(error, self._rule, self._repeats, random.random())
         repeat = (
             self._left > others
@@ -98,6 +102,20 @@ class Attempts:
             self.trip.dropped = self._told.candidate.told
             raise self._told.error or error
 
+    def _detour(self, error: GatewayError) -> bool:
+        """Put those in the queue who may answer after such a failure, once for each code."""
+        if error.code in self._taken:
+            return False
+        self._taken.add(error.code)
+        others = self._plan.detour(error.code)
+        if not others:
+            return False
+        if self._left <= 0:
+            raise error
+        self._repeats = 0
+        self._queue = list(others)
+        return True
+
     def call(self, candidate: Candidate) -> Call:
         return Call(
             model=candidate.model,
@@ -107,11 +125,14 @@ class Attempts:
         )
 
     def may_move_on(self, error: GatewayError) -> bool:
-        return may_move_on(error, self._rule)
+        """Whether somebody else may be asked, and will be if there is one."""
+        return may_move_on(error, self._rule) or (
+            error.code not in self._taken and any(self._plan.detour(error.code))
+        )
 
 
 class OneTry:
-    """One try at one backend. Set `committed` once the client has seen content."""
+    """One try at one backend. `commit` it once the client is about to see content."""
 
     def __init__(self, attempts: Attempts, candidate: Candidate) -> None:
         self.candidate = candidate
@@ -120,6 +141,12 @@ class OneTry:
         self.error: GatewayError | None = None
         self._attempts = attempts
         self._breaker = candidate.backend.breaker
+        self._load = candidate.backend.load
+
+    def commit(self) -> None:
+        at = now()
+        self.committed = True
+        self._load.first.add(at - self._started, at)
 
     def __enter__(self) -> "OneTry":
         trip = self._attempts.trip
@@ -127,6 +154,7 @@ class OneTry:
         if self._started >= self._attempts.deadline:
             raise DeadlineExceeded("the request's deadline has passed")
         self._probe = self._breaker.begin(self._started)
+        self._load.in_flight += 1
         backend = self.candidate.backend
         pattern = backend.name if backend.model == "*" else ""
         self._record = Attempt(backend=self.candidate.name, pattern=pattern)
@@ -145,9 +173,12 @@ class OneTry:
         at = now()
         self._record.ms = (at - self._started) * 1e3
         self._attempts.trip.attempt_started = None
+        self._load.in_flight -= 1
         match error:
             case None:
                 self._record.outcome = "ok"
+                if not self.committed:
+                    self._load.whole.add(at - self._started, at)
                 self._breaker.succeed(at, probe=self._probe)
                 return False
             case UpstreamBusy():
@@ -214,7 +245,7 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
                         continue
                     held.extend(batch)
                     if content:
-                        attempt.committed = True
+                        attempt.commit()
                         yield held
             if not attempt.committed:
                 yield held

@@ -1,64 +1,27 @@
 """From a request to the ordered backends that may answer it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from adapters.base import Supports
 from adapters.support import left_out, offered, unsupported
+from gateway.clock import now
 from gateway.config.model import RequestFields
 from gateway.config.model import Retry as RetryRule
-from gateway.routing.breaker import Breaker
-from gateway.routing.policies import Policy
-from gateway.routing.retry import RetryBudget
-from gateway.upstream.base import Upstream
+from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
+from gateway.routing.policies import Key, Policy, Standing
+from gateway.routing.prices import expected_cost
+from gateway.routing.route import NOTHING, Backend, Route, RouteTable
+from gateway.routing.rules import holds
 from schemas.equivalents import in_our_fields, reworded
-from schemas.errors import InvalidRequest, ModelNotFound, Unavailable
+from schemas.errors import InvalidRequest, Unavailable
 from schemas.fields import task_of, without
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from schemas.sampling import Sampling
 
-NOTHING = RequestFields()
-"""No values of the operator's."""
-
 CUT_GRACE_S = 2.0
 """For a backend to end, by itself, an answer whose time is over (`error_behavior: truncate`)."""
-
-
-class Backend(Struct, frozen=True, kw_only=True, eq=False):
-    """One place that can serve a model: PROVIDER/MODEL. `model` "*" hands the asked-for name on.
-
-    budget is shared by all backends of one provider; breaker is this backend's own.
-    """
-
-    name: str
-    model: str
-    upstream: Upstream
-    supports: Supports
-    breaker: Breaker
-    budget: RetryBudget
-
-
-class Route(Struct, frozen=True, kw_only=True):
-    """One entry of `models`, ready to be followed.
-
-    weights:  of `backends`, in the same order.
-    defaults: the operator's values where the request is silent; overrides: always.
-    """
-
-    name: str
-    backends: tuple[Backend, ...]
-    weights: tuple[float, ...]
-    policy: Policy
-    retry: RetryRule = RetryRule()
-    deadline_s: float = 600.0
-    fallback: tuple[str, ...] = ()
-    on_unsupported: Literal["error", "drop"] = "error"
-    defaults: RequestFields = NOTHING
-    overrides: RequestFields = NOTHING
 
 
 class Candidate(Struct, frozen=True, kw_only=True, eq=False):
@@ -82,10 +45,17 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False):
         return self.dropped + self.left_out
 
 
+def _nowhere(code: str) -> "tuple[Candidate, ...]":
+    """No detour."""
+    return ()
+
+
 class Plan(Struct, frozen=True, kw_only=True, eq=False):
     """Who may answer, first choice first, and within which bounds. Times in seconds.
 
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
+    rule:      the place of the `when` rule that matched, from 0; `None` where none did.
+    detour:    by the code of a failure, who may answer in place of those that are left.
     """
 
     route: str
@@ -93,70 +63,135 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     retry: RetryRule
     deadline_s: float
     ruled_out: tuple[tuple[str, str], ...] = ()
+    rule: int | None = None
+    detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
 
 
-class RouteTable:
-    """The routes by name: exact and alias first, then the longest matching wildcard."""
-
-    def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
-        self.routes = {route.name: route for route in routes}
-        self.aliases = dict(aliases)
-        wild = [route for route in routes if route.name.endswith("*")]
-        self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
-
-    def find(self, model: str) -> Route:
-        """Raises ModelNotFound, with the nearest names."""
-        route = self.routes.get(self.aliases.get(model, model))
-        if route is not None:
-            return route
-        for route in self._wild:
-            if model.startswith(route.name[:-1]):
-                return route
-        near = get_close_matches(model, [*self.routes, *self.aliases], n=3)
-        hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-        raise ModelNotFound(f"model: there is no model {model!r} here{hint}", param="model")
-
-
-def plan(table: RouteTable, route: Route, request: Request, *, draw: float, now: float) -> Plan:
-    """The candidates for one request on its route. draw: uniform in [0, 1). now: loop time.
+def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Plan:
+    """The candidates for one request on its route.
 
     Raises InvalidRequest naming the field that no backend can honour; Unavailable with
     retry_after when every backend rests, as it asked for, or is being probed.
     """
     ruled_out: list[tuple[str, str]] = []
+    rule = _rule(route, request, facts)
     able: list[Candidate] = []
     refusal: InvalidRequest | None = None
     for name in (route.name, *route.fallback):
         current = table.routes[name]
+        place = rule if current is route else _rule(current, request, facts)
         try:
-            found = _able(current, request, ruled_out)
+            able += _ordered(current, place, request, facts, ruled_out)
         except InvalidRequest as exc:
             refusal = refusal or exc
-            continue
-        if len(found) > 1:
-            order = current.policy([candidate.weight for candidate in found], draw)
-            found = [found[index] for index in order]
-        able.extend(found)
     if not able:
         raise refusal or Unavailable(f"model {route.name!r} has no backend")
     return Plan(
         route=route.name,
-        candidates=_healthy(able, now, ruled_out),
+        candidates=_healthy(able, facts.now, ruled_out),
         retry=route.retry,
         deadline_s=_deadline(route, request),
         ruled_out=tuple(ruled_out),
+        rule=rule,
+        detour=_detours(table, route, request, facts) if route.detours else _nowhere,
     )
 
 
-def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> list[Candidate]:
-    """The route's backends that honour every field sent; else all, without what they cannot."""
+def _rule(route: Route, request: Request, facts: Facts) -> int | None:
+    """The place of the first rule that matches."""
+    for index, rule in enumerate(route.rules):
+        if holds(rule.when, request, facts):
+            return index
+    return None
+
+
+def _detours(
+    table: RouteTable, route: Route, request: Request, facts: Facts
+) -> Callable[[str], tuple[Candidate, ...]]:
+    """The routes for a failure, worked out when it has happened."""
+
+    def detour(code: str) -> tuple[Candidate, ...]:
+        found: list[Candidate] = []
+        ruled_out: list[tuple[str, str]] = []
+        at = msgspec.structs.replace(facts, now=now())
+        for one in route.detours:
+            if code not in one.codes:
+                continue
+            for name in one.routes:
+                other = table.routes[name]
+                place = _rule(other, request, at)
+                try:
+                    able = _ordered(other, place, request, at, ruled_out)
+                except InvalidRequest:
+                    continue
+                found += [one for one in able if one.backend.breaker.allows(at.now)]
+        return tuple(found)
+
+    return detour
+
+
+def _ordered(
+    route: Route,
+    place: int | None,
+    request: Request,
+    facts: Facts,
+    ruled_out: list[tuple[str, str]],
+) -> list[Candidate]:
+    """The able backends, in the policy's order: the route's own, or those of its rule at `place`.
+
+    Raises InvalidRequest where none is able.
+    """
+    chosen = route if place is None else route.rules[place]
+    found = _able(route, chosen.backends, chosen.weights, request, ruled_out)
+    if len(found) < 2:
+        return found
+    policy = route.policy
+    standings = [_standing(one, policy, facts) for one in found]
+    key = _key(policy.key, route, request, facts)
+    return [found[index] for index in policy.order(standings, facts.draw, key)]
+
+
+def _standing(candidate: Candidate, policy: Policy, facts: Facts) -> Standing:
+    backend = candidate.backend
+    if policy.plain:
+        return Standing(name=candidate.name, weight=candidate.weight)
+    request, price = candidate.request, backend.prices.of(candidate.name)
+    generates = not isinstance(request, EmbeddingsRequest)
+    bound = request.sampling.max_tokens if generates else 0
+    return Standing(
+        name=candidate.name,
+        weight=candidate.weight,
+        busy=backend.load.busy,
+        latency_s=backend.load.latency(facts.now, stream=generates and request.stream),
+        cost_usd=None
+        if price is None
+        else expected_cost(
+            estimated_tokens(request), bound if isinstance(bound, int) else None, price
+        ),
+    )
+
+
+def _key(kind: Key, route: Route, request: Request, facts: Facts) -> bytes:
+    if kind == "unit":
+        return unit_of(request, facts, route.sticky_by).encode("utf-8", "replace")
+    return prefix_of(request, facts) if kind == "prefix" else b""
+
+
+def _able(
+    route: Route,
+    backends: Sequence[Backend],
+    weights: Sequence[float],
+    request: Request,
+    ruled_out: list[tuple[str, str]],
+) -> list[Candidate]:
+    """Those backends that honour every field sent; else all, without what they cannot."""
     if route.defaults is not NOTHING or route.overrides is not NOTHING:
         request = with_values(request, route.defaults, route.overrides)
     candidates: list[Candidate] = []
     nearly: list[Candidate] = []
     lacking: list[tuple[Candidate, str]] = []
     asked = request
-    for backend, weight in zip(route.backends, route.weights, strict=True):
+    for backend, weight in zip(backends, weights, strict=True):
         request = _reworded(asked, backend)
         problems = unsupported(request, backend.supports)
         wild = backend.model == "*"
@@ -172,7 +207,7 @@ def _able(route: Route, request: Request, ruled_out: list[tuple[str, str]]) -> l
         if not problems:
             candidates.append(candidate)
             continue
-        hard = [problem for problem in problems if problem.field not in request.optional]
+        hard = [one for one in problems if route.require or one.field not in request.optional]
         if not hard:
             reduced = without(request, candidate.dropped)
             nearly.append(msgspec.structs.replace(candidate, request=reduced))
@@ -212,10 +247,12 @@ def _with_less(route: Route, lacking: list[tuple[Candidate, str]]) -> list[Candi
     Content cannot be left out of a request; a backend that lacks it is left out instead.
     """
     first, reason = lacking[0]
-    hard = [field for field in first.dropped if field not in first.request.optional]
+    hard = [
+        field for field in first.dropped if route.require or field not in first.request.optional
+    ]
     refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=hard[0], code="unsupported")
     found: list[Candidate] = []
-    if route.on_unsupported == "drop":
+    if route.on_unsupported == "drop" and not route.require:
         for candidate, _ in lacking:
             try:
                 reduced = without(candidate.request, candidate.dropped)

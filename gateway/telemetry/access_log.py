@@ -18,6 +18,7 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status:       499 where the client hung up.
     usage_source: `reported` by the backend, or `estimated` from the pieces of content that went
                   out, where the answer ended before usage came.
+    unpriced:     tokens were used, `prices` is in use, and none of its rows is this backend's.
     """
 
     time: float
@@ -42,6 +43,8 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     usage_source: str = ""
+    cost_usd: float | None = None
+    unpriced: bool = False
 
 
 _Batch = bytes | threading.Event | None

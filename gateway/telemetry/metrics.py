@@ -51,6 +51,7 @@ class Metrics:
             ("backend", "outcome"),
             registry=self.registry,
         )
+        self._cost, self._unpriced = _money(self.registry)
         self.in_flight = Gauge(
             "strowger_in_flight_requests", "Requests being answered.", registry=self.registry
         )
@@ -88,6 +89,10 @@ class Metrics:
         if line.usage_source:
             self._book_tokens(line, target, "prompt", line.prompt_tokens)
             self._book_tokens(line, target, "completion", line.completion_tokens)
+        if line.cost_usd is not None:
+            self._cost.labels(line.route, target).inc(line.cost_usd)
+        elif line.unpriced:
+            self._unpriced.labels(line.route, target).inc()
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -107,3 +112,22 @@ class Metrics:
         if counter is None:
             counter = self._kept_tokens[key] = self._tokens.labels(*key)
         counter.inc(count)
+
+
+def _money(registry: CollectorRegistry) -> tuple[Counter, Counter]:
+    """What answers cost, and how many of them nobody can price."""
+    labels = ("model", "backend")
+    return (
+        Counter(
+            "strowger_cost_usd",
+            "US dollars by the prices of the configuration.",
+            labels,
+            registry=registry,
+        ),
+        Counter(
+            "strowger_unpriced_requests",
+            "Requests whose backend has no price although others have: their cost is unknown.",
+            labels,
+            registry=registry,
+        ),
+    )

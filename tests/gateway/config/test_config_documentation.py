@@ -10,8 +10,9 @@ from msgspec import NODEFAULT, Struct
 
 from gateway.config.decode import Decoder
 from gateway.config.document import parse
+from gateway.config.experiment import VariantFields
 from gateway.config.kinds import kind_of
-from gateway.config.model import Config, RequestFields, VariantFields
+from gateway.config.model import Config, RequestFields
 from gateway.config.not_yet import NOT_YET, NotYet
 from gateway.config.problems import Problems
 from schemas.sampling import Sampling

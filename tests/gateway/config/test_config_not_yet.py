@@ -26,17 +26,13 @@ TOP_LEVEL = [
     ("store: {usage: required}", "store.usage: refusing rather than losing a usage record"),
     (SPLIT, "experiments: A/B testing"),
     ("limits: [{model: chat, concurrent: 1}]", "limits: limiting rates"),
-    ("prices: [{match: openai/gpt, input: 1, output: 2}]", "prices: counting costs"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
     ("telemetry: {otlp_endpoint: 'http://x'}",
      "telemetry.otlp_endpoint: sending OpenTelemetry spans"),
 ]  # fmt: skip
 OF_A_MODEL = [
     ("hedge_after_s: 1", "hedge_after_s: hedging"),
-    ("sticky_by: api_key", "sticky_by: keeping a client at one backend"),
     ("mirror: {backend: openai/gpt, share: 0.1}", "mirror: mirroring"),
-    ("when: [{tokens_over: 5, backends: [openai/gpt]}]",
-     "when: rules by header or prompt length"),
 ]  # fmt: skip
 OF_AN_ENGINE = [
     ("reload: replace", "reload: replacing an engine on reload"),
@@ -51,15 +47,6 @@ def test_a_section_that_does_nothing_yet_is_refused(text: str, told: str) -> Non
 @pytest.mark.parametrize(("fields", "told"), OF_A_MODEL)
 def test_a_model_setting_that_does_nothing_yet_is_refused(fields: str, told: str) -> None:
     assert faults_of_model(fields) == [f"models[2].{told} is not available yet; leave it out"]
-
-
-@pytest.mark.parametrize(
-    "policy", ["least_busy", "lowest_latency", "lowest_cost", "sticky", "prefix_affinity"]
-)
-def test_a_policy_that_is_not_built_yet_is_refused(policy: str) -> None:
-    assert faults_of_model(f"policy: {policy}") == [
-        "models[2].policy: this policy is not available yet; use in_order or weighted"
-    ]
 
 
 @pytest.mark.parametrize(("fields", "told"), OF_AN_ENGINE)
@@ -93,7 +80,7 @@ def test_a_wrong_value_is_told_once_and_not_as_unavailable() -> None:
 
 def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
-    tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL} | {"models[].policy"}
+    tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL}
     tried |= {f"providers[].engine.{told.split(':')[0]}" for _, told in OF_AN_ENGINE}
 
     assert {row.path for row in NOT_YET} == tried

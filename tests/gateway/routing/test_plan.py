@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from adapters.base import Supports
 from gateway.config.model import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
-from gateway.routing.plan import Backend, Candidate, Route, RouteTable, plan
-from gateway.routing.policies import in_order
+from gateway.routing.facts import Facts
+from gateway.routing.plan import Candidate, plan
+from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
+from gateway.routing.route import Backend, Route, RouteTable
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
@@ -62,13 +64,17 @@ def backend(name: str, *fields: str) -> Backend:
 def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
     weights = tuple(1.0 for _ in backends)
     return Route(
-        name="m", backends=backends, weights=weights, policy=in_order, deadline_s=deadline_s
+        name="m",
+        backends=backends,
+        weights=weights,
+        policy=POLICIES["in_order"],
+        deadline_s=deadline_s,
     )
 
 
 def planned(route_: Route, request: Request) -> list[Candidate]:
     table = RouteTable([route_], {})
-    return list(plan(table, route_, request, draw=0.0, now=0.0).candidates)
+    return list(plan(table, route_, request, Facts()).candidates)
 
 
 def sampling(candidate: Candidate) -> Sampling:
@@ -147,7 +153,7 @@ def test_a_requests_own_timeout_lowers_the_deadline_and_never_raises_it(
     request = replace(tokens(), timeout_s=timeout_s)
     bounded = route(backend("a"), deadline_s=30.0)
 
-    found = plan(RouteTable([bounded], {}), bounded, request, draw=0.0, now=0.0)
+    found = plan(RouteTable([bounded], {}), bounded, request, Facts())
 
     assert found.deadline_s == expected
 
@@ -156,7 +162,7 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     request = CompletionRequest(model="m", prompts=("x",), timeout_s=5.0, error_behavior="truncate")
     bounded = route(backend("a", "error_behavior"))
 
-    found = plan(RouteTable([bounded], {}), bounded, request, draw=0.0, now=0.0)
+    found = plan(RouteTable([bounded], {}), bounded, request, Facts())
 
     assert 5.0 < found.deadline_s <= 10.0
 

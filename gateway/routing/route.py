@@ -1,0 +1,102 @@
+"""What can be followed: backends, and the routes that lead to them, by model name."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+from msgspec import Struct, field
+
+from adapters.base import Supports
+from gateway.config.model import RequestFields, WhenRule
+from gateway.config.model import Retry as RetryRule
+from gateway.routing.breaker import Breaker
+from gateway.routing.load import Load
+from gateway.routing.policies import Policy
+from gateway.routing.prices import UNPRICED, Prices
+from gateway.routing.retry import RetryBudget
+from gateway.upstream.base import Upstream
+from schemas.errors import ModelNotFound
+
+NOTHING = RequestFields()
+"""No values of the operator's."""
+
+
+class Backend(Struct, frozen=True, kw_only=True, eq=False):
+    """One place that can serve a model: PROVIDER/MODEL. `model` "*" hands the asked-for name on.
+
+    budget is shared by all backends of one provider; breaker and load are this backend's own.
+    prices: the operator's, by the name of a candidate.
+    """
+
+    name: str
+    model: str
+    upstream: Upstream
+    supports: Supports
+    breaker: Breaker
+    budget: RetryBudget
+    load: Load = field(default_factory=Load)
+    prices: Prices = UNPRICED
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """Requests of a kind go to these backends alone; weights are theirs, in the same order."""
+
+    when: WhenRule
+    backends: tuple[Backend, ...]
+    weights: tuple[float, ...]
+
+
+class Detour(Struct, frozen=True, kw_only=True):
+    """Where requests go on that failed with one of these codes: other routes, by name."""
+
+    codes: frozenset[str]
+    routes: tuple[str, ...]
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One entry of `models`, ready to be followed.
+
+    weights:  of `backends`, in the same order.
+    sticky_by: whose requests stay together, under policy sticky.
+    rules:    the first that matches names the backends.
+    require:  only backends that honour what is optional, too.
+    detours:  by the code of a failure that no other backend of the route would spare.
+    defaults: the operator's values where the request is silent; overrides: always.
+    """
+
+    name: str
+    backends: tuple[Backend, ...]
+    weights: tuple[float, ...]
+    policy: Policy
+    sticky_by: str = "user"
+    rules: tuple[Rule, ...] = ()
+    require: bool = False
+    detours: tuple[Detour, ...] = ()
+    retry: RetryRule = RetryRule()
+    deadline_s: float = 600.0
+    fallback: tuple[str, ...] = ()
+    on_unsupported: Literal["error", "drop"] = "error"
+    defaults: RequestFields = NOTHING
+    overrides: RequestFields = NOTHING
+
+
+class RouteTable:
+    """The routes by name: exact and alias first, then the longest matching wildcard."""
+
+    def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
+        self.routes = {route.name: route for route in routes}
+        self.aliases = dict(aliases)
+        wild = [route for route in routes if route.name.endswith("*")]
+        self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
+
+    def find(self, model: str) -> Route:
+        """Raises ModelNotFound, with the nearest names."""
+        route = self.routes.get(self.aliases.get(model, model))
+        if route is not None:
+            return route
+        for route in self._wild:
+            if model.startswith(route.name[:-1]):
+                return route
+        near = get_close_matches(model, [*self.routes, *self.aliases], n=3)
+        hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+        raise ModelNotFound(f"model: there is no model {model!r} here{hint}", param="model")

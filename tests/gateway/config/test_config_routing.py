@@ -1,0 +1,75 @@
+"""Rules, detours, policies and prices that could not do what they say are refused."""
+
+import pytest
+
+from tests.gateway.config.configs import GOOD, faults, faults_of_model, read, with_model
+
+FAULTS = [
+    (
+        "when: [{backends: [openai/gpt]}]",
+        "when[0]: has no condition, so it would always hold; give header, key, metadata, "
+        "tokens_over or features",
+    ),
+    (
+        "when: [{tokens_over: 5, backends: [ ]}]",
+        "when[0].backends: is empty; give at least one backend",
+    ),
+    (
+        "when: [{features: [tool], backends: [openai/gpt]}]",
+        'when[0].features[0]: there is no feature "tool"; did you mean "tools"?',
+    ),
+    (
+        "when: [{key: k, backends: [opnai/gpt]}]",
+        'when[0].backends[0]: no provider is named "opnai"; did you mean "openai"?',
+    ),
+    (
+        "when: [{key: k, backends: [here/tny]}]",
+        'when[0].backends[0]: the engine of here has no model named "tny"; did you mean "tiny"?',
+    ),
+    (
+        "fallback_by_error: [{codes: [], models: [chat]}]",
+        "fallback_by_error[0].codes: is empty; give at least one",
+    ),
+    (
+        "fallback_by_error: [{codes: [content_filter], models: [chta]}]",
+        'fallback_by_error[0].models[0]: no model is named "chta"; did you mean "chat"?',
+    ),
+    (
+        "fallback_by_error: [{codes: [content_filter], models: [m]}]",
+        'fallback_by_error[0].models[0]: "m" is this model itself; name another',
+    ),
+    (
+        "sticky_by: api_key",
+        "sticky_by: has no effect under policy: weighted; leave it out or say policy: sticky",
+    ),
+    (
+        "policy: lowest_cost",
+        "policy: is lowest_cost, and none of its backends has a row in prices; give at least one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "told"), FAULTS)
+def test_what_could_do_nothing_is_refused(fields: str, told: str) -> None:
+    assert faults_of_model(fields) == [f"models[2].{told}"]
+
+
+def test_a_price_that_is_given_twice_or_for_nobody_is_refused() -> None:
+    rows = [
+        "{match: openai/gpt, input: 1, output: 2}",
+        "{match: openai/gpt, input: 2, output: 2}",
+        "{match: opnai/gpt, input: 1, output: 2}",
+    ]
+
+    assert faults(f"{GOOD}prices: [{', '.join(rows)}]\n") == [
+        "prices[1].match: is the same as prices[0]; leave one of them out",
+        'prices[2].match: no provider is named "opnai"; did you mean "openai"?',
+    ]
+
+
+def test_a_wildcard_price_is_enough_for_lowest_cost() -> None:
+    model = "policy: lowest_cost, backends: [{provider: openai, model: gpt}]"
+
+    config = read(f"{with_model(model)}prices: [{{match: openai/*, input: 1, output: 2}}]\n")
+
+    assert config.models[2].policy == "lowest_cost"

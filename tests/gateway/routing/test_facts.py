@@ -1,0 +1,100 @@
+"""What rules and policies read of a request."""
+
+from msgspec import Raw
+
+from gateway.config.model import WhenRule
+from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
+from gateway.routing.rules import holds
+from schemas.messages import FunctionTool, ImagePart, Message
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
+
+ASKED = Facts(caller="team-a", headers=[(b"x-tier", b"premium"), (b"x-session-id", b"s1")])
+HELLO = (Message(role="user", content="hello there"),)
+
+
+def chat(
+    *messages: Message, user: str = "ada", metadata: bytes = b'{"team":"red-1","n":1}'
+) -> ChatRequest:
+    return ChatRequest(
+        model="m", messages=messages or HELLO, user=user, metadata=Raw(metadata), stream=True
+    )
+
+
+def rule(
+    header: dict[str, str] | None = None,
+    key: str | None = None,
+    metadata: dict[str, str] | None = None,
+    tokens_over: int | None = None,
+    features: tuple[str, ...] = (),
+) -> WhenRule:
+    return WhenRule(
+        header=header or {},
+        key=key,
+        metadata=metadata or {},
+        tokens_over=tokens_over,
+        features=features,
+        backends=("a/m",),
+    )
+
+
+def test_a_unit_is_the_user_the_key_or_a_header() -> None:
+    request = chat()
+
+    found = [unit_of(request, ASKED, by) for by in ("user", "api_key", "header:X-Session-Id")]
+
+    assert found == ["ada", "team-a", "s1"]
+    assert unit_of(request, ASKED, "header:x-other") == ""
+    assert unit_of(TokenRequest(model="m", tokens=(1,)), ASKED, "user") == ""
+
+
+def test_all_conditions_of_a_rule_must_hold() -> None:
+    both = rule(header={"X-Tier": "premium"}, key="team-*")
+
+    assert holds(both, chat(), ASKED)
+    assert not holds(both, chat(), Facts(caller="team-a"))
+    assert not holds(both, chat(), Facts(caller="guest", headers=ASKED.headers))
+
+
+def test_a_rule_goes_by_metadata_and_only_by_its_strings() -> None:
+    assert holds(rule(metadata={"team": "red-*"}), chat(), ASKED)
+    assert not holds(rule(metadata={"n": "1"}), chat(), ASKED)
+    assert not holds(rule(metadata={"team": "red-1"}), chat(metadata=b"[]"), ASKED)
+    embeddings = EmbeddingsRequest(model="m", inputs=("x",))
+    assert not holds(rule(metadata={"team": "red-1"}), embeddings, ASKED)
+
+
+def test_a_rule_goes_by_what_a_request_asks_for() -> None:
+    picture = ImagePart(url="https://pictures.test/1.png")
+    seeing = chat(Message(role="user", content=(picture,)))
+
+    assert holds(rule(features=("messages.image", "stream")), seeing, ASKED)
+    assert not holds(rule(features=("messages.image",)), chat(), ASKED)
+    assert not holds(rule(features=("tools",)), seeing, ASKED)
+
+
+def test_a_rule_goes_by_the_prompts_length() -> None:
+    long = CompletionRequest(model="m", prompts=("x" * 400,))
+
+    assert holds(rule(tokens_over=99), long, ASKED)
+    assert not holds(rule(tokens_over=100), long, ASKED)
+    assert holds(rule(tokens_over=2), TokenRequest(model="m", tokens=(1, 2, 3)), ASKED)
+
+
+def test_tools_count_with_their_schemas() -> None:
+    tool = FunctionTool(name="f", parameters=Raw(b'{"type":"object"}' + b" " * 383))
+    bare = chat()
+
+    more = estimated_tokens(ChatRequest(model="m", messages=HELLO, tools=(tool,)))
+
+    assert more == estimated_tokens(bare) + 100
+
+
+def test_turns_of_one_conversation_begin_alike_and_other_keys_and_prompts_do_not() -> None:
+    system = Message(role="system", content="Be brief.")
+    later = (*HELLO, Message(role="assistant", content="hi"), Message(role="user", content="and?"))
+
+    first = prefix_of(chat(system, *HELLO), ASKED)
+
+    assert prefix_of(chat(system, *later), ASKED) == first
+    assert prefix_of(chat(system, *HELLO), Facts(caller="team-b")) != first
+    assert prefix_of(chat(*HELLO), ASKED) != first

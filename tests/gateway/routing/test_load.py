@@ -1,0 +1,39 @@
+"""What is remembered of how fast a backend was."""
+
+import math
+
+from gateway.routing.load import TAU_S, Load, PeakAverage
+
+
+def test_a_slow_answer_is_believed_at_once_and_fast_ones_slowly() -> None:
+    average = PeakAverage()
+
+    average.add(1.0, now=0.0)
+    average.add(5.0, now=1.0)
+    after_the_peak = average.at(1.0)
+    average.add(1.0, now=2.0)
+
+    assert after_the_peak == 5.0
+    assert 4.0 < (average.at(2.0) or 0.0) < 5.0
+
+
+def test_a_backend_that_nobody_asks_counts_as_ever_faster() -> None:
+    average = PeakAverage()
+    average.add(2.0, now=0.0)
+
+    assert average.at(TAU_S) == 2.0 / math.e
+    assert (average.at(20 * TAU_S) or 0.0) < 1e-6
+
+
+def test_streams_and_whole_answers_are_timed_apart_and_stand_in_for_each_other() -> None:
+    load = Load()
+
+    unknown = load.latency(0.0, stream=True)
+    load.whole.add(3.0, now=0.0)
+    borrowed = load.latency(0.0, stream=True)
+    load.first.add(0.2, now=0.0)
+
+    assert unknown is None
+    assert borrowed == 3.0
+    assert load.latency(0.0, stream=True) == 0.2
+    assert load.latency(0.0, stream=False) == 3.0

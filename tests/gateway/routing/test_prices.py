@@ -1,0 +1,45 @@
+"""What an answer costs is its tokens times the operator's prices, kind by kind."""
+
+import pytest
+
+from gateway.config.model import Price
+from gateway.routing.prices import Prices, cost_of, expected_cost
+from schemas.events import Usage
+
+FULL = Price(match="a/m", input=10, output=40, cached_input=1, cache_write=12.5, reasoning=50)
+PLAIN = Price(match="a/m", input=10, output=40)
+USAGE = Usage(
+    prompt_tokens=1_000_000,
+    cached_tokens=300_000,
+    cache_write_tokens=200_000,
+    completion_tokens=100_000,
+    reasoning_tokens=60_000,
+)
+
+
+def test_each_kind_of_token_has_its_price() -> None:
+    expected = 0.5 * 10 + 0.3 * 1 + 0.2 * 12.5 + 0.04 * 40 + 0.06 * 50
+
+    assert cost_of(USAGE, FULL) == pytest.approx(expected)
+
+
+def test_a_kind_without_a_price_costs_what_its_whole_costs() -> None:
+    assert cost_of(USAGE, PLAIN) == pytest.approx(10 + 4)
+
+
+def test_what_the_backend_does_not_tell_is_unknown_and_not_free() -> None:
+    assert cost_of(Usage(completion_tokens=5), PLAIN) is None
+
+
+def test_the_exact_row_wins_then_the_longest_wildcard() -> None:
+    rows = [Price(match=match, input=1, output=1) for match in ("a/*", "a/gpt-*", "a/gpt-4o")]
+    prices = Prices(rows)
+
+    found = [prices.of(name) for name in ("a/gpt-4o", "a/gpt-4o-mini", "a/o1", "b/gpt-4o")]
+
+    assert [row.match if row else None for row in found] == ["a/gpt-4o", "a/gpt-*", "a/*", None]
+
+
+def test_a_request_without_a_bound_is_expected_to_be_answered_at_its_own_length() -> None:
+    assert expected_cost(1_000, None, PLAIN) == expected_cost(1_000, 1_000, PLAIN)
+    assert expected_cost(1_000, 0, PLAIN) == pytest.approx(0.01)
