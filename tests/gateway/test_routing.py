@@ -47,7 +47,7 @@ async def behave(request: Received, answer: Answer) -> None:
         await answer.json({"error": TOO_LONG}, 400)
         return
     if model == "slow":
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.4)
     if "wait" in request.body.decode():
         await asyncio.sleep(0.2)
     if request.json.get("stream"):
