@@ -1,0 +1,132 @@
+"""Every vendor as a row: how it is configured, how it speaks, and what it can do."""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from tests.gateway.vendors import bedrock, cohere, gemini, ollama, openai
+from tests.gateway.vendors.anthropic import AnthropicDialect
+from tests.gateway.vendors.dialect import USAGE, Dialect, Json
+from tests.gateway.vendors.triton import (
+    TOKENIZER,
+    DecoupledDialect,
+    LlmApiDialect,
+    TensorDialect,
+    TritonDialect,
+)
+
+
+class Vendor(Struct, frozen=True, kw_only=True):
+    """name: the adapter's. path: added to the server's origin. key: the header with the key.
+
+    task:      what clients ask it for; a tool needs a chat.
+    embeds:    the vectors that it answers with. embedder: its model for them, "" for the same.
+    bare_end:  a stream whose body ends in order is whole: the dialect has no mark for its end.
+    proofs:    its thoughts have them, and must come back with them.
+    call_ids:  it names its calls; else the gateway does.
+    streams:   it does so itself; else the gateway gives its answers in one piece.
+    usages:    what the client is told: what the vendor counts, what was really sent, or nothing.
+    """
+
+    name: str
+    dialect: Dialect
+    path: str = ""
+    key: str = "authorization"
+    model: str = "m1"
+    more: str = ""
+    task: Literal["chat", "completion"] = "chat"
+    proofs: bool = False
+    call_ids: bool = True
+    embeds: Callable[[Json], Json] | None = None
+    embedder: str = ""
+    bare_end: bool = False
+    streams: bool = True
+    usages: tuple[tuple[int, int], ...] = (USAGE,)
+
+
+TOKENS: Final = f"tokenizer: {TOKENIZER}"
+
+VENDORS: Final = (
+    Vendor(
+        name="openai",
+        dialect=openai.OpenAIDialect(),
+        path="/v1",
+        embeds=openai.vectors,
+    ),
+    Vendor(
+        name="azure",
+        dialect=openai.OpenAIDialect(),
+        path="/openai?api-version=2024-10-21",
+        key="api-key",
+        embeds=openai.vectors,
+    ),
+    Vendor(
+        name="mistral",
+        dialect=openai.MistralDialect(),
+        path="/v1",
+        embeds=openai.vectors,
+    ),
+    Vendor(name="vllm", dialect=openai.OpenAIDialect(), path="/v1", embeds=openai.vectors),
+    Vendor(name="sglang", dialect=openai.OpenAIDialect(), path="/v1", embeds=openai.vectors),
+    Vendor(name="tgi", dialect=openai.OpenAIDialect()),
+    Vendor(
+        name="databricks",
+        dialect=openai.DatabricksDialect(),
+        proofs=True,
+        embeds=openai.vectors,
+    ),
+    Vendor(name="mindie", dialect=openai.MindIEDialect()),
+    Vendor(name="anthropic", dialect=AnthropicDialect(), key="x-api-key", proofs=True),
+    Vendor(
+        name="bedrock",
+        dialect=bedrock.BedrockDialect(),
+        proofs=True,
+        embeds=bedrock.vectors,
+        embedder="amazon.titan-embed-text-v2:0",
+    ),
+    Vendor(name="cohere", dialect=cohere.CohereDialect(), embeds=cohere.vectors),
+    Vendor(
+        name="gemini",
+        dialect=gemini.GeminiDialect(),
+        path="/v1beta",
+        key="x-goog-api-key",
+        call_ids=False,
+        embeds=gemini.vectors,
+    ),
+    Vendor(
+        name="ollama",
+        dialect=ollama.OllamaDialect(),
+        call_ids=False,
+        embeds=ollama.vectors,
+    ),
+    Vendor(
+        name="triton", dialect=TritonDialect(), model="ensemble", task="completion", bare_end=True
+    ),
+    Vendor(
+        name="triton-llmapi",
+        dialect=LlmApiDialect(),
+        model="llmapi",
+        task="completion",
+        usages=(),
+    ),
+    Vendor(
+        name="triton-tokens",
+        dialect=TensorDialect(),
+        model="tensorrt_llm",
+        more=TOKENS,
+        task="completion",
+        bare_end=True,
+        streams=False,
+        usages=((2, 6),),
+    ),
+    Vendor(
+        name="triton-tokens-decoupled",
+        dialect=DecoupledDialect(),
+        model="tensorrt_llm_streaming",
+        more=TOKENS,
+        task="completion",
+        bare_end=True,
+        usages=((2, 6),),
+    ),
+)
