@@ -1,6 +1,6 @@
 """A Messages API on loopback, written after Anthropic's documentation, as strict as that.
 
-    async with anthropic_server() as server:
+    async with provider(messages_api) as server:
         ...  # a provider `adapter: anthropic`, `base_url: {server.origin}`
     server.requests[-1].json             # what it was asked
 
@@ -10,14 +10,12 @@ its calls must bring back with the thought unchanged. A last text of the user's 
 words below fails in its way.
 """
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import cast
 
-from tests.provider import Answer, Provider, Received, provider
+from tests.provider import Answer, Received
 
 Json = Mapping[str, object]
 
@@ -26,8 +24,6 @@ PLACES = ("Bern", "Basel")
 ANSWER = ("It is 19", " degrees 🌍.")
 THOUGHT = ("I look", " it up.")
 
-BREAK = "break in the middle"
-CUT = "stop without an end"
 BUSY = "be overloaded"
 LIMIT = "be at the limit"
 LONG = "be too long"
@@ -69,13 +65,7 @@ def proof(thought: str) -> str:
     return sha256(thought.encode()).hexdigest()[:16]
 
 
-@asynccontextmanager
-async def anthropic_server() -> AsyncGenerator[Provider, None]:
-    async with provider(_serve) as server:
-        yield server
-
-
-async def _serve(request: Received, answer: Answer) -> None:
+async def messages_api(request: Received, answer: Answer) -> None:
     body = request.json
     if request.path != "/v1/messages":
         await _fail(answer, 404, "not_found_error", "Not found")
@@ -104,8 +94,6 @@ async def _fail(answer: Answer, status: int, kind: str, message: str) -> None:
 async def _stream(answer: Answer, body: Json, said: str) -> None:
     await answer.begin_stream()
     for event in _events(body, said):
-        if event["type"] == "error":
-            await asyncio.sleep(0.05)  # so that the text is on its way before the failure
         data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
         await answer.chunk(data.encode())
     await answer.raw(b"0\r\n\r\n")
@@ -166,12 +154,7 @@ def _events(body: Json, said: str) -> Iterator[Json]:
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         for delta in deltas:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
-        if said == BREAK:
-            yield {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-            return
         yield {"type": "content_block_stop", "index": index}
-    if said == CUT:
-        return
     yield {"type": "message_delta", "delta": _end(blocks, said), "usage": {"output_tokens": 5}}
     yield {"type": "message_stop"}
 

@@ -1,6 +1,5 @@
 """A Bedrock runtime on loopback: AWS's event stream as its server writes it, and its answers."""
 
-import asyncio
 import json
 import random
 import struct
@@ -14,7 +13,6 @@ from tests.provider import Answer, Received
 
 Json = dict[str, object]
 
-BROKEN = "break in the middle"
 FAILING = "fail at once"
 REQUEST_ID = "61fd75b2-bd4a-48ea-95cf-d84d111be9ca"
 USAGE: Json = {
@@ -145,11 +143,6 @@ CALLS_STREAM = (
     stops(3),
     *ends("tool_use"),
 )
-BROKEN_STREAM = (
-    starts(),
-    delta(0, {"text": "It"}),
-    exception("throttlingException", {"message": "Too many tokens, please wait."}),
-)
 
 
 def cut(body: bytes, seed: int) -> list[bytes]:
@@ -176,8 +169,7 @@ async def bedrock(request: Received, answer: Answer) -> None:
     if verb == "converse":
         await answer.json(CALLS if calls else ANSWER, headers={"x-amzn-requestid": REQUEST_ID})
         return
-    broken = BROKEN in request.body.decode()
-    await _stream(answer, BROKEN_STREAM if broken else CALLS_STREAM if calls else ANSWER_STREAM)
+    await _stream(answer, CALLS_STREAM if calls else ANSWER_STREAM)
 
 
 async def _stream(answer: Answer, messages: Sequence[bytes]) -> None:
@@ -185,10 +177,6 @@ async def _stream(answer: Answer, messages: Sequence[bytes]) -> None:
         b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\n"
         b"x-amzn-requestid: " + REQUEST_ID.encode() + b"\r\ntransfer-encoding: chunked\r\n\r\n"
     )
-    if messages is BROKEN_STREAM:
-        await answer.chunk(messages[0] + messages[1])
-        await asyncio.sleep(0.05)  # so that the text is on its way before the failure
-        messages = messages[2:]
     for piece in cut(b"".join(messages), seed=len(messages)):
         await answer.chunk(piece)
     await answer.raw(b"0\r\n\r\n")

@@ -4,7 +4,6 @@ It holds a conversation to Gemini 3's rules: every call that comes back must be 
 next turn, by its name, and a turn's first call must carry the signature that it left with.
 """
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import cast
@@ -13,7 +12,6 @@ from tests.provider import Answer, Received
 
 Json = dict[str, object]
 
-BROKEN = "break in the middle"
 FAILING = "fail at once"
 BLOCKED = "say what must not be said"
 MALFORMED = "call it wrongly"
@@ -50,8 +48,6 @@ async def gemini(request: Received, answer: Answer) -> None:
         return
     await answer.begin_stream()
     for one in frames:
-        if "error" in one:
-            await asyncio.sleep(0.05)  # so that the text is on its way before the failure
         data = json.dumps(one, ensure_ascii=False).encode()
         await answer.chunk(b"data: " + data + b"\r\n\r\n")
     await answer.raw(b"0\r\n\r\n")
@@ -63,8 +59,6 @@ def frames_for(body: Json, text: str) -> Sequence[Json]:
         return ({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}},)
     if MALFORMED in text:
         return (frame(finishReason="MALFORMED_FUNCTION_CALL"),)
-    if BROKEN in text:
-        return frame({"text": "It"}), error(503, "UNAVAILABLE", "The model is overloaded.")
     if body.get("tools") and not has_results(body):
         calls: list[Json] = [
             {"functionCall": {"name": "weather", "args": {"at": place}}} for place in ("A", "B")

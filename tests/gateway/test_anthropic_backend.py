@@ -2,31 +2,26 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
 
 import openai
 import pytest
-from msgspec import Struct
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.anthropic_server import (
     ANSWER,
-    BREAK,
     BUSY,
-    CUT,
     KEY,
     LIMIT,
     LONG,
     PLACES,
     REFUSE,
     THOUGHT,
-    anthropic_server,
+    messages_api,
     proof,
 )
-from tests.gateway.serving import Serving, serving
-from tests.provider import Provider
+from tests.gateway.vendors.alone import HELLO, WEATHER, Json, Setting, in_front_of
 
 pytestmark = pytest.mark.anyio
 
@@ -47,45 +42,16 @@ models:
     backends: [{{provider: claude, model: claude-opus-4-6}}]
 """
 TEXT, THINKING = "".join(ANSWER), "".join(THOUGHT)
-WEATHER: ChatCompletionToolParam = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
-    },
-}
-
-Json = dict[str, object]
-
-
-class Setting(Struct, frozen=True, kw_only=True, eq=False):
-    """A server, the gateway in front of it, and a client of the gateway."""
-
-    server: Provider
-    gateway: Serving
-    client: openai.AsyncOpenAI
-
-    def sent(self) -> Json:
-        """The last request that the server got."""
-        return self.server.requests[-1].json
 
 
 def user(text: str) -> ChatCompletionMessageParam:
     return {"role": "user", "content": text}
 
 
-HELLO = user("hi")
-
-
 @pytest.fixture
 async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(anthropic_server())
-        config = CONFIG.format(url=server.origin, key=KEY)
-        gateway = await stack.enter_async_context(serving(config, tmp_path))
-        client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
-        await stack.enter_async_context(client)
-        yield Setting(server=server, gateway=gateway, client=client)
+    async with in_front_of(messages_api, CONFIG.replace("{key}", KEY), tmp_path) as one:
+        yield one
 
 
 async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setting) -> None:
@@ -116,30 +82,10 @@ async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setti
     }
 
 
-async def test_a_stream_is_the_same_answer_in_pieces(setting: Setting) -> None:
-    stream = await setting.client.chat.completions.create(
-        model="chat",
-        messages=[HELLO],
-        stream=True,
-        stream_options={"include_usage": True},
-        reasoning_effort="high",
-    )
-    chunks = [chunk async for chunk in stream]
-
-    deltas = [chunk.choices[0].delta for chunk in chunks[:-1]]
-    assert "".join(delta.content or "" for delta in deltas) == TEXT
-    assert "".join(getattr(delta, "reasoning", None) or "" for delta in deltas) == THINKING
-    assert chunks[-2].choices[0].finish_reason == "stop"
-    assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == 5
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_tool_loop_with_thinking_goes_on_for_two_turns(
-    setting: Setting, stream: bool
-) -> None:
+async def test_a_tool_loop_with_thinking_goes_on_for_two_turns(setting: Setting) -> None:
     create = setting.client.chat.completions.create
-    turn = await asked(setting, stream=stream)
+    asked = await create(model="chat", messages=[HELLO], tools=[WEATHER], reasoning_effort="low")
+    turn = asked.choices[0].message.model_dump(exclude_none=True)
     calls = cast("list[Json]", turn["tool_calls"])
 
     results = [{"role": "tool", "tool_call_id": one["id"], "content": "19"} for one in calls]
@@ -160,61 +106,6 @@ async def test_a_tool_loop_with_thinking_goes_on_for_two_turns(
     assert [one["input"] for one in made] == [{"at": place} for place in PLACES]
     kinds = [one["type"] for one in cast("list[Json]", back["content"])]
     assert kinds == ["tool_result", "tool_result", "text"]
-
-
-async def asked(setting: Setting, *, stream: bool) -> Json:
-    """The assistant's message, as a client keeps it that knows no vendor."""
-    create = setting.client.chat.completions.create
-    if not stream:
-        answer = await create(
-            model="chat", messages=[HELLO], tools=[WEATHER], reasoning_effort="low"
-        )
-        assert answer.choices[0].finish_reason == "tool_calls"
-        return cast("Json", answer.choices[0].message.model_dump(exclude_none=True))
-    text, details, pieces = "", list[object](), dict[int, Json]()
-    async for chunk in await create(
-        model="chat", messages=[HELLO], tools=[WEATHER], reasoning_effort="low", stream=True
-    ):
-        delta = chunk.choices[0].delta
-        text += delta.content or ""
-        details += getattr(delta, "reasoning_details", None) or []
-        for piece in delta.tool_calls or []:
-            function = piece.function
-            known = pieces.setdefault(
-                piece.index, {"id": piece.id, "type": "function", "name": "", "arguments": ""}
-            )
-            known["name"] = f"{known['name']}{(function and function.name) or ''}"
-            known["arguments"] = f"{known['arguments']}{(function and function.arguments) or ''}"
-    calls = [
-        {"id": one["id"], "type": "function", "function": {k: one[k] for k in KEYS}}
-        for one in pieces.values()
-    ]
-    return {
-        "role": "assistant",
-        "content": text,
-        "reasoning_details": details,
-        "tool_calls": calls,
-    }
-
-
-KEYS = ("name", "arguments")
-
-
-@pytest.mark.parametrize("word", [BREAK, CUT])
-async def test_a_failure_in_the_middle_is_an_error_and_no_end(setting: Setting, word: str) -> None:
-    stream = await setting.client.chat.completions.create(
-        model="chat", messages=[user(word)], stream=True
-    )
-    reasons: list[str | None] = []
-
-    async def drain() -> None:
-        async for chunk in stream:
-            reasons.extend(choice.finish_reason for choice in chunk.choices)
-
-    with pytest.raises(openai.APIError, match="claude: "):
-        await drain()
-
-    assert set(reasons) == {None}
 
 
 @pytest.mark.parametrize(

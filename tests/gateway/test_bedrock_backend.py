@@ -8,16 +8,16 @@ from typing import cast
 
 import openai
 import pytest
-from msgspec import Struct
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from gateway.config.aws import aws_region
 from gateway.config.connection import Aws
 from gateway.config.load import read_config
 from tests.aws_signing import signed_by
-from tests.bedrock_server import BROKEN, FAILING, bedrock
-from tests.gateway.serving import Serving, serving
-from tests.provider import Provider, provider
+from tests.bedrock_server import FAILING, bedrock
+from tests.gateway.serving import serving
+from tests.gateway.vendors.alone import HELLO, Json, Setting, in_front_of
+from tests.provider import provider
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,6 @@ models:
   - name: cohere
     backends: [{{provider: aws, model: "cohere.embed-v4:0"}}]
 """
-HELLO: ChatCompletionMessageParam = {"role": "user", "content": "hi"}
 TOOLS: list[ChatCompletionToolParam] = [
     {
         "type": "function",
@@ -50,31 +49,11 @@ TOOLS: list[ChatCompletionToolParam] = [
     {"type": "function", "function": {"name": "clock"}},
 ]
 
-Json = dict[str, object]
-
-
-class Setting(Struct, frozen=True, kw_only=True, eq=False):
-    """A server, the gateway in front of it, and a client of the gateway."""
-
-    server: Provider
-    gateway: Serving
-    client: openai.AsyncOpenAI
-
-    def sent(self) -> Json:
-        """The last request that the server got."""
-        return self.server.requests[-1].json
-
 
 @pytest.fixture
 async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(provider(bedrock))
-        gateway = await stack.enter_async_context(
-            serving(CONFIG.format(url=server.origin), tmp_path)
-        )
-        client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
-        await stack.enter_async_context(client)
-        yield Setting(server=server, gateway=gateway, client=client)
+    async with in_front_of(bedrock, CONFIG, tmp_path) as one:
+        yield one
 
 
 async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setting) -> None:
@@ -104,28 +83,13 @@ async def test_a_key_is_a_bearer_and_a_model_one_step_of_the_path(setting: Setti
     assert request.headers["authorization"] == "Bearer bedrock-api-key-0123456789"
 
 
-async def test_a_stream_is_the_same_answer_in_pieces(setting: Setting) -> None:
-    stream = await setting.client.chat.completions.create(
-        model="chat", messages=[HELLO], stream=True, stream_options={"include_usage": True}
-    )
-    chunks = [chunk async for chunk in stream]
-
-    deltas = [chunk.choices[0].delta for chunk in chunks[:-1]]
-    assert "".join(delta.content or "" for delta in deltas) == "Hello 🌍"
-    assert [one for one in (getattr(delta, "reasoning", None) for delta in deltas) if one] == [
-        "Hm."
-    ]
-    assert chunks[-2].choices[0].finish_reason == "stop"
-    assert chunks[-1].usage is not None
-    assert chunks[-1].usage.prompt_tokens == 31
-    assert setting.server.requests[-1].path.endswith("/converse-stream")
-
-
-@pytest.mark.parametrize("stream", [False, True])
 async def test_tools_are_called_and_their_results_go_back_with_the_thought(
-    setting: Setting, stream: bool
+    setting: Setting,
 ) -> None:
-    asked = await called(setting, stream=stream)
+    first = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], tools=TOOLS
+    )
+    asked = first.choices[0].message.model_dump(exclude_none=True)
     calls = [(one["id"], cast("Json", one["function"])) for one in asked["tool_calls"]]
     assert [(id, call["name"], json.loads(str(call["arguments"]))) for id, call in calls] == [
         ("tooluse_1", "weather", {"at": "A"}),
@@ -153,48 +117,6 @@ async def test_tools_are_called_and_their_results_go_back_with_the_thought(
     assert turns[2]["content"] == [
         {"toolResult": {"toolUseId": id, "content": [{"text": "21"}]}} for id, _ in calls
     ]
-
-
-async def called(setting: Setting, *, stream: bool) -> dict[str, list[Json]]:
-    """The assistant's message as the client hands it back."""
-    create = setting.client.chat.completions.create
-    if not stream:
-        answer = await create(model="chat", messages=[HELLO], tools=TOOLS)
-        assert answer.choices[0].finish_reason == "tool_calls"
-        return answer.choices[0].message.model_dump(exclude_none=True)
-    text, calls, details = "", dict[int, dict[str, str]](), list[Json]()
-    async for chunk in await create(model="chat", messages=[HELLO], tools=TOOLS, stream=True):
-        delta = chunk.choices[0].delta
-        text += delta.content or ""
-        details += getattr(delta, "reasoning_details", None) or []
-        for piece in delta.tool_calls or []:
-            call = calls.setdefault(piece.index, {"id": "", "name": "", "arguments": ""})
-            call["id"] += piece.id or ""
-            call["name"] += (piece.function.name if piece.function else "") or ""
-            call["arguments"] += (piece.function.arguments if piece.function else "") or ""
-    assert text == "I look."
-    tool_calls: list[Json] = [
-        {
-            "id": call["id"],
-            "type": "function",
-            "function": {"name": call["name"], "arguments": call["arguments"]},
-        }
-        for call in calls.values()
-    ]
-    message = {"role": "assistant", "content": text, "reasoning_details": details}
-    return cast("dict[str, list[Json]]", {**message, "tool_calls": tool_calls})
-
-
-async def test_a_failure_in_the_middle_is_an_error_and_no_end(setting: Setting) -> None:
-    stream = await setting.client.chat.completions.create(
-        model="chat", messages=[{"role": "user", "content": BROKEN}], stream=True
-    )
-    first = await anext(stream)
-
-    with pytest.raises(openai.APIError, match="aws: Too many tokens, please wait"):
-        [chunk async for chunk in stream]
-
-    assert first.choices[0].delta.content in ("", "It")
 
 
 async def test_a_server_that_throttles_is_asked_again_and_then_given_up(setting: Setting) -> None:

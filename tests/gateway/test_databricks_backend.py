@@ -98,102 +98,6 @@ async def test_a_stream_arrives_whole_however_it_is_cut(setting: Setting, seed: 
     assert "stream_options" not in setting.server.bodies[0]
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_tool_is_called_and_its_result_is_heard(setting: Setting, stream: bool) -> None:
-    async with setting.client.chat.completions.stream(
-        model="chat", messages=[HELLO], tools=[WEATHER]
-    ) as answers:
-        streamed = (await answers.get_final_completion()).choices[0]
-    whole = (
-        await setting.client.chat.completions.create(
-            model="chat", messages=[HELLO], tools=[WEATHER]
-        )
-    ).choices[0]
-    called = streamed if stream else whole
-    assert called.message.tool_calls is not None
-    [call] = called.message.tool_calls
-    assert call.type == "function"
-
-    after = await setting.client.chat.completions.create(
-        model="chat",
-        messages=[
-            HELLO,
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {
-                            "name": call.function.name,
-                            "arguments": call.function.arguments,
-                        },
-                    }
-                ],
-            },
-            {"role": "tool", "tool_call_id": call.id, "content": "21 degrees"},
-        ],
-        tools=[WEATHER],
-    )
-
-    assert called.finish_reason == "tool_calls"
-    assert (call.function.name, json.loads(call.function.arguments)) == ("weather", {"at": "Paris"})
-    assert after.choices[0].message.content == "The tool said 21 degrees"
-
-
-async def test_an_answer_keeps_to_a_schema(setting: Setting) -> None:
-    answer = await setting.client.chat.completions.create(
-        model="chat",
-        messages=[HELLO],
-        response_format={
-            "type": "json_schema",
-            "json_schema": {
-                "name": "sum",
-                "schema": {"type": "object", "properties": {"sum": {"type": "integer"}}},
-                "strict": True,
-            },
-        },
-    )
-
-    assert json.loads(answer.choices[0].message.content or "") == {"sum": 42}
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_signed_thought_comes_back_with_the_next_turn(
-    setting: Setting, stream: bool
-) -> None:
-    """The workspace refuses a thought without its signature."""
-    body = {
-        "model": "chat",
-        "messages": [HELLO],
-        "thinking": {"type": "enabled", "budget_tokens": 10},
-        "stream": stream,
-    }
-    said = message_of(await post(setting, body), stream=stream)
-
-    turns = [HELLO, {"refusal": None, **said}, {"role": "user", "content": "and now?"}]
-    second = json.loads(await post(setting, {**body, "messages": turns, "stream": False}))
-
-    assert (said["reasoning_content"], said["reasoning_signature"]) == (THOUGHT, SIGNATURE)
-    assert second["choices"][0]["message"]["content"] == "You said and now?"
-    assert second["usage"]["completion_tokens_details"]["reasoning_tokens"] == 3
-    assert setting.server.bodies[1]["messages"] == [
-        HELLO,
-        {
-            "role": "assistant",
-            "content": [
-                {
-                    "type": "reasoning",
-                    "summary": [{"type": "summary_text", "text": THOUGHT, "signature": SIGNATURE}],
-                },
-                {"type": "text", "text": "You said hi there"},
-            ],
-        },
-        {"role": "user", "content": "and now?"},
-    ]
-
-
 async def test_inputs_become_vectors(setting: Setting) -> None:
     plain = await setting.client.embeddings.create(model="chat", input=["a", "b"])
     instructed = await setting.client.embeddings.create(
@@ -305,34 +209,6 @@ async def test_what_the_workspace_refuses_is_told_in_its_words(setting: Setting)
         await setting.client.chat.completions.create(
             model="chat", messages=[HELLO, {"role": "system", "content": "Be brief."}]
         )
-
-
-async def test_a_limit_is_waited_for_as_long_as_it_says(setting: Setting) -> None:
-    setting.server.fail(429, "REQUEST_LIMIT_EXCEEDED", headers={"retry-after": "7"}, times=9)
-
-    with pytest.raises(openai.RateLimitError) as caught:
-        await setting.client.chat.completions.create(model="chat", messages=[HELLO])
-
-    assert caught.value.response.headers["retry-after"] == "7"
-
-
-async def test_a_failure_that_passes_is_not_seen(setting: Setting) -> None:
-    setting.server.fail(503, "TEMPORARILY_UNAVAILABLE", times=2)
-
-    answer = await setting.client.chat.completions.create(model="chat", messages=[HELLO])
-
-    assert answer.choices[0].message.content == "You said hi there"
-    assert len(setting.server.requests) == 3
-
-
-async def test_a_stream_cut_short_is_an_error(setting: Setting) -> None:
-    setting.server.cut_short(bytes_sent=500)
-    stream = await setting.client.chat.completions.create(
-        model="chat", messages=[HELLO], stream=True
-    )
-
-    with pytest.raises(openai.APIError, match="dbx: "):
-        _ = [chunk async for chunk in stream]
 
 
 @pytest.mark.parametrize("stream", [False, True])

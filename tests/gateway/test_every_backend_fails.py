@@ -50,7 +50,7 @@ async def setting(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Se
 
 def refusing(vendor: Vendor, status: int, message: str = FAULT) -> Behaviour:
     async def behave(request: Received, answer: Answer) -> None:
-        headers = {"retry-after": "7"} if status == 429 else None
+        headers = {"retry-after": "7"} if status in (429, 503) else None
         await answer.json(vendor.dialect.error(status, message), status, headers)
 
     return behave
@@ -146,6 +146,18 @@ async def test_a_busy_vendor_rests_as_long_as_it_says(setting: Setting, vendor: 
     assert (told.status_code, told.headers["retry-after"]) == (429, "7")
     assert all(SPARE_SAYS in one.text for one in others)
     assert (len(setting.server.requests), len(setting.spare.requests)) == (1, 2)
+
+
+@of_all
+async def test_an_overloaded_vendor_says_when_to_come_back(
+    setting: Setting, vendor: Vendor
+) -> None:
+    setting.plays(refusing(vendor, 503))
+
+    answer = await setting.post(vendor, stream=False)
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
+    assert answer.json()["error"]["message"] == f"{vendor.name}: {FAULT}"
 
 
 @of_all

@@ -2,20 +2,17 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
 
 import openai
 import pytest
-from msgspec import Struct
 from openai import BaseModel
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from openai.types.chat import ChatCompletionMessageParam
 
-from tests.gateway.serving import Serving, serving
+from tests.gateway.vendors.alone import HELLO, WEATHER, Json, Setting, in_front_of
 from tests.gemini_server import (
     BLOCKED,
-    BROKEN,
     FAILING,
     MALFORMED,
     MODEL_VERSION,
@@ -25,7 +22,6 @@ from tests.gemini_server import (
     gemini,
     parts_of,
 )
-from tests.provider import Provider, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -48,40 +44,12 @@ models:
   - name: cloud
     backends: [{{provider: vertex, model: gemini-2.5-flash}}]
 """
-HELLO: ChatCompletionMessageParam = {"role": "user", "content": "hi"}
-WEATHER: ChatCompletionToolParam = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
-    },
-}
-
-Json = dict[str, object]
-
-
-class Setting(Struct, frozen=True, kw_only=True, eq=False):
-    """A server, the gateway in front of it, and a client of the gateway."""
-
-    server: Provider
-    gateway: Serving
-    client: openai.AsyncOpenAI
-
-    def sent(self) -> Json:
-        """The last request that the server got."""
-        return self.server.requests[-1].json
 
 
 @pytest.fixture
 async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(provider(gemini))
-        gateway = await stack.enter_async_context(
-            serving(CONFIG.format(url=server.origin), tmp_path)
-        )
-        client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
-        await stack.enter_async_context(client)
-        yield Setting(server=server, gateway=gateway, client=client)
+    async with in_front_of(gemini, CONFIG, tmp_path) as one:
+        yield one
 
 
 async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setting) -> None:
@@ -109,27 +77,13 @@ async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setti
     }
 
 
-async def test_a_stream_is_the_same_answer_in_pieces(setting: Setting) -> None:
-    stream = await setting.client.chat.completions.create(
-        model="chat", messages=[HELLO], stream=True, stream_options={"include_usage": True}
+async def test_calls_go_back_with_their_signatures_and_results(setting: Setting) -> None:
+    first = await setting.client.chat.completions.create(
+        model="chat", messages=[HELLO], tools=[WEATHER], tool_choice="required"
     )
-    chunks = [chunk async for chunk in stream]
-
-    deltas = [chunk.choices[0].delta for chunk in chunks[:-1]]
-    assert "".join(delta.content or "" for delta in deltas) == "Hello 🌍"
-    assert [one for one in (getattr(delta, "reasoning", None) for delta in deltas) if one] == [
-        "Hm."
-    ]
-    assert [one.choices[0].finish_reason for one in chunks[:-1] if one.choices][-1] == "stop"
-    assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == 12
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_calls_go_back_with_their_signatures_and_results(
-    setting: Setting, stream: bool
-) -> None:
-    asked = await called(setting, stream=stream)
+    made = first.choices[0].message.tool_calls or []
+    asked = [one.model_dump(exclude_none=True) for one in made]
+    mode = cast("Json", setting.sent()["toolConfig"])["functionCallingConfig"]
     results: list[ChatCompletionMessageParam] = [
         {"role": "tool", "tool_call_id": str(one["id"]), "content": text}
         for one, text in zip(asked, ('{"degrees": 21}', "rain"), strict=True)
@@ -140,6 +94,7 @@ async def test_calls_go_back_with_their_signatures_and_results(
         model="chat", messages=[HELLO, turn, *results], tools=[WEATHER]
     )
 
+    assert mode == {"mode": "ANY"}
     assert answer.choices[0].message.content == "Hello 🌍"
     _, back, responses = contents(setting.sent())
     ids = [str(one["id"]) for one in asked]
@@ -155,29 +110,6 @@ async def test_calls_go_back_with_their_signatures_and_results(
         {"degrees": 21},
         {"result": "rain"},
     ]
-
-
-async def called(setting: Setting, *, stream: bool) -> list[Json]:
-    """The calls that the model makes, as its client hands them back."""
-    create = setting.client.chat.completions.create
-    if not stream:
-        answer = await create(model="chat", messages=[HELLO], tools=[WEATHER])
-        assert answer.choices[0].finish_reason == "tool_calls"
-        found = answer.choices[0].message.tool_calls or []
-        return [one.model_dump(exclude_none=True) for one in found]
-    calls: dict[int, Json] = {}
-    reasons: list[str] = []
-    async for chunk in await create(
-        model="chat", messages=[HELLO], tools=[WEATHER], tool_choice="required", stream=True
-    ):
-        reasons += [chunk.choices[0].finish_reason or ""]
-        for piece in chunk.choices[0].delta.tool_calls or []:
-            told = piece.model_dump(exclude_none=True)
-            calls.setdefault(cast("int", told.pop("index")), {}).update(told)
-    assert reasons[-1] == "tool_calls"
-    mode = cast("Json", setting.sent()["toolConfig"])["functionCallingConfig"]
-    assert mode == {"mode": "ANY"}
-    return [calls[index] for index in sorted(calls)]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -212,18 +144,6 @@ async def test_a_result_without_its_call_is_refused_by_its_path(setting: Setting
 
     assert caught.value.param == "messages[1].tool_call_id"
     assert not setting.server.requests
-
-
-async def test_a_failure_in_the_middle_is_an_error_and_no_end(setting: Setting) -> None:
-    stream = await setting.client.chat.completions.create(
-        model="chat", messages=[{"role": "user", "content": BROKEN}], stream=True
-    )
-    first = await anext(stream)
-
-    with pytest.raises(openai.APIError, match="studio: The model is overloaded"):
-        [chunk async for chunk in stream]
-
-    assert first.choices[0].delta.content in ("", "It")
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -81,18 +81,6 @@ async def test_several_choices_are_counted_together(tmp_path: Path) -> None:
         assert usage["prompt_tokens"] == 4
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_tools_are_called(tmp_path: Path, stream: bool) -> None:
-    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
-    tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
-    async with pair(tmp_path) as here:
-        answer = await here.chat(stream=stream, tools=tools)
-
-        assert answer.text.count('"weather"') == 1
-        assert "call_JwmTNF3O" in answer.text
-        assert '"finish_reason":"tool_calls"' in answer.text.replace(" ", "")
-
-
 async def test_an_answer_in_a_schema_and_its_thoughts_arrive(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": schema}}

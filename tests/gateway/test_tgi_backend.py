@@ -3,15 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import openai
 import pytest
-from msgspec import Struct
 
-from tests.gateway.serving import serving
-from tests.provider import Answer, Provider, Received, provider
+from tests.gateway.vendors.alone import Setting, in_front_of
+from tests.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio
 
@@ -29,11 +27,6 @@ models:
 PIECES = (" one", " two", " END", " three")
 DETAILS = {"finish_reason": "length", "generated_tokens": 4, "seed": None, "input_length": 2}
 BREAK = "break in the middle"
-
-
-class Setting(Struct, frozen=True, kw_only=True, eq=False):
-    server: Provider
-    client: openai.AsyncOpenAI
 
 
 async def tgi(request: Received, answer: Answer) -> None:
@@ -62,14 +55,8 @@ async def tgi(request: Received, answer: Answer) -> None:
 
 @pytest.fixture
 async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(provider(tgi))
-        gateway = await stack.enter_async_context(
-            serving(CONFIG.format(url=server.origin), tmp_path)
-        )
-        client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
-        await stack.enter_async_context(client)
-        yield Setting(server=server, client=client)
+    async with in_front_of(tgi, CONFIG, tmp_path) as one:
+        yield one
 
 
 async def test_a_completion_is_answered_with_its_usage(setting: Setting) -> None:

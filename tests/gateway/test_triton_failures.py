@@ -6,7 +6,6 @@ import httpx
 import pytest
 
 from tests.gateway.triton_backend import (
-    PROMPT,
     Pair,
     data_of,
     expected_text,
@@ -47,24 +46,6 @@ async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:
     assert "Exceeds maximum queue size" in answer.text
 
 
-async def test_an_error_before_any_text_has_a_status(tmp_path: Path) -> None:
-    async with pair(tmp_path, Trouble(error_after=0)) as both:
-        answer = await both.text(stream=True)
-
-    assert answer.status_code == 502
-    assert "out of memory" in answer.json()["error"]["message"]
-
-
-async def test_an_error_inside_a_stream_ends_it_without_an_end_mark(tmp_path: Path) -> None:
-    async with pair(tmp_path, Trouble(error_after=2, gap_s=0.05)) as both:
-        answer = await both.text(stream=True)
-
-    assert answer.status_code == 200
-    assert streamed_text(answer) == expected_text(2)
-    assert "out of memory" in data_of(answer)[-1]
-    assert "[DONE]" not in answer.text
-
-
 def failed(answer: httpx.Response) -> bool:
     return answer.status_code == 502 or '"error"' in data_of(answer)[-1]
 
@@ -80,26 +61,6 @@ async def test_a_stream_cut_at_any_byte_is_never_a_short_answer(tmp_path: Path, 
             both.server.trouble = Trouble(cut_after=cut)
             answer = await asking(both)
             assert failed(answer), f"cut after {cut} bytes: {answer.text}"
-
-
-@pytest.mark.parametrize("model", ["text", "tokens"])
-async def test_a_whole_answer_cut_short_is_an_error(tmp_path: Path, model: str) -> None:
-    async with pair(tmp_path, Trouble(cut_after=60)) as both:
-        answer = await (both.text() if model == "text" else both.tokens())
-
-    assert answer.status_code == 502
-
-
-async def test_a_client_that_leaves_takes_the_servers_connection_with_it(tmp_path: Path) -> None:
-    async with pair(tmp_path, Trouble(gap_s=0.2)) as both:
-        body = {"model": "text", "prompt": PROMPT, "max_tokens": 60, "stream": True}
-        async with httpx.AsyncClient() as client:
-            async with client.stream(
-                "POST", f"{both.gateway.url}/v1/completions", json=body
-            ) as answer:
-                await anext(answer.aiter_bytes())
-
-        await both.server.provider.until(lambda: both.server.provider.hung_up == 1)
 
 
 async def test_how_the_network_cuts_a_stream_does_not_show(tmp_path: Path) -> None:

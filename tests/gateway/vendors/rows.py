@@ -19,6 +19,7 @@ from tests.gateway.vendors.triton import (
 
 class Vendor(Struct, frozen=True, kw_only=True):
     """name: the adapter's. path: added to the server's origin. key: the header with the key.
+    target:    where a request arrives that is not for a stream.
 
     task:      what clients ask it for; a tool needs a chat.
     embeds:    the vectors that it answers with. embedder: its model for them, "" for the same.
@@ -30,6 +31,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    target: str
     dialect: Dialect
     path: str = ""
     key: str = "authorization"
@@ -50,12 +52,14 @@ TOKENS: Final = f"tokenizer: {TOKENIZER}"
 VENDORS: Final = (
     Vendor(
         name="openai",
+        target="/v1/chat/completions",
         dialect=openai.OpenAIDialect(),
         path="/v1",
         embeds=openai.vectors,
     ),
     Vendor(
         name="azure",
+        target="/openai/deployments/m1/chat/completions?api-version=2024-10-21",
         dialect=openai.OpenAIDialect(),
         path="/openai?api-version=2024-10-21",
         key="api-key",
@@ -63,31 +67,53 @@ VENDORS: Final = (
     ),
     Vendor(
         name="mistral",
+        target="/v1/chat/completions",
         dialect=openai.MistralDialect(),
         path="/v1",
         embeds=openai.vectors,
     ),
-    Vendor(name="vllm", dialect=openai.OpenAIDialect(), path="/v1", embeds=openai.vectors),
-    Vendor(name="sglang", dialect=openai.OpenAIDialect(), path="/v1", embeds=openai.vectors),
-    Vendor(name="tgi", dialect=openai.OpenAIDialect()),
+    Vendor(
+        name="vllm",
+        target="/v1/chat/completions",
+        dialect=openai.OpenAIDialect(),
+        path="/v1",
+        embeds=openai.vectors,
+    ),
+    Vendor(
+        name="sglang",
+        target="/v1/chat/completions",
+        dialect=openai.OpenAIDialect(),
+        path="/v1",
+        embeds=openai.vectors,
+    ),
+    Vendor(name="tgi", target="/v1/chat/completions", dialect=openai.OpenAIDialect()),
     Vendor(
         name="databricks",
+        target="/serving-endpoints/m1/invocations",
         dialect=openai.DatabricksDialect(),
         proofs=True,
         embeds=openai.vectors,
     ),
-    Vendor(name="mindie", dialect=openai.MindIEDialect()),
-    Vendor(name="anthropic", dialect=AnthropicDialect(), key="x-api-key", proofs=True),
+    Vendor(name="mindie", target="/v1/chat/completions", dialect=openai.MindIEDialect()),
+    Vendor(
+        name="anthropic",
+        target="/v1/messages",
+        dialect=AnthropicDialect(),
+        key="x-api-key",
+        proofs=True,
+    ),
     Vendor(
         name="bedrock",
+        target="/model/m1/converse",
         dialect=bedrock.BedrockDialect(),
         proofs=True,
         embeds=bedrock.vectors,
         embedder="amazon.titan-embed-text-v2:0",
     ),
-    Vendor(name="cohere", dialect=cohere.CohereDialect(), embeds=cohere.vectors),
+    Vendor(name="cohere", target="/v2/chat", dialect=cohere.CohereDialect(), embeds=cohere.vectors),
     Vendor(
         name="gemini",
+        target="/v1beta/models/m1:generateContent",
         dialect=gemini.GeminiDialect(),
         path="/v1beta",
         key="x-goog-api-key",
@@ -96,15 +122,22 @@ VENDORS: Final = (
     ),
     Vendor(
         name="ollama",
+        target="/api/chat",
         dialect=ollama.OllamaDialect(),
         call_ids=False,
         embeds=ollama.vectors,
     ),
     Vendor(
-        name="triton", dialect=TritonDialect(), model="ensemble", task="completion", bare_end=True
+        name="triton",
+        target="/v2/models/ensemble/generate",
+        dialect=TritonDialect(),
+        model="ensemble",
+        task="completion",
+        bare_end=True,
     ),
     Vendor(
         name="triton-llmapi",
+        target="/v2/models/llmapi/generate",
         dialect=LlmApiDialect(),
         model="llmapi",
         task="completion",
@@ -112,6 +145,7 @@ VENDORS: Final = (
     ),
     Vendor(
         name="triton-tokens",
+        target="/v2/models/tensorrt_llm/infer",
         dialect=TensorDialect(),
         model="tensorrt_llm",
         more=TOKENS,
@@ -122,6 +156,7 @@ VENDORS: Final = (
     ),
     Vendor(
         name="triton-tokens-decoupled",
+        target="/v2/models/tensorrt_llm_streaming/generate",
         dialect=DecoupledDialect(),
         model="tensorrt_llm_streaming",
         more=TOKENS,
