@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.anthropic_server import KEY, anthropic_server
+from tests.anthropic_server import KEY, messages_api
 from tests.gateway.serving import serving
 from tests.provider import Answer, Received, provider
 
@@ -73,7 +73,7 @@ async def test_thoughts_that_a_backend_does_not_read_are_named_and_move_no_reque
     messages = [{"role": "user", "content": "hi"}, spoken, {"role": "user", "content": "and now?"}]
 
     async with (
-        anthropic_server() as a,
+        provider(messages_api) as a,
         provider() as b,
         serving(config(("anthropic", a.origin), ("openai", b.base_url)), tmp_path) as gateway,
     ):
