@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -42,6 +43,8 @@ class GoogleCloud:
             await self._metadata(request, answer)
         elif request.path in ("/token", "/sts"):
             await self._token(request, answer)
+        elif request.path.endswith(":generateAccessToken"):
+            await self._impersonated(request, answer)
         else:
             await self._model(request, answer)
 
@@ -63,6 +66,16 @@ class GoogleCloud:
             await answer.json(body, status, headers)
             return
         await answer.json(self.token())
+
+    async def _impersonated(self, request: Received, answer: Answer) -> None:
+        """For a token of our own, one of the service account that it may stand for."""
+        sent = request.headers["authorization"].removeprefix("Bearer ")
+        if sent not in self.issued:
+            await answer.json(UNAUTHENTICATED, 401)
+            return
+        until = datetime.now(UTC) + timedelta(seconds=self.lifetime_s)
+        token = str(self.token()["access_token"])
+        await answer.json({"accessToken": token, "expireTime": f"{until:%Y-%m-%dT%H:%M:%SZ}"})
 
     async def _metadata(self, request: Received, answer: Answer) -> None:
         flavour = {"metadata-flavor": "Google"}

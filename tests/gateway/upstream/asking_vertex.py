@@ -1,0 +1,52 @@
+"""A request to Vertex on loopback, by a transport that puts Google's tokens on it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from adapters.base import Outbound
+from adapters.registry import Registry
+from gateway.config.connection import Google, Timeouts
+from gateway.config.model import Provider as Configured
+from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.credentials.transport import AuthorizedTransport
+from gateway.upstream.wire import WireTransport
+from tests.google_cloud import (
+    VERTEX,
+)
+from tests.provider import Provider
+
+ASK = Outbound(
+    target=f"{VERTEX}/models/gemini-2.5-flash:generateContent",
+    headers=(("content-type", "application/json"),),
+    body=b'{"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}',
+)
+
+
+def soon(seconds: float = 5.0) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+@asynccontextmanager
+async def vertex(server: Provider, google: Google) -> AsyncGenerator[AuthorizedTransport]:
+    configured = Configured(
+        name="vertex", adapter="gemini", google=google, timeouts=Timeouts(connect_s=1)
+    )
+    credentials = credentials_of(configured, server.origin + VERTEX, Registry(()))
+    assert credentials is not None
+    transport = AuthorizedTransport(
+        WireTransport(server.origin, name="vertex", max_connections=100), credentials
+    )
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
+async def ask(transport: AuthorizedTransport) -> int:
+    reply = await transport.exchange(ASK, connect_by=soon(2), head_by=soon())
+    try:
+        await reply.body(soon(), 10_000)
+        return reply.status
+    finally:
+        await reply.aclose()
