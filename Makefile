@@ -17,7 +17,7 @@ run: setup
 
 test: setup-dev
 	@$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 nightly: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly

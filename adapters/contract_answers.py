@@ -31,6 +31,8 @@ SMALL = 8 * 1024
 EDGE = 2 * 1024
 RANDOM_CUTS = 500
 
+_LINE_END = ord("\n")
+
 CALLERS = (400, 413, 422)
 """Statuses that may blame the request; any other blames the operator or the vendor."""
 
@@ -156,11 +158,8 @@ def _content(events: Iterable[Event]) -> list[Event]:
 
 
 def _truncations(case: Case) -> Iterator[int]:
-    """Frame ends, and a seeded choice of other places."""
+    """Behind every line end, frame ends among them, and a seeded choice of other places."""
     length = len(case.body)
-    for mark in (b"\n", b"\n\n"):
-        place = case.body.find(mark)
-        while 0 <= place < length - len(mark):
-            yield place + len(mark)
-            place = case.body.find(mark, place + 1)
-    yield from random.Random(length).sample(range(length), min(length, 100))
+    ends = {place + 1 for place in range(length - 1) if case.body[place] == _LINE_END}
+    chosen = random.Random(length).sample(range(length), min(length, 100))
+    yield from sorted(ends.union(chosen))

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -39,14 +40,19 @@ CASES: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
-def beams_of(folder: Path, prompt: tuple[int, ...], terms: Mapping[str, object]) -> list[list[int]]:
-    """All hypotheses of generate(), best first, without what fills unequal lengths."""
-    model = cast(
+@cache
+def model_of(folder: Path) -> PreTrainedModel:
+    """transformers' own, loaded once for each folder."""
+    return cast(
         PreTrainedModel,
         AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),
     ).eval()
+
+
+def beams_of(folder: Path, prompt: tuple[int, ...], terms: Mapping[str, object]) -> list[list[int]]:
+    """All hypotheses of generate(), best first, without what fills unequal lengths."""
     tokens = torch.tensor([prompt])
-    out = model.generate(  # pyright: ignore  # transformers annotates no argument
+    out = model_of(folder).generate(  # pyright: ignore  # transformers annotates no argument
         tokens,
         attention_mask=torch.ones_like(tokens),
         max_new_tokens=12,

@@ -1,6 +1,7 @@
 """Tokens depend on the request alone: not on batch, chunks, preemption, cache or implementation."""
 
 import random
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,16 @@ def answers(folder: Path, sampling: Sampling, **changes: object) -> list[list[in
     return runs.finish()
 
 
+@cache
+def expected_of(path: Path) -> list[list[int]]:
+    """What transformers generates after each of the prompts; asked once for each model."""
+    oracle = Oracle(path)
+    return [oracle.greedy(prompt, COUNT) for prompt in prompts()]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_greedy_tokens_are_those_of_transformers_generate(family: str, folder: Folder) -> None:
-    oracle = Oracle(folder(family))
-    expected = [oracle.greedy(prompt, COUNT) for prompt in prompts()]
+    expected = expected_of(folder(family))
 
     together = answers(folder(family), GREEDY)
     chunked = answers(folder(family), GREEDY, max_step_tokens=7, prefix_cache=False)
@@ -50,11 +57,10 @@ def test_weights_of_sixteen_bits_and_compiled_kernels_change_no_token(
     family: str, compile: str, tmp_path: Path
 ) -> None:
     path = save_model(tmp_path, family, rounded=True)
-    oracle = Oracle(path)
 
     tokens = answers(path, GREEDY, compile=compile, max_step_tokens=40)
 
-    assert tokens == [oracle.greedy(prompt, COUNT) for prompt in prompts()]
+    assert tokens == expected_of(path)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
@@ -93,7 +99,6 @@ def test_preempted_answers_go_on_as_if_nothing_had_happened(
 def test_preempted_answers_of_each_family_are_those_of_generate(
     family: str, prefix_cache: bool, folder: Folder
 ) -> None:
-    oracle = Oracle(folder(family))
     roomy = hosted(folder(family)).lane.stats()
     six_blocks = 6 * roomy.cache_bytes // roomy.blocks_total
     lane = hosted(
@@ -105,7 +110,7 @@ def test_preempted_answers_of_each_family_are_those_of_generate(
 
     tokens = runs.finish()
 
-    assert tokens == [oracle.greedy(prompt, COUNT) for prompt in prompts()]
+    assert tokens == expected_of(folder(family))
     assert lane.stats().preemptions > 0
 
 

@@ -46,9 +46,20 @@ def chi_square(counts: Tensor, shares: Tensor) -> tuple[float, int]:
     return float(statistic), int(used.sum()) - 1
 
 
+ALONG = [("seeds", mode) for mode in MODES] + [
+    ("positions", "free"),
+    ("positions", "top_p"),
+    *(
+        pytest.param("positions", mode, marks=pytest.mark.nightly)
+        for mode in MODES
+        if mode not in ("free", "top_p")
+    ),
+]
+"""What is cut goes by parameters alone; that positions draw as seeds do, two modes show."""
+
+
 @pytest.mark.parametrize("vocabulary", [6, 200, 1000])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("along", ["seeds", "positions"])
+@pytest.mark.parametrize(("along", "mode"), ALONG)
 def test_draws_follow_the_closed_form(mode: str, vocabulary: int, along: str) -> None:
     logits = random_logits(vocabulary, 1, vocabulary)
     params, counts = MODES[mode], torch.zeros(vocabulary, dtype=torch.int64)
