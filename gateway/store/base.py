@@ -1,0 +1,91 @@
+"""What the store is asked, whichever database keeps it. All of it blocks: call it in a thread."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from gateway.experiments.outcomes import Outcomes, Per
+from gateway.experiments.ratio import EpochCounts
+
+
+class Epoch(Struct, frozen=True, kw_only=True):
+    """A time in which an experiment did not change.
+
+    number:      from 1. fingerprint: of everything that makes a change a change.
+    shares:      the variants' weights. began: Unix seconds.
+    """
+
+    experiment: str
+    number: int
+    fingerprint: str
+    shares: Mapping[str, float]
+    began: float
+
+
+class Pause(Struct, frozen=True, kw_only=True):
+    """Everyone is served by control, until somebody resumes. at: Unix seconds."""
+
+    experiment: str
+    reason: str
+    at: float
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """A request that the store has heard of, and whose it was."""
+
+    request_id: str
+    key: str
+    experiment: str
+    variant: str
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """Of one epoch and variant: requests, and those that another backend answered."""
+
+    epoch: int
+    variant: str
+    requests: int
+    fallbacks: int
+
+
+class Store(Protocol):
+    """One database. Every call is a transaction of its own; safe to call from several threads."""
+
+    def epoch(
+        self, experiment: str, fingerprint: str, shares: Mapping[str, float], now: float
+    ) -> Epoch:
+        """The current epoch: the last one where the fingerprint is the same, else a new one."""
+        ...
+
+    def epochs(self, experiment: str) -> tuple[Epoch, ...]: ...
+
+    def pauses(self) -> Mapping[str, Pause]: ...
+
+    def pause(self, experiment: str, reason: str, now: float) -> None:
+        """Kept until `resume`; a second pause keeps the first one's reason."""
+        ...
+
+    def resume(self, experiment: str) -> bool:
+        """Whether it was paused."""
+        ...
+
+    def metrics(self, experiment: str) -> Mapping[str, bool]:
+        """The feedback metrics that came in, and whether each is a boolean."""
+        ...
+
+    def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
+        """Moments of a metric (`error`, `ttft_ms`, …, or of feedback) over all epochs."""
+        ...
+
+    def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
+        """Units by epoch and variant, for the ratio alarm."""
+        ...
+
+    def answered(self, experiment: str) -> Sequence[Answered]: ...
+
+    def known(self, request_id: str) -> Known | None:
+        """`None`: never heard of, or so far only by a worker whose rows were not imported yet."""
+        ...
+
+    def close(self) -> None: ...
