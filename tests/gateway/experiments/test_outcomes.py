@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from hypothesis import given
@@ -77,6 +79,13 @@ def by_sql(rows: Sequence[UnitRow]) -> Outcomes:
     )
     store.close()
     return Outcomes(cells=cells, links=links)
+
+
+def test_the_documented_statements_are_the_tested_ones() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "experiments-statistics.md").read_text()
+
+    assert dedent(CELLS).strip() in page
+    assert dedent(LINKS).strip() in page
 
 
 @given(rows=ROWS)

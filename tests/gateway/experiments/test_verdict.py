@@ -1,0 +1,242 @@
+"""What a report says, and that the most important thing is said first."""
+
+from math import log, log1p
+
+import numpy as np
+import pytest
+
+from gateway.experiments.metrics import BUILT_IN, LEAST, Metric, metric_named
+from gateway.experiments.outcomes import Outcomes, UnitRow, summarised
+from gateway.experiments.ratio import ArmCount, EpochCounts
+from gateway.experiments.sentences import amount, change, rounded
+from gateway.experiments.verdict import Case, Guard, Verdict, judge
+
+VOTES = metric_named("thumbs_up", boolean=True)
+
+
+def votes(**yes_of: tuple[int, int]) -> Outcomes:
+    """One vote a unit: by variant how many said yes, of how many."""
+    return summarised(
+        UnitRow(unit=f"{variant}-{n}", epoch=1, variant=variant, count=1, total=float(n < yes))
+        for variant, (yes, units) in yes_of.items()
+        for n in range(units)
+    )
+
+
+def times(**center_of: float) -> Outcomes:
+    """Latencies of 400 units by variant, around the given milliseconds."""
+    metric = BUILT_IN["latency_ms"]
+    rng = np.random.default_rng(3)
+    return summarised(
+        UnitRow(
+            unit=f"{variant}-{n}",
+            epoch=1,
+            variant=variant,
+            count=1,
+            total=metric.scaled(float(center * rng.lognormal(0, 0.3))),
+        )
+        for variant, center in center_of.items()
+        for n in range(400)
+    )
+
+
+def judged(
+    outcomes: Outcomes,
+    *,
+    treatments: tuple[str, ...] = ("treatment",),
+    smallest: float | None = None,
+    split: tuple[int, int] = (1_000, 1_000),
+    errors: Outcomes | None = None,
+    worse_by: float = 0.02,
+    aa: bool = False,
+) -> Verdict:
+    counts = EpochCounts(
+        epoch=1,
+        arms=(
+            ArmCount(name="control", weight=50, units=split[0]),
+            ArmCount(name="treatment", weight=50, units=split[1]),
+        ),
+    )
+    return judge(
+        Case(
+            control="control",
+            treatments=treatments,
+            primary=VOTES,
+            outcomes={"thumbs_up": outcomes, "error": errors or Outcomes()},
+            counts=(counts,),
+            guards=(Guard(metric=BUILT_IN["error"], worse_by=worse_by),),
+            planned=1_000,
+            smallest=smallest,
+            aa=aa,
+        )
+    )
+
+
+def test_a_better_treatment_is_called_better_with_its_interval() -> None:
+    verdict = judged(votes(control=(400, 2_000), treatment=(700, 2_000)))
+
+    assert verdict.kind == "better"
+    assert verdict.sentence == (
+        "treatment is better than control: thumbs_up +0.15 (+0.108 to +0.192)"
+    )
+    assert verdict.arms[0].effect.p < 1e-9
+
+
+def test_a_worse_treatment_is_called_worse() -> None:
+    verdict = judged(votes(control=(700, 2_000), treatment=(400, 2_000)))
+
+    assert verdict.kind == "worse"
+    assert verdict.sentence.startswith("treatment is worse than control: thumbs_up -0.15")
+
+
+def test_an_interval_within_what_matters_says_no_difference_larger_than_it() -> None:
+    verdict = judged(votes(control=(4_000, 20_000), treatment=(4_010, 20_000)), smallest=0.02)
+
+    assert verdict.kind == "alike"
+    assert verdict.sentence == "treatment: no difference in thumbs_up larger than 0.0135"
+
+
+def test_too_little_data_says_about_how_many_more_units() -> None:
+    verdict = judged(votes(control=(100, 500), treatment=(105, 500)), smallest=0.05)
+
+    assert verdict.kind == "undecided"
+    assert verdict.arms[0].more_units is not None
+    assert 2_500 < verdict.arms[0].more_units < 5_000
+    assert verdict.sentence.startswith("treatment: not enough data: about 3,")
+    assert "more units; so far no difference in thumbs_up larger than 0.0938" in verdict.sentence
+
+
+def test_no_data_at_all_has_no_end_in_sight() -> None:
+    verdict = judged(Outcomes(), smallest=0.05)
+
+    assert verdict.kind == "undecided"
+    assert verdict.arms[0].more_units is None
+    assert verdict.sentence == "treatment: not enough data, and no end in sight"
+
+
+def test_a_broken_split_is_shouted_before_anything_else() -> None:
+    verdict = judged(
+        votes(control=(400, 2_000), treatment=(700, 2_000)),
+        split=(1_000, 1_300),
+        errors=votes(control=(0, 400), treatment=(200, 400)),
+    )
+
+    assert verdict.kind == "ratio_mismatch"
+    assert verdict.sentence.startswith("SAMPLE RATIO MISMATCH")
+    assert "better" not in verdict.sentence
+    assert verdict.pause == ("treatment",)
+
+
+def test_a_guardrail_pauses_what_is_worse_beyond_doubt() -> None:
+    verdict = judged(
+        votes(control=(400, 2_000), treatment=(700, 2_000)),
+        errors=votes(control=(8, 400), treatment=(80, 400)),
+    )
+
+    assert verdict.kind == "guardrail"
+    assert verdict.sentence == (
+        "treatment is worse than control in error by more than 0.02: paused"
+    )
+    assert verdict.pause == ("treatment",)
+    assert verdict.guards[0].worse_by_at_least > 0.08
+
+
+@pytest.mark.parametrize("broken", [8, 12, 0])
+def test_a_guardrail_leaves_alone_what_may_be_chance(broken: int) -> None:
+    verdict = judged(
+        votes(control=(400, 2_000), treatment=(700, 2_000)),
+        errors=votes(control=(8, 400), treatment=(broken, 400)),
+    )
+
+    assert verdict.kind == "better"
+    assert verdict.pause == ()
+
+
+def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
+    slow = Guard(metric=BUILT_IN["latency_ms"], worse_by=0.2)
+
+    def paused(treatment_ms: float) -> tuple[str, ...]:
+        case = Case(
+            control="control",
+            treatments=("treatment",),
+            primary=VOTES,
+            outcomes={"latency_ms": times(control=300, treatment=treatment_ms)},
+            counts=(),
+            guards=(slow,),
+            planned=200,
+        )
+        return judge(case).pause
+
+    assert paused(450) == ("treatment",)
+    assert paused(330) == ()
+    assert paused(200) == ()
+
+
+def test_faster_is_better_and_said_in_percent() -> None:
+    verdict = judge(
+        Case(
+            control="control",
+            treatments=("treatment",),
+            primary=BUILT_IN["latency_ms"],
+            outcomes={"latency_ms": times(control=300, treatment=240)},
+            planned=200,
+        )
+    )
+
+    assert verdict.kind == "better"
+    assert verdict.sentence.startswith("treatment is better than control: latency_ms -19.9 % (-2")
+    assert verdict.sentence.count(" %") == 3
+
+
+def test_several_treatments_share_alpha_and_are_all_named() -> None:
+    outcomes = votes(control=(400, 2_000), good=(700, 2_000), same=(405, 2_000))
+
+    alone = judged(outcomes, treatments=("good",))
+    both = judged(outcomes, treatments=("same", "good"))
+
+    assert both.kind == "better"
+    assert both.sentence.startswith("good is better than control")
+    assert "; same: not enough data" in both.sentence
+    narrow, wide = alone.arms[0].effect, both.arms[1].effect
+    assert wide.high - wide.low > narrow.high - narrow.low
+
+
+def test_a_sound_aa_test_says_so_and_a_failed_one_shouts() -> None:
+    sound = judged(votes(control=(400, 2_000), treatment=(410, 2_000)), aa=True)
+    failed = judged(votes(control=(400, 2_000), treatment=(700, 2_000)), aa=True)
+
+    assert sound.kind == "undecided"
+    assert sound.sentence.startswith("A/A test sound so far: ")
+    assert failed.kind == "unsound"
+    assert failed.sentence.startswith("A/A TEST FAILED: treatment is better than control")
+
+
+def test_an_experiment_without_a_treatment_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a variant beside control"):
+        judged(Outcomes(), treatments=())
+
+
+def test_metrics_know_their_direction_and_scale() -> None:
+    latency = BUILT_IN["latency_ms"]
+
+    assert latency.gain(0.3) == -0.3
+    assert latency.scaled(250.0) == log(250)
+    assert latency.scaled(0.0) == log(LEAST)
+    assert latency.shown(log(250)) == pytest.approx(250)
+    assert latency.effect(log1p(0.25)) == pytest.approx(0.25)
+    assert BUILT_IN["cost_usd"].scaled(0.01) == 0.01
+    assert metric_named("stars") == Metric(name="stars")
+    assert metric_named("error") is BUILT_IN["error"]
+
+
+def test_numbers_read_as_people_write_them() -> None:
+    assert [rounded(number) for number in (0, 7.2, 99.5, 12_345, 1_000_001)] == [
+        "0",
+        "8",
+        "100",
+        "13,000",
+        "1,100,000",
+    ]
+    assert change(VOTES, 0.0213) == "+0.0213"
+    assert amount(VOTES, -0.0213) == "0.0213"
+    assert change(BUILT_IN["ttft_ms"], log1p(-0.1)) == "-10.0 %"
