@@ -255,31 +255,40 @@ async def test_a_stream_without_its_end_mark_is_an_error_and_no_end(
     assert broken_off(setting, answer).startswith(f"{vendor.name}: ")
 
 
+def waiting(vendor: Vendor, pieces: Sequence[bytes], left: asyncio.Event) -> Behaviour:
+    """These pieces, if any, and nothing more until the other side hangs up, which sets `left`."""
+
+    async def behave(request: Received, answer: Answer) -> None:
+        try:
+            if pieces:
+                await begin(vendor, answer, pieces)
+            await answer.gone.wait()
+        finally:
+            left.set()
+
+    return behave
+
+
 @of_all
 @either_way
 async def test_a_client_that_leaves_before_content_stops_the_vendor(
     setting: Setting, vendor: Vendor, stream: bool
 ) -> None:
-    async def behave(request: Received, answer: Answer) -> None:
-        await answer.gone.wait()
+    left = asyncio.Event()
+    setting.plays(waiting(vendor, (), left))
 
-    setting.plays(behave)
-    before = setting.server.hung_up
     await setting.leave(vendor, stream=stream, after_content=False)
 
-    await setting.server.until(lambda: setting.server.hung_up == before + 1)
+    await asyncio.wait_for(left.wait(), 5)
 
 
 @of_streams
 async def test_a_client_that_leaves_in_the_middle_stops_the_vendor(
     setting: Setting, vendor: Vendor
 ) -> None:
-    async def behave(request: Received, answer: Answer) -> None:
-        await begin(vendor, answer, half(vendor))
-        await answer.gone.wait()
+    left = asyncio.Event()
+    setting.plays(waiting(vendor, half(vendor), left))
 
-    setting.plays(behave)
-    before = setting.server.hung_up
     await setting.leave(vendor, stream=True, after_content=True)
 
-    await setting.server.until(lambda: setting.server.hung_up == before + 1)
+    await asyncio.wait_for(left.wait(), 5)

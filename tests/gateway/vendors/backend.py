@@ -27,7 +27,7 @@ PROVIDER = """
     adapter: {adapter}
     base_url: "{url}"
     api_key: {key}
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 2, total_s: 5}}
+    timeouts: {{connect_s: 1, first_token_s: 20, between_tokens_s: 20, total_s: 30}}
     {more}"""
 MODEL = """
   - name: {name}
