@@ -46,6 +46,19 @@ CHAT = frozenset(
 REMOVED = frozenset({"temperature", "top_p", "top_k"})
 """What versions after `VERSION` refuse, whatever the value."""
 
+TRANSLATED = {
+    "stop": SAMPLING["stop"],
+    "tools": "tools[].input_schema",
+    "tool_choice": "tool_choice (an object)",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "response_format": "output_config.format",
+    "reasoning_effort": "output_config.effort + thinking or thinking",
+    "user": "metadata.user_id",
+    "messages.image": "messages[].content[].source",
+    "messages.remote_image": "messages[].content[].source",
+    "messages.opaque": "messages[].content[].source (files; its own blocks as they are)",
+}
+
 OWN = frozenset(
     {
         "cache_control",
@@ -76,6 +89,7 @@ SUPPORTS = Supports(
         "top_p": Range(minimum=0, maximum=1),
         "top_k": Range(minimum=1),
     },
+    translated={"chat": TRANSLATED},
     requires=frozenset({"max_tokens"}),
     thoughts=PROVEN,
 )

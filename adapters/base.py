@@ -101,6 +101,11 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra:  unknown top-level fields travel on unchanged.
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
+    translated: by task and field, where the body says a supported field, if it is not under the
+            field's own name and as OpenAI's dialect writes it (adapters.client_words). A path, as
+            adapters.wire_places writes it; ` + ` joins what is said in several places, ` or ` what
+            depends on the model, and parentheses hold a remark: `output_config.effort + thinking
+            or thinking`, `priority (1 … 5 as -4 … 0)`.
     requires: fields without which this backend takes no request.
     fetched_images: beginnings of image addresses that the backend reads itself where it does not
             take `messages.remote_image` in general; the others are fetched for it.
@@ -117,6 +122,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra: bool = False
     extra_fields: Mapping[Task, frozenset[str]] = {}
     ranges: Mapping[str, Range] = {}
+    translated: Mapping[Task, Mapping[str, str]] = {}
     requires: frozenset[str] = frozenset()
     fetched_images: tuple[str, ...] = ()
     thoughts: frozenset[ThoughtKind] = frozenset()

@@ -59,6 +59,24 @@ SUPPORTS = Supports(
         "stop": Range(items=2500),
         "dimensions": Range(minimum=1),
     },
+    translated={
+        "chat": {
+            **{field: f"inferenceConfig.{wire}" for field, wire in INFERENCE.items()},
+            "top_k": "additionalModelRequestFields.top_k "
+            "or additionalModelRequestFields.inferenceConfig.topK (Nova) "
+            "or additionalModelRequestFields.k (Cohere)",
+            "tools": "toolConfig.tools[].toolSpec",
+            "tool_choice": "toolConfig.toolChoice",
+            "response_format": "outputConfig.textFormat",
+            "reasoning_effort": "outputConfig.effort",
+            "user": "requestMetadata.user",
+            "metadata": "requestMetadata",
+            "messages.image": "messages[].content[].image",
+            "messages.audio": "messages[].content[].audio",
+            "messages.opaque": "messages[].content[].document (files)",
+        },
+        "embeddings": {"dimensions": "dimensions or output_dimension (Cohere)"},
+    },
 )
 
 

@@ -58,6 +58,15 @@ SUPPORTS = Supports(
         "presence_penalty": Range(minimum=0, maximum=1),
         "frequency_penalty": Range(minimum=0, maximum=1),
     },
+    translated={
+        "chat": {
+            **{field: wire for field, wire in SAMPLING.items() if field != wire},
+            "tool_choice": "tool_choice (in capitals)",
+            "response_format": "response_format.json_schema",
+            "reasoning_effort": "thinking",
+        },
+        "embeddings": {"dimensions": "output_dimension"},
+    },
 )
 
 

@@ -17,9 +17,9 @@ from adapters.samples import (
     request_with,
     request_with_extra,
     request_with_nulls,
-    with_field,
 )
 from adapters.support import TOOL_PROPERTIES, left_out, offered, unsupported
+from adapters.translations import completed
 from schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -91,6 +91,8 @@ def check_supports(adapter: Adapter) -> None:
     for task in TASKS:
         unknown = (offered(supports, task) or frozenset[str]()) - FIELDS[task]
         assert not unknown, f"{task}: no such fields: {sorted(unknown)}"
+        said = supports.translated.get(task, {}).keys() - (offered(supports, task) or ())
+        assert not said, f"{task}: translated, but not supported: {sorted(said)}"
     everything = {TOOL_PROPERTIES}.union(*FIELDS.values())
     assert set(supports.ranges) <= everything, f"ranges: {set(supports.ranges) - everything}"
     assert any(offered(supports, task) is not None for task in TASKS), "offers no task"
@@ -152,9 +154,7 @@ def check_breaks(adapter: Adapter, task: Task) -> None:
 
 def _completed(adapter: Adapter, request: Request) -> Request:
     """The request with what this adapter requires of every one."""
-    for field in adapter.supports.requires:
-        request = with_field(request, field)
-    return request
+    return completed(adapter.supports, request)
 
 
 def _check_required(adapter: Adapter, task: Task, model: str) -> None:

@@ -144,6 +144,12 @@ class DatabricksAdapter(OpenAIAdapter):
             embeddings=EMBEDDINGS,
             extra=True,
             ranges=RANGES,
+            translated={
+                "completion": {
+                    "append_suffix": "suffix",
+                    "template": "use_raw_prompt (true without it)",
+                }
+            },
         )
 
 

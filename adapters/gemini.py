@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import ClassVar, assert_never
 from urllib.parse import quote, urlsplit
 
+from msgspec.structs import replace
+
 from adapters import gemini_embeddings as vectors
 from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.gemini_decode import GeminiDecoder
@@ -46,6 +48,20 @@ CHAT = frozenset(
     }
 )
 
+INLINE = "contents[].parts[].inlineData"
+TRANSLATED = {
+    **{field: f"generationConfig.{wire}" for field, wire in SAMPLING.items()},
+    "logprobs": "generationConfig.responseLogprobs",
+    "tools": "tools[].functionDeclarations",
+    "tools.opaque": "tools[].googleSearch (and Google's other tools)",
+    "tool_choice": "toolConfig.functionCallingConfig",
+    "response_format": "generationConfig.responseMimeType + generationConfig.responseJsonSchema",
+    "reasoning_effort": "generationConfig.thinkingConfig",
+    "messages.image": INLINE,
+    "messages.audio": INLINE,
+    "messages.opaque": f"{INLINE} (files)",
+}
+
 SUPPORTS = Supports(
     chat=CHAT,
     embeddings=frozenset({"dimensions"}),
@@ -66,8 +82,23 @@ SUPPORTS = Supports(
         "top_logprobs": Range(minimum=0, maximum=20),
         "dimensions": Range(minimum=1, maximum=2**31 - 1),
     },
+    translated={
+        "chat": TRANSLATED,
+        "embeddings": {"dimensions": "requests[].outputDimensionality"},
+    },
 )
 """https://ai.google.dev/api/generate-content#generationconfig"""
+
+ON_VERTEX = replace(
+    SUPPORTS,
+    translated={
+        "chat": TRANSLATED,
+        "embeddings": {
+            "dimensions": "parameters.outputDimensionality "
+            "or embedContentConfig.outputDimensionality"
+        },
+    },
+)
 
 _FULL = ("models/", "tunedModels/")
 """Beginnings of names that say themselves what they are."""
@@ -84,6 +115,7 @@ class GeminiAdapter:
         self._endpoint = endpoint
         path = urlsplit(endpoint.base_url).path.rstrip("/")
         self._vertex = path.endswith("/publishers/google")
+        self._supports = ON_VERTEX if self._vertex else SUPPORTS
         self._base = path or "/v1beta"
         key, token = endpoint.key.reveal(), "/projects/" in path
         credentials = ("authorization", f"Bearer {key}") if token else ("x-goog-api-key", key)
@@ -98,7 +130,7 @@ class GeminiAdapter:
 
     @property
     def supports(self) -> Supports:
-        return SUPPORTS
+        return self._supports
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:

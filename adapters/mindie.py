@@ -63,12 +63,21 @@ RANGES: Mapping[str, Range] = {
 }
 """Documented and in the server's source. Chat alone takes a repetition_penalty of 2 at most."""
 
+WIRE: Mapping[str, str] = {"max_tokens": "max_new_tokens"}
+PARAMETERS = "parameters.{}"
+IMAGE = "messages[].content[].image_url (a bare address)"
+
 SUPPORTS = Supports(
     chat=CHAT,
     completion=COMPLETION,
     tokens=TOKENS,
     ranges=RANGES,
     extra_fields={"chat": EXTRA},
+    translated={
+        "chat": {"messages.image": IMAGE, "messages.remote_image": IMAGE},
+        "completion": {field: PARAMETERS.format(WIRE.get(field, field)) for field in COMPLETION},
+        "tokens": {field: PARAMETERS.format(WIRE.get(field, field)) for field in TOKENS},
+    },
 )
 
 

@@ -5,6 +5,7 @@ the middle (`/fim/completions`), with or without a suffix; embeddings are `outpu
 https://docs.mistral.ai/api
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from adapters.openai_encode import Body, encode_body
 from adapters.openai_wire import Choice, Message, ToolPiece
 from schemas.errors import InvalidRequest
 from schemas.events import Event
+from schemas.fields import Task
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
 
 MISTRAL = Vendor(name="mistral", stream_usage=False)
@@ -75,6 +77,16 @@ RANGES = {
 
 RENAMED = (("seed", "random_seed"), ("dimensions", "output_dimension"))
 """OpenAI's names -> Mistral's."""
+
+TRANSLATED: Mapping[Task, Mapping[str, str]] = {
+    "chat": {
+        "seed": "random_seed",
+        "tool_choice": "tool_choice (required as any)",
+        "messages.audio": "messages[].content[].input_audio (base64 alone)",
+    },
+    "completion": {"seed": "random_seed"},
+    "embeddings": {"dimensions": "output_dimension"},
+}
 
 NO_ID = "null"
 """What Mistral's own schema says where a tool call has no id."""
@@ -138,6 +150,7 @@ class MistralAdapter(OpenAIAdapter):
                 "embeddings": EMBEDDINGS_EXTRA,
             },
             ranges=RANGES,
+            translated=TRANSLATED,
         )
 
 

@@ -37,6 +37,8 @@ EMBEDDINGS = frozenset({"dimensions"})
 OWN = frozenset({"options", "keep_alive", "truncate"})
 """Ollama's own fields, which travel as they are."""
 
+UNDER_OPTIONS = {field: f"options.{wire}" for field, wire in OPTIONS.items()}
+
 SUPPORTS = Supports(
     chat=CHAT,
     completion=COMPLETION,
@@ -58,6 +60,21 @@ SUPPORTS = Supports(
         "repetition_penalty": Range(above=0),
         "top_logprobs": Range(minimum=0, maximum=20),
         "dimensions": Range(minimum=1),
+    },
+    translated={
+        "chat": {
+            **UNDER_OPTIONS,
+            "response_format": "format",
+            "reasoning_effort": "think",
+            "messages.image": "messages[].images",
+        },
+        "completion": {
+            **UNDER_OPTIONS,
+            "logprobs": "logprobs (true)",
+            "top_logprobs": "top_logprobs",
+            "suffix": "suffix + raw + think (true and false without it)",
+            "template": "raw + think (true and false without it)",
+        },
     },
 )
 """0 and below mean "no bound" for num_predict and dimensions, and -1 "any" for the seed, of which

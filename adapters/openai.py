@@ -33,7 +33,7 @@ from adapters.openai_errors import error_from, error_inside
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
 from adapters.support import offered
-from adapters.vendor import COMPATIBLE, Vendor
+from adapters.vendor import COMPATIBLE, COMPLETIONS_ONLY, REFERENCE_ONLY, Vendor
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
@@ -154,6 +154,7 @@ class OpenAIAdapter:
     def supported(self) -> Supports:
         vendor = self.vendor
         named, left_out = vendor.names.keys(), vendor.left_out
+        by_reference = left_out >= REFERENCE_ONLY
         bounds = {
             **vendor.ranges,
             "stop": Range(items=vendor.stop),
@@ -161,11 +162,12 @@ class OpenAIAdapter:
         }
         return Supports(
             thoughts=ALL_THOUGHTS,
-            chat=(CHAT | named) - left_out,
+            chat=(CHAT | named) - left_out - (COMPLETIONS_ONLY if by_reference else frozenset()),
             completion=(COMPLETION | named) - left_out if vendor.completion else None,
             embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,
             extra=True,
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
+            translated=vendor.translated,
         )
 
     def _outbound(self, path: str, body: Body, request: Request, *, stream: bool) -> Outbound:

@@ -1,12 +1,13 @@
 """One request for each field that a client can set, for the contract and for documentation."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-import msgspec
 from msgspec import UNSET, Raw
+from msgspec.json import encode
+from msgspec.structs import asdict, replace
 
-from schemas.fields import SAMPLING, Task
+from schemas.fields import MESSAGES, SAMPLING, Task
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -16,6 +17,7 @@ from schemas.messages import (
     OpaqueTool,
     Part,
     ResponseFormat,
+    TextPart,
     Thought,
     ThoughtKind,
     ToolChoice,
@@ -38,6 +40,7 @@ _TABLE = Tensor(dtype="float16", shape=(1, 2), data=b"\0" * 4)
 _TOOL = FunctionTool(
     name="look", parameters=Raw(b'{"type":"object","properties":{"at":{"type":"string"}}}')
 )
+_OPAQUE_TOOL = OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}'))
 
 VALUES: Mapping[str, object] = MappingProxyType(
     {
@@ -47,7 +50,7 @@ VALUES: Mapping[str, object] = MappingProxyType(
         "min_p": 0.05,
         "typical_p": 0.5,
         "do_sample": True,
-        "max_tokens": 7,
+        "max_tokens": 2048,
         "min_tokens": 3,
         "stop": ("END",),
         "stop_token_ids": (3,),
@@ -158,8 +161,29 @@ def request_with(task: Task, field: str) -> tuple[Request, Request]:
     return with_field(without_it, field), without_it
 
 
+def with_needs(fields: Collection[str]) -> frozenset[str]:
+    """The fields, and those without which they mean nothing."""
+    return frozenset(fields).union(*(NEEDS.get(field, ()) for field in fields))
+
+
+def request_with_all(task: Task, fields: Collection[str]) -> Request:
+    """A request with all of these fields, whatever they need, and each kind of content."""
+    wanted = sorted(with_needs(fields))
+    request = bare_request(task)
+    for field in wanted:
+        request = with_field(request, field)
+    if isinstance(request, ChatRequest) and not MESSAGES.isdisjoint(wanted):
+        parts = (TextPart(text="hello"), *(PARTS[one] for one in wanted if one in PARTS))
+        request = replace(request, messages=(Message(role="user", content=parts),))
+    if isinstance(request, ChatRequest) and {"tools", "tools.opaque"} <= set(wanted):
+        request = replace(request, tools=(_TOOL, _OPAQUE_TOOL))
+    if isinstance(request, CompletionRequest) and {"prompt.tokens", "prompt.batch"} <= set(wanted):
+        request = replace(request, prompts=((1, 2, 3), (4, 5)))
+    return request
+
+
 def request_with_extra(task: Task, name: str, value: Raw) -> Request:
-    return msgspec.structs.replace(bare_request(task), extra={name: value})
+    return replace(bare_request(task), extra={name: value})
 
 
 def request_with_nulls(task: Task) -> Request:
@@ -168,7 +192,7 @@ def request_with_nulls(task: Task) -> Request:
     if isinstance(request, EmbeddingsRequest):
         return request
     nulls = Sampling(top_k=None, max_tokens=None, seed=None)
-    return msgspec.structs.replace(request, sampling=nulls)
+    return replace(request, sampling=nulls)
 
 
 def with_field(request: Request, field: str) -> Request:
@@ -176,21 +200,20 @@ def with_field(request: Request, field: str) -> Request:
     match request:
         case ChatRequest() if field in PARTS:
             message = Message(role="user", content=(PARTS[field],))
-            return msgspec.structs.replace(request, messages=(message,))
+            return replace(request, messages=(message,))
         case ChatRequest() if field == "tools.opaque":
-            tool = OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}'))
-            return msgspec.structs.replace(request, tools=(tool,))
+            return replace(request, tools=(_OPAQUE_TOOL,))
         case CompletionRequest() if field == "prompt.tokens":
-            return msgspec.structs.replace(request, prompts=((1, 2, 3),))
+            return replace(request, prompts=((1, 2, 3),))
         case CompletionRequest() if field == "prompt.batch":
-            return msgspec.structs.replace(request, prompts=("hello", "bye"), batch=True)
+            return replace(request, prompts=("hello", "bye"), batch=True)
         case EmbeddingsRequest() if field == "input.tokens":
-            return msgspec.structs.replace(request, inputs=((1, 2, 3),))
+            return replace(request, inputs=((1, 2, 3),))
         case ChatRequest() | CompletionRequest() | TokenRequest() if field in SAMPLING:
-            sampling = msgspec.structs.replace(request.sampling, **{field: VALUES[field]})
-            return msgspec.structs.replace(request, sampling=sampling)
+            sampling = replace(request.sampling, **{field: VALUES[field]})
+            return replace(request, sampling=sampling)
         case _:
-            return msgspec.structs.replace(request, **{field: VALUES.get(field, UNSET)})
+            return replace(request, **{field: VALUES.get(field, UNSET)})
 
 
 def chat_with_thought(thought: Thought | None) -> ChatRequest:
@@ -198,14 +221,14 @@ def chat_with_thought(thought: Thought | None) -> ChatRequest:
     fields: dict[str, object] = {"role": "assistant", "content": "yes"}
     if thought is not None:
         kind = "reasoning.encrypted" if thought.data else "reasoning.text"
-        fields["reasoning_details"] = [{"type": kind, **msgspec.structs.asdict(thought)}]
+        fields["reasoning_details"] = [{"type": kind, **asdict(thought)}]
     turns = (
         Message(role="user", content="hello"),
         Message(
             role="assistant",
             content="yes",
             thoughts=() if thought is None else (thought,),
-            raw=Raw(msgspec.json.encode(fields)),
+            raw=Raw(encode(fields)),
         ),
         Message(role="user", content="and now?"),
     )

@@ -103,6 +103,10 @@ RANGES = {
 }
 
 
+AUDIO = "messages[].content[].audio_url"
+PRIORITY = {"priority": "priority (1 … 5 as 4 … 0)"}
+
+
 class SglangAdapter(ServedEngineAdapter):
     """Priorities go upwards, as they do unless the server was told otherwise."""
 
@@ -133,6 +137,7 @@ class SglangAdapter(ServedEngineAdapter):
                 "embeddings": EMBEDDINGS_EXTRA,
             },
             ranges=RANGES,
+            translated={"chat": PRIORITY | {"messages.audio": AUDIO}, "completion": PRIORITY},
         )
 
 

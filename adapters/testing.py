@@ -21,7 +21,7 @@ told in adapters.exchanges; `cases`, `request_for`, `fixture` and `translate` ar
 own beside the contract.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -47,13 +47,15 @@ from adapters.contract_answers import (
 )
 from adapters.exchanges import Case, cases, request_for
 from adapters.replay import frames, translate
-from schemas.fields import task_of
+from adapters.translations import Models, check_translations
+from schemas.fields import Task, task_of
 from schemas.secret import Secret
 
 __all__ = [
     "Build",
     "Case",
     "Check",
+    "Models",
     "cases",
     "contract",
     "contract_endpoint",
@@ -89,6 +91,7 @@ def contract(
     *,
     base_url: str = ANYWHERE,
     model: str = "m",
+    models: Mapping[Task, Models] | None = None,
 ) -> list[Check]:
     """Every check of the contract for one adapter; nothing is run or built before a check is.
 
@@ -96,6 +99,7 @@ def contract(
               whatever was recorded is checked.
     base_url: where the adapter is told to send; nothing is sent.
     model:    the backend's own name, where its requests depend on that.
+    models:   where the model decides how a field is said: by task, one for each way.
     Raises ValueError for a folder without exchanges.
     """
     if isinstance(recorded, Path):
@@ -119,6 +123,12 @@ def contract(
             check(
                 f"{task}: every field is sent or reported",
                 partial(check_fields, task=task, model=model),
+            ),
+            check(
+                f"{task}: every field is said where and as it tells",
+                partial(
+                    check_translations, task=task, models=(models or {}).get(task, {model: {}})
+                ),
             ),
             check(
                 f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)

@@ -65,6 +65,13 @@ SUPPORTS = Supports(
         "repetition_penalty": Range(above=0),
         "frequency_penalty": Range(minimum=-2, maximum=2),
     },
+    translated={
+        "chat": {"response_format": "response_format.value"},
+        "completion": {
+            **{field: f"parameters.{wire}" for field, wire in PARAMETERS.items()},
+            "temperature": "parameters.temperature + parameters.do_sample",
+        },
+    },
 )
 
 _encode = msgspec.json.Encoder().encode

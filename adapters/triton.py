@@ -50,6 +50,8 @@ OLDER: Mapping[str, str] = {"seed": "random_seed", "min_tokens": "min_length"}
 
 WORDS: Mapping[str, str] = {"stop": "stop_words", "bad_words": "bad_words"}
 
+RETURNED = "num_return_sequences"
+
 ASKED: Mapping[str, bool] = {
     "exclude_input_in_output": True,
     "return_num_input_tokens": True,
@@ -58,8 +60,19 @@ ASKED: Mapping[str, bool] = {
 
 COMPLETION = frozenset({*NUMBERS, *WORDS, "max_tokens", "n", "ignore_eos", "do_sample"})
 
+TRANSLATED: Mapping[str, str] = {
+    **{field: f"{NUMBERS[field]} + {older}" for field, older in OLDER.items()},
+    "temperature": "temperature + top_p (1 where no candidates are cut)",
+    "do_sample": "top_p (1; false is top_k 1)",
+    "ignore_eos": "end_id (-1)",
+    "stop": WORDS["stop"],
+    "n": RETURNED,
+    "beam_width": f"beam_width + {RETURNED}",
+}
+
 SUPPORTS = Supports(
     completion=COMPLETION,
+    translated={"completion": TRANSLATED},
     ranges={"max_tokens": Range(minimum=1)},
     requires=frozenset({"max_tokens"}),
 )
@@ -128,7 +141,7 @@ class TritonAdapter:
                 body[name] = words
         count = returned(sampling)
         if count is not None:
-            body["num_return_sequences"] = count
+            body[RETURNED] = count
         return body
 
 

@@ -43,6 +43,15 @@ ASKED: Mapping[str, bool] = {
 
 SUPPORTS = Supports(
     completion=frozenset({*NUMBERS, "stop", "do_sample"}),
+    translated={
+        "completion": {
+            **NUMBERS,
+            "temperature": f"{NUMBERS['temperature']} + {NUMBERS['top_p']} "
+            "(1 where no candidates are cut)",
+            "do_sample": f"{NUMBERS['top_p']} (1; false is top_k 1)",
+            "stop": "sampling_param_stop",
+        }
+    },
     ranges={"max_tokens": Range(minimum=1)},
 )
 

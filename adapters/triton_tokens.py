@@ -17,7 +17,7 @@ from adapters.inference_protocol import HEADER_LENGTH, encode_inputs
 from adapters.openai import merged_headers
 from adapters.openai_errors import error_from
 from adapters.triton import door, headers, models_path, not_offered
-from adapters.triton_inputs import SCALARS, inputs
+from adapters.triton_inputs import NAMES, SCALARS, inputs
 from adapters.triton_tokens_decode import InferDecoder
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
@@ -42,8 +42,39 @@ TOKENS = frozenset(
     }
 )
 
+INPUTS: Mapping[str, tuple[str, ...]] = {
+    **{field: (name,) for field, name in NAMES.items()},
+    "max_tokens": ("request_output_len",),
+    "temperature": (NAMES["temperature"], NAMES["top_p"]),
+    "do_sample": (NAMES["top_p"],),
+    "ignore_eos": (NAMES["end_id"],),
+    "beam_width": (NAMES["beam_width"], "num_return_sequences"),
+    "stop_words": ("stop_words_list",),
+    "stop_token_ids": ("stop_words_list",),
+    "bad_word_ids": ("bad_words_list",),
+    "embedding_bias": ("embedding_bias",),
+    "logprobs": ("return_log_probs",),
+    "lora": ("lora_task_id",),
+    "draft": ("draft_input_ids",),
+    "prompt_table": ("prompt_embedding_table", "prompt_vocab_size"),
+    "return_context_logits": ("return_context_logits",),
+    "return_generation_logits": ("return_generation_logits",),
+}
+"""Our names -> the tensors that say it. (`do_sample: false` is a `runtime_top_k` of 1.)"""
+
+ASKED_FOR = frozenset({"logprobs", "return_context_logits", "return_generation_logits"})
+"""What adds outputs to those asked for."""
+
 SUPPORTS = Supports(
     tokens=TOKENS,
+    translated={
+        "tokens": {
+            field: " + ".join(
+                [*(f"inputs[{name}]" for name in names), *(["outputs"] * (field in ASKED_FOR))]
+            )
+            for field, names in INPUTS.items()
+        }
+    },
     ranges={"max_tokens": Range(minimum=1)},
     requires=frozenset({"max_tokens"}),
     text_of_tokens=False,

@@ -19,16 +19,33 @@ from adapters.openai_errors import error_from
 from adapters.triton import OLDER, door, headers, models_path, not_offered
 from adapters.triton_inputs import inputs
 from adapters.triton_sampling import INT64, answers, beams
+from adapters.triton_tokens import INPUTS, TOKENS
 from adapters.triton_tokens import SUPPORTS as WHOLE
-from adapters.triton_tokens import TOKENS
 from adapters.triton_tokens_decode import GenerateDecoder
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
+FIELDS = (TOKENS | {"n"}) - {"prompt_table", "return_context_logits", "return_generation_logits"}
+KEYS: Mapping[str, tuple[str, ...]] = {
+    **INPUTS,
+    **{field: (field, older) for field, older in OLDER.items()},
+    "n": ("num_return_sequences",),
+}
+
 SUPPORTS = msgspec.structs.replace(
     WHOLE,
-    tokens=(TOKENS | {"n"}) - {"prompt_table", "return_context_logits", "return_generation_logits"},
+    tokens=FIELDS,
+    translated={
+        "tokens": {
+            **{
+                field: " + ".join(names)
+                for field, names in KEYS.items()
+                if field in FIELDS and names != (field,)
+            },
+            "embedding_bias": "embedding_bias (a list of numbers)",
+        }
+    },
 )
 
 _encode = msgspec.json.Encoder().encode

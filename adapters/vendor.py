@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from adapters.base import Range
+from schemas.fields import Task
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -26,6 +27,9 @@ REFERENCE_ONLY = frozenset(
     }
 )
 """What our OpenAI surface takes beyond OpenAI's reference."""
+
+COMPLETIONS_ONLY = frozenset({"best_of"})
+"""What the reference has for completions alone; other servers take it for chat as well."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -82,6 +86,17 @@ class Vendor(Struct, frozen=True, kw_only=True):
         if self.beyond is None:
             return self.unsupported
         return self.unsupported | (REFERENCE_ONLY - self.beyond)
+
+    @property
+    def translated(self) -> Mapping[Task, Mapping[str, str]]:
+        """See Supports; for a task that is not offered there is nothing."""
+        named = {field: wire for field, wire in self.names.items() if field != wire}
+        chat = {**named}
+        if self.max_tokens != "max_tokens":
+            chat["max_tokens"] = self.max_tokens
+        if self.counted_logprobs:
+            chat |= {"logprobs": "logprobs (a number)", "top_logprobs": "logprobs"}
+        return {"chat": chat, **({"completion": named} if self.completion else {})}
 
 
 COMPATIBLE = Vendor(name="openai")

@@ -124,6 +124,8 @@ RANGES = {
     "seed": Range(minimum=-(2**63), maximum=2**63 - 1),
 }
 
+PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
+
 TOKENS = frozenset({"token_ids", "prompt_token_ids"})
 
 
@@ -147,4 +149,5 @@ class VllmAdapter(ServedEngineAdapter):
                 "embeddings": EMBEDDINGS_EXTRA,
             },
             ranges=RANGES,
+            translated={"chat": PRIORITY, "completion": PRIORITY},
         )

@@ -3,13 +3,15 @@
 from functools import partial
 
 import pytest
+from msgspec import Raw
 
 from adapters.catalog import VENDORS
 from adapters.exchanges import Case, request_for
 from adapters.registry import Registry
 from adapters.support import offered
 from adapters.testing import Check, contract, contract_endpoint
-from schemas.fields import task_of
+from adapters.translations import Models
+from schemas.fields import Task, task_of
 from tests.adapters.traffic import traffic
 
 REGISTRY = Registry(())
@@ -119,6 +121,15 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 
+MODELS: dict[str, dict[Task, Models]] = {
+    "anthropic": {"chat": {"m": {}, "claude-3-7-sonnet-latest": {}}},
+    "bedrock": {
+        "chat": {"m": {}, "amazon.nova-lite-v1:0": {}, "cohere.command-r-v1:0": {}},
+        "embeddings": {"m": {}, "cohere.embed-v3": {"input_type": Raw(b'"search_query"')}},
+    },
+}
+"""Where the model decides how a field is said: one for each way."""
+
 
 VERTEX = "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google"
 """Another base URL, by which adapter gemini addresses embeddings otherwise and sends a bearer."""
@@ -143,6 +154,7 @@ def checks() -> list[object]:
         traffic("gemini/chat-", "gemini/embeddings-", "gemini/error-404", "gemini/stream-tool-p"),
         base_url=VERTEX,
         model="gemini-2.5-flash",
+        models={"embeddings": {"text-embedding-005": {}, "gemini-embedding-001": {}}},
     )
     return [
         *(pytest.param(check, id=f"vertex-{check}") for check in vertex),
@@ -152,6 +164,7 @@ def checks() -> list[object]:
             for check in contract(
                 partial(REGISTRY.build, name),
                 recorded(name),
+                models=MODELS.get(name),
                 base_url=REGISTRY.base_url(name) or "https://backend.test/v1",
             )
         ),

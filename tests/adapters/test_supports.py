@@ -1,0 +1,142 @@
+"""What an adapter says of each request field is what its bytes do, alone and together."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from adapters.base import Adapter, Outbound, Supports
+from adapters.contract import TASKS, check_supports
+from adapters.mistral import MistralAdapter
+from adapters.registry import Registry
+from adapters.support import offered
+from adapters.testing import contract_endpoint
+from adapters.translations import ANY_MODEL, Models, check_together, check_translations
+from schemas.fields import FIELDS, Task, sent_fields, without
+from schemas.requests import ChatRequest, Request
+
+REGISTRY = Registry(())
+HEADERS = {"later": (("anthropic-version", "2026-01-01"),)}
+
+ELSEWHERE: Mapping[str, tuple[str, str]] = {
+    "compatible": ("openai", "https://b.test/v1"),
+    "later": ("anthropic", "https://b.test"),
+    "azure, dated": ("azure", "https://b.test/openai?api-version=2024-02-01"),
+    "azure, deployments": ("azure", "https://b.test/openai?api-version=2024-10-21"),
+    "foundry": ("azure", "https://b.test/models?api-version=2024-05-01-preview"),
+    "databricks, openai": ("databricks", "https://b.test/serving-endpoints"),
+    "vertex": ("gemini", "https://b.test/v1/projects/p/locations/l/publishers/google"),
+}
+"""What other addresses make of an adapter; the contract (test_contract.py) has the usual ones."""
+
+ADDRESSES: Mapping[str, tuple[str, str]] = {
+    **{name: (name, REGISTRY.base_url(name) or "https://b.test/v1") for name in REGISTRY.names},
+    **ELSEWHERE,
+}
+"""Every adapter, and every row of the catalogue."""
+
+MODELS: Mapping[tuple[str, Task], Models] = {
+    ("later", "chat"): {"m": {}, "claude-3-7-sonnet-latest": {}},
+    ("vertex", "embeddings"): {"m": {}, "gemini-embedding-001": {}},
+}
+"""Where the model decides how something is said: one for each way."""
+
+TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls", "tools.opaque"})
+NOT_WITH_TOOLS: Mapping[str, frozenset[str]] = {"cohere": frozenset({"response_format"})}
+"""What a backend takes alone, but refuses beside tools (test_cohere_encode.py)."""
+
+IMPLIED: Mapping[str, frozenset[str]] = {
+    name: frozenset({"do_sample"})
+    for name in ("triton", "triton-llmapi", "triton-tokens", "triton-tokens-decoupled")
+}
+"""Where candidates are cut, or beams searched, TensorRT-LLM needs no word to draw, or draws not."""
+
+
+def adapter(name: str) -> Adapter:
+    kind, base_url = ADDRESSES[name]
+    return REGISTRY.build(kind, replace(contract_endpoint(base_url), headers=HEADERS.get(name, ())))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_an_address_changes_is_told(name: str, task: Task) -> None:
+    check_supports(adapter(name))
+    check_translations(adapter(name), task, MODELS.get((name, task), ANY_MODEL))
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+@given(st.data())
+@settings(max_examples=20)
+def test_any_fields_together_are_sent_or_reported(name: str, data: st.DataObject) -> None:
+    of_the_name = adapter(name)
+    tasks: list[Task] = [task for task in TASKS if offered(of_the_name.supports, task) is not None]
+    task = data.draw(st.sampled_from(tasks))
+    fields = data.draw(st.frozensets(st.sampled_from(sorted(FIELDS[task]))))
+    if not fields.isdisjoint(TOOLS):
+        fields -= NOT_WITH_TOOLS.get(name, frozenset())
+
+    check_together(of_the_name, task, fields, IMPLIED.get(name, ()))
+
+
+def mistaken(field: str, way: str) -> Adapter:
+    """One that says something else of a field than its encoder does; "": nothing."""
+
+    class Mistaken(MistralAdapter):
+        def supported(self) -> Supports:
+            known = super().supported()
+            said = {**known.translated["chat"], field: way}
+            return replace(known, translated={"chat": {one: at for one, at in said.items() if at}})
+
+    return Mistaken(contract_endpoint("https://b.test/v1"))
+
+
+@pytest.mark.parametrize(
+    ("field", "way", "problem"),
+    [
+        ("seed", "", "seed changes"),
+        ("seed", "seed", "seed changes"),
+        ("seed", "random_seed or options.seed", "seed is not said as"),
+        ("seed", "random_seed + n", "seed changes"),
+        ("tool_choice", "", "is not said in the client's own words"),
+        ("messages.audio", "", "is not said in the client's own words"),
+        ("top_p", "top_p", "is said in the client's own words"),
+        ("n", "candidates", "n changes"),
+    ],
+)
+def test_what_an_adapter_tells_wrongly_of_itself_is_found(
+    field: str, way: str, problem: str
+) -> None:
+    with pytest.raises(AssertionError, match=problem):
+        check_translations(mistaken(field, way), "chat")
+
+
+class Forgetful(MistralAdapter):
+    """Forgets the seed where a user's text is beside an image."""
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, ChatRequest) and "messages.image" in sent_fields(request):
+            request = without(request, {"seed"})
+        return super().encode(request, model)
+
+
+def test_what_gets_lost_only_beside_others_is_found() -> None:
+    forgetful = Forgetful(contract_endpoint("https://b.test/v1"))
+    check_together(forgetful, "chat", {"seed", "top_p"})
+
+    with pytest.raises(AssertionError, match="seed is lost"):
+        check_together(forgetful, "chat", {"seed", "messages.image"})
+
+
+def test_content_that_a_backend_lacks_cannot_be_dropped() -> None:
+    check_together(adapter("mistral"), "completion", {"prompt.batch", "seed", "echo"})
+    check_together(adapter("tgi"), "chat", {"messages.audio", "messages.image", "stop"})
+
+
+def test_openai_knows_best_of_for_completions_alone() -> None:
+    official, other = adapter("openai").supports, adapter("compatible").supports
+
+    assert "best_of" not in (official.chat or ())
+    assert "best_of" in (official.completion or ())
+    assert "best_of" in (other.chat or ())
