@@ -4,13 +4,14 @@
 # make check  style and types alone        make fmt   rewrite the style
 # make bench  the benchmarks (needs nginx and wrk)
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
+# make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: run test nightly check fmt bench matrix setup setup-dev clean
+.PHONY: run test nightly check fmt bench matrix parameters setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -36,6 +37,9 @@ bench: setup-dev
 
 matrix: setup-dev
 	$(BIN)/python -m tests.matrix.measure
+
+parameters: setup-dev
+	$(BIN)/python -m tests.parameters.write
 
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev

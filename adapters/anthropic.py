@@ -52,7 +52,7 @@ TRANSLATED = {
     "tool_choice": "tool_choice (an object)",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
     "response_format": "output_config.format",
-    "reasoning_effort": "output_config.effort + thinking or thinking",
+    "reasoning_effort": "output_config.effort + thinking or thinking (a budget)",
     "user": "metadata.user_id",
     "messages.image": "messages[].content[].source",
     "messages.remote_image": "messages[].content[].source",

@@ -73,7 +73,7 @@ class TokenEndpoint(Struct, frozen=True, kw_only=True):
     lapsed: Callable[[int, bytes], bool] = unauthenticated
 
 
-class Range(Struct, frozen=True, kw_only=True):
+class Range(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a backend takes for a field; `None` is unbounded. Items: the most list entries."""
 
     minimum: float | None = None

@@ -46,11 +46,36 @@ class _Schema(Struct):
 
 _schema = msgspec.json.Decoder(_Schema)
 _NONE: frozenset[str] = frozenset()
+_POWERS = (31, 32, 63, 64)
+_BESIDE = 2
+"""How far from a power of two a bound is still told by it."""
 
 
 def offered(supports: Supports, task: Task) -> frozenset[str] | None:
     """The fields of a task, `None` where the task is not offered."""
     return getattr(supports, task)
+
+
+def said_as(supports: Supports, task: Task, field: str) -> str | None:
+    """How a field is said: see `Supports.translated`; "": as the client says it; `None`: not."""
+    if field not in (offered(supports, task) or _NONE):
+        return None
+    return supports.translated.get(task, {}).get(field, "")
+
+
+def in_words(bounds: Range) -> str:
+    """A range for people: `0 … 2`, `> 0, ≤ 1`, `at most 4 entries`; "" for none."""
+    words: list[str] = []
+    low, high = bounds.minimum, bounds.maximum
+    if low is not None and high is not None:
+        words.append(f"{_number(low)} … {_number(high)}")
+    else:
+        words += [f"≥ {_number(low)}"] if low is not None else []
+        words += [f"> {_number(bounds.above)}"] if bounds.above is not None else []
+        words += [f"≤ {_number(high)}"] if high is not None else []
+    words += [f"< {_number(bounds.below)}"] if bounds.below is not None else []
+    words += [f"at most {bounds.items} entries"] if bounds.items is not None else []
+    return ", ".join(words)
 
 
 def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]:
@@ -152,6 +177,15 @@ def _outside(value: object, bounds: Range) -> str:
     if bounds.below is not None and value >= bounds.below:
         return f"is {value:g}, it must be under {bounds.below:g}"
     return ""
+
+
+def _number(value: float) -> str:
+    """Beside a power of two, that power."""
+    for power in _POWERS:
+        beyond = 2**power - abs(value)
+        if 0 <= beyond <= _BESIDE:
+            return f"{'-' if value < 0 else ''}2^{power}{f'-{beyond:g}' if beyond else ''}"
+    return f"{value:g}"
 
 
 def _most_properties(request: Request) -> int:

@@ -4,14 +4,16 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adapters.base import Endpoint, Range, Supports
+from adapters.base import Endpoint, Supports
 from adapters.registry import Registry
-from adapters.support import offered
+from adapters.support import in_words, offered, said_as
 from gateway.commands.configuration import config_option, faults_shown, load
+from gateway.commands.described import Described, described
 from gateway.commands.probe import probe, report
 from gateway.commands.screen import show, table_of
 from gateway.config.known import LOCAL
@@ -27,32 +29,39 @@ path."""
 @click.argument("adapter", required=False)
 @click.option("--probe", "probing", is_flag=True, help="Ask every configured backend for a token.")
 @click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds a backend.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @config_option
-def models(adapter: str | None, probing: bool, timeout_s: float, path: Path) -> None:
-    """List the adapters, or the request fields that ADAPTER can honour.
+def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, path: Path) -> None:
+    """List the adapters, or what becomes of each request field with ADAPTER.
+
+    "yes": sent on as the client says it; "as NAME": honoured, and said as NAME in the backend's
+    own format; "no": refused by name. RANGE is what the backend takes.
 
     With --probe: make the cheapest real call to every backend of the configuration, and tell what
     is wrong with those that do not answer; the exit status is then 1.
     """
     if probing:
-        if adapter is not None:
-            raise click.UsageError("--probe asks the configured backends; leave ADAPTER out")
+        _check_alone(adapter, as_json=as_json)
         config = load(path)
         with Console(stderr=True).status("Asking every backend for one token"):
-            found = probe(config, timeout_s=timeout_s)
-        show(report(found))
-        if not all(one.fine for one in found):
+            told = probe(config, timeout_s=timeout_s)
+        show(report(told))
+        if not all(one.fine for one in told):
             sys.exit(1)
         return
     with faults_shown():
         registry = Registry()
     names = (*registry.names, LOCAL)
-    if adapter is None:
-        show(_overview(registry, names))
-        return
-    if adapter not in names:
+    if adapter is not None and adapter not in names:
         raise click.UsageError(f"there is no adapter {adapter!r}{nearest(adapter, names)}")
-    show(_fields(supported(registry, adapter)))
+    if as_json:
+        wanted = names if adapter is None else (adapter,)
+        found = [_described(registry, name) for name in wanted]
+        click.echo(msgspec.json.format(msgspec.json.encode(found if adapter is None else found[0])))
+    elif adapter is None:
+        show(_overview(registry, names))
+    else:
+        show(_fields(supported(registry, adapter)))
 
 
 def supported(registry: Registry, name: str) -> Supports:
@@ -64,6 +73,18 @@ def supported(registry: Registry, name: str) -> Supports:
     endpoint = Endpoint(name=name, base_url=registry.base_url(name) or ANYWHERE)
     with faults_shown():
         return registry.build(name, endpoint).supports
+
+
+def _check_alone(adapter: str | None, *, as_json: bool) -> None:
+    if adapter is not None:
+        raise click.UsageError("--probe asks the configured backends; leave ADAPTER out")
+    if as_json:
+        raise click.UsageError("--probe prints a table; leave --json out")
+
+
+def _described(registry: Registry, name: str) -> Described:
+    base_url = "" if name == LOCAL else registry.base_url(name)
+    return described(name, base_url, supported(registry, name))
 
 
 def _overview(registry: Registry, names: tuple[str, ...]) -> Table:
@@ -89,7 +110,10 @@ def _fields(supports: Supports) -> Table:
     for field in sorted({field for task in tasks for field in FIELDS[task]}):
         marks = [_mark(field, task, supports) for task in tasks]
         bounds = supports.ranges.get(field)
-        table.add_row(field, *marks, _words(bounds) if bounds else "")
+        words = [in_words(bounds) if bounds else ""]
+        if field in supports.requires:
+            words.insert(0, "required")
+        table.add_row(field, *map(escape, marks), ", ".join(filter(None, words)))
     few = supports.extra_fields
     for field in sorted({field for task in tasks for field in few.get(task, ())}):
         table.add_row(field, *("yes" if field in few.get(task, ()) else "" for task in tasks), "")
@@ -100,15 +124,7 @@ def _mark(field: str, task: Task, supports: Supports) -> str:
     """Blank where the task has no such field at all."""
     if field not in FIELDS[task]:
         return ""
-    return "yes" if field in (offered(supports, task) or ()) else "no"
-
-
-def _words(bounds: Range) -> str:
-    said = (
-        (">=", bounds.minimum),
-        (">", bounds.above),
-        ("<=", bounds.maximum),
-        ("<", bounds.below),
-        ("entries <=", bounds.items),
-    )
-    return ", ".join(f"{words} {bound:g}" for words, bound in said if bound is not None)
+    said = said_as(supports, task, field)
+    if said is None:
+        return "no"
+    return f"as {said}" if said else "yes"

@@ -1,5 +1,6 @@
 """The `strowger` command, as a person at a terminal meets it."""
 
+import json
 import os
 import re
 import subprocess
@@ -166,6 +167,34 @@ def test_models_shows_what_an_adapter_can_honour() -> None:
     assert rows["FIELD"][:2] == ["CHAT", "COMPLETION"]
     assert rows["temperature"][:2] == ["yes", "yes"]
     assert rows["top_k"][:2] == ["no", "no"]
+
+
+def test_models_shows_under_which_name_and_in_which_range_a_field_goes_out() -> None:
+    rows = {
+        (cells := re.split(r" {3,}", line.strip()))[0]: cells[1:]
+        for line in run("models", "anthropic").stdout.splitlines()
+    }
+
+    assert rows["stop"] == ["as stop_sequences"]
+    assert rows["messages.image"] == ["as messages[].content[].source"]
+    assert rows["temperature"] == ["yes", "0 … 1"]
+    assert rows["max_tokens"] == ["yes", "required, ≥ 1"]
+    assert rows["seed"] == ["no"]
+
+
+def test_models_tells_programs_the_same_as_people() -> None:
+    every = json.loads(run("models", "--json").stdout)
+    mistral = json.loads(run("models", "mistral", "--json").stdout)
+
+    assert mistral in every
+    assert mistral["base_url"] == "https://api.mistral.ai/v1"
+    assert mistral["tasks"]["chat"]["seed"] == {
+        "supported": True,
+        "said_as": "random_seed",
+        "range": {"minimum": 0},
+    }
+    assert mistral["tasks"]["chat"]["user"] == {"supported": False}
+    assert "safe_prompt" in mistral["extra_fields"]["chat"]
 
 
 def test_models_shows_the_few_unknown_fields_that_an_adapter_sends_on() -> None:

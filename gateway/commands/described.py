@@ -1,0 +1,60 @@
+"""What an adapter can honour, as `strowger models --json` prints it."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from adapters.base import Range, Supports
+from adapters.support import offered, said_as
+from schemas.fields import FIELDS, Task
+
+
+class Field(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """supported: false is a refusal by name. said_as: absent where the client's words do."""
+
+    supported: bool
+    required: bool = False
+    said_as: str = ""
+    range: Range | None = None
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """One adapter.
+
+    base_url:     "" where the configuration must give one.
+    tasks:        those offered, each with all of the fields that a request of it may have.
+    extra:        every field that is in no table of ours is sent on unchanged.
+    extra_fields: where not, those that are, by task.
+    """
+
+    name: str
+    base_url: str
+    tasks: Mapping[Task, Mapping[str, Field]]
+    extra: bool
+    extra_fields: Mapping[Task, tuple[str, ...]]
+
+
+def described(name: str, base_url: str, supports: Supports) -> Described:
+    tasks: list[Task] = [task for task in FIELDS if offered(supports, task) is not None]
+    return Described(
+        name=name,
+        base_url=base_url,
+        tasks={
+            task: {field: _field(supports, task, field) for field in sorted(FIELDS[task])}
+            for task in tasks
+        },
+        extra=supports.extra,
+        extra_fields={task: tuple(sorted(some)) for task, some in supports.extra_fields.items()},
+    )
+
+
+def _field(supports: Supports, task: Task, field: str) -> Field:
+    said = said_as(supports, task, field)
+    if said is None:
+        return Field(supported=False)
+    return Field(
+        supported=True,
+        required=field in supports.requires,
+        said_as=said,
+        range=supports.ranges.get(field),
+    )

@@ -1,0 +1,202 @@
+"""Writes docs/parameters.md from what the adapters say of themselves."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
+from adapters.catalog import VENDORS
+from adapters.registry import Registry
+from adapters.support import TOOL_PROPERTIES, in_words, offered, said_as
+from gateway.commands.models import ANYWHERE, supported
+from gateway.config.known import LOCAL
+from schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
+from tests.parameters.words import HEAD, TAIL, TITLES
+
+REGISTRY = Registry(())
+ROWS = frozenset(vendor.name for vendor in VENDORS)
+COMPATIBLE = "any other server"
+DIALECT = (
+    "openai",
+    "azure",
+    COMPATIBLE,
+    "databricks",
+    "mistral",
+    "mindie",
+    "vllm",
+    "sglang",
+    "tgi",
+)
+OTHERS = (*(name for name in REGISTRY.names if name not in {*DIALECT, *ROWS}), LOCAL)
+CHAT_ALONE = ("mindie", "tgi")
+"""Those that speak the dialect for chat, and formats of their own for the rest."""
+
+GROUPS: Mapping[Task, Mapping[str, Sequence[str]]] = {
+    "chat": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
+    "completion": {
+        "OpenAI's dialect": tuple(name for name in DIALECT if name not in CHAT_ALONE),
+        "Formats of their own": (*CHAT_ALONE, *OTHERS),
+    },
+    "embeddings": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
+    "tokens": {"": (*DIALECT, *OTHERS)},
+}
+"""Heading -> columns. The catalogue's rows have a table of their own."""
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    name: str
+    supports: Supports
+
+
+def page() -> str:
+    tables = [_task(task) for task in FIELDS]
+    return "\n".join([HEAD, *tables, _catalogue(), _own_fields(), TAIL])
+
+
+def supports_of(name: str) -> Supports:
+    if name == COMPATIBLE:
+        return REGISTRY.build("openai", Endpoint(name=name, base_url=ANYWHERE)).supports
+    return supported(REGISTRY, name)
+
+
+def _task(task: Task) -> str:
+    return "\n".join(
+        [
+            f"## {TITLES[task]}\n",
+            *(
+                _table(title, task, columns)
+                for title, names in GROUPS[task].items()
+                if (columns := _columns(task, names))
+            ),
+        ]
+    )
+
+
+def _columns(task: Task, names: Sequence[str]) -> list[Column]:
+    found = [Column(name=name, supports=supports_of(name)) for name in names]
+    return [one for one in found if offered(one.supports, task) is not None]
+
+
+def _table(title: str, task: Task, columns: Sequence[Column]) -> str:
+    fields = sorted(FIELDS[task], key=_order)
+    taken = [
+        field for field in fields if any(field in _offered(one.supports, task) for one in columns)
+    ]
+    refused = [f"`{field}`" for field in fields if field not in taken]
+    lines = [
+        *([f"### {title}\n"] if title else []),
+        f"| field | {' | '.join(column.name for column in columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+        *(
+            f"| `{field}` | {' | '.join(_cell(one.supports, task, field) for one in columns)} |"
+            for field in taken
+        ),
+    ]
+    if task == "chat":
+        lines.append(
+            f"| `{REASONING}` | {' | '.join(_thoughts(one.supports) for one in columns)} |"
+        )
+    if refused:
+        lines += ["", f"Refused by all of these: {', '.join(refused)}."]
+    return "\n".join([*lines, ""])
+
+
+def _order(field: str) -> tuple[int, str]:
+    """Sampling as schemas.sampling has it, then the rest."""
+    return (SAMPLING.index(field), "") if field in SAMPLING else (len(SAMPLING), field)
+
+
+def _offered(supports: Supports, task: Task) -> frozenset[str]:
+    return offered(supports, task) or frozenset()
+
+
+def _cell(supports: Supports, task: Task, field: str) -> str:
+    said = said_as(supports, task, field)
+    if said is None:
+        return "–"
+    bounds = supports.ranges.get(field, Range())
+    words = [in_words(bounds)]
+    if field == "tools" and TOOL_PROPERTIES in supports.ranges:
+        words.append(f"properties of each: {in_words(supports.ranges[TOOL_PROPERTIES])}")
+    if field in supports.requires:
+        words.insert(0, "required")
+    return "; ".join([_code(said, field) or "✓", *filter(None, words)])
+
+
+def _thoughts(supports: Supports) -> str:
+    """The kinds of thoughts handed back that are read; there is no name to tell."""
+    kinds = [kind for kind in sorted(ALL_THOUGHTS) if kind in supports.thoughts]
+    return "✓" if len(kinds) == len(ALL_THOUGHTS) else ", ".join(kinds) or "–"
+
+
+def _code(said: str, field: str) -> str:
+    """Places as code, remarks and joints as text; of a kind of content only what it becomes."""
+    marked = re.sub(r"\([^)]*\)|[^ ()]+", _marked, said)
+    return re.sub(r"[^`]*\[\]\.(?=[^`])", "", marked) if field in MESSAGES else marked
+
+
+def _marked(found: re.Match[str]) -> str:
+    word = found.group()
+    return word if word.startswith("(") or word in ("+", "or") else f"`{word}`"
+
+
+def _catalogue() -> str:
+    known = supports_of(COMPATIBLE)
+    lines = [
+        "## The catalogue\n",
+        f"OpenAI's dialect as *{COMPATIBLE}* has it above, less what the vendor lacks; where that "
+        "is from, and the rest: [providers/compatible.md](providers/compatible.md).\n",
+        "| adapter | base URL | tasks not offered | refused | bounds and names |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [_row(name, supports_of(name), known) for name in sorted(ROWS)]
+    return "\n".join([*lines, ""])
+
+
+def _row(name: str, supports: Supports, known: Supports) -> str:
+    tasks = [task for task in FIELDS if offered(known, task) and offered(supports, task) is None]
+    lacking = {
+        task: _offered(known, task) - _offered(supports, task)
+        for task in FIELDS
+        if task not in tasks
+    }
+    everywhere = frozenset[str]().union(*lacking.values())
+    refused = [f"`{field}`" for field in sorted(everywhere)]
+    bounds = [f"`{field}`: {in_words(one)}" for field, one in supports.ranges.items()]
+    more = _offered(supports, "chat") - _offered(known, "chat")
+    bounds += [f"`{field}` is honoured" for field in sorted(more)]
+    bounds += [
+        f"`{field}` as {_code(said, field)}"
+        for field, said in supports.translated.get("chat", {}).items()
+    ]
+    cells = (
+        REGISTRY.base_url(name) or "must be given",
+        ", ".join(tasks),
+        ", ".join(refused),
+        "; ".join(bounds),
+    )
+    return f"| {' | '.join([name, *(cell or '–' for cell in cells)])} |"
+
+
+def _own_fields() -> str:
+    names = [name for name in (*DIALECT, *OTHERS) if name not in ROWS]
+    everything = [name for name in names if supports_of(name).extra]
+    nothing = [name for name in names if not _takes_more(supports_of(name))]
+    lines = [
+        "## Fields that are the vendor's own\n",
+        f"A top-level field that is in none of these tables goes on unchanged to "
+        f"{', '.join(everything)} and the whole catalogue, is refused by {', '.join(nothing)}, and "
+        "by the others unless it is named here:\n",
+        "| adapter | sent on unchanged |",
+        "|---|---|",
+    ]
+    for name in names:
+        for task, fields in supports_of(name).extra_fields.items():
+            listed = ", ".join(f"`{field}`" for field in sorted(fields))
+            lines.append(f"| {name}, {TITLES[task].lower()} | {listed} |")
+    return "\n".join([*lines, ""])
+
+
+def _takes_more(supports: Supports) -> bool:
+    return supports.extra or bool(supports.extra_fields)

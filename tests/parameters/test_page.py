@@ -1,0 +1,23 @@
+"""docs/parameters.md says of every field and adapter what the router goes by."""
+
+from tests.parameters.page import OTHERS, page
+from tests.parameters.write import DOCUMENT
+
+
+def test_the_documented_parameters_are_those_that_the_adapters_tell() -> None:
+    assert page() == DOCUMENT.read_text(), "docs/parameters.md is out of date: make parameters"
+
+
+def row(field: str, after: str) -> list[str]:
+    """The cells of a field's first row behind a heading."""
+    text = DOCUMENT.read_text().partition(f"\n{after}\n")[2]
+    line = next(line for line in text.splitlines() if line.startswith(f"| `{field}` |"))
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_a_cell_tells_name_bounds_and_impossibility() -> None:
+    chat = dict(zip(["field", *OTHERS], row("stop", "### Formats of their own"), strict=False))
+
+    assert chat["anthropic"] == "`stop_sequences`"
+    assert chat["cohere"] == "`stop_sequences`; at most 5 entries"
+    assert chat["bedrock"] == "`inferenceConfig.stopSequences`; at most 2500 entries"
