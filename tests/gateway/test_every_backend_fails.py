@@ -12,6 +12,7 @@ from tests.gateway.vendors.backend import (
     BUSY_OR_SPARE,
     KEY,
     OR_SPARE,
+    OVERLOADED,
     SPARE_SAYS,
     Setting,
     begin,
@@ -154,7 +155,7 @@ async def test_an_overloaded_vendor_says_when_to_come_back(
 ) -> None:
     setting.plays(refusing(vendor, 503))
 
-    answer = await setting.post(vendor, stream=False)
+    answer = await setting.post(vendor, stream=False, model=OVERLOADED)
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
     assert answer.json()["error"]["message"] == f"{vendor.name}: {FAULT}"

@@ -20,7 +20,7 @@ KEY = "secret-of-the-operator-0123456789"
 SPARE_SAYS = "I stand in."
 
 OR_SPARE, BUSY, BUSY_OR_SPARE = "{}-or-spare", "{}-busy", "{}-busy-or-spare"
-EMBEDS = "{}-embeds"
+EMBEDS, OVERLOADED = "{}-embeds", "{}-overloaded"
 
 PROVIDER = """
   - name: {name}
@@ -233,7 +233,7 @@ async def stands_in(request: Received, answer: Answer) -> None:
 def configured(server: Provider, spare: Provider, *, failing: bool) -> str:
     """For each vendor V the models V and, where its own differs, `V-embeds`.
 
-    failing: and `V-or-spare`; `V-busy` and `V-busy-or-spare` for what makes a backend rest, which
+    failing: and `V-or-spare`; `V-busy`, `V-busy-or-spare` and `V-overloaded` for what makes a backend rest, which
              no other model's backends feel.
     """
     providers = PROVIDER.format(
@@ -249,7 +249,7 @@ def configured(server: Provider, spare: Provider, *, failing: bool) -> str:
         either = f"{alone}, {{provider: spare, model: s}}"
         served = {one.name: alone}
         if failing:
-            served |= {OR_SPARE: either, BUSY: alone, BUSY_OR_SPARE: either}
+            served |= {OR_SPARE: either, BUSY: alone, OVERLOADED: alone, BUSY_OR_SPARE: either}
         elif one.embedder:
             served[EMBEDS] = f'{{provider: {one.name}, model: "{one.embedder}"}}'
         for name, backends in served.items():
