@@ -233,8 +233,8 @@ async def stands_in(request: Received, answer: Answer) -> None:
 def configured(server: Provider, spare: Provider, *, failing: bool) -> str:
     """For each vendor V the models V and, where its own differs, `V-embeds`.
 
-    failing: and `V-or-spare`; `V-busy`, `V-busy-or-spare` and `V-overloaded` for what makes a backend rest, which
-             no other model's backends feel.
+    failing: and `V-or-spare`; `V-busy`, `V-busy-or-spare` and `V-overloaded` for what makes a
+             backend rest, which no other model's backends feel.
     """
     providers = PROVIDER.format(
         name="spare", adapter="openai", url=spare.base_url, key="k", more=""
