@@ -1,6 +1,7 @@
 """What holds for the code as a whole: who may import whom, and how large things may grow."""
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,3 +94,36 @@ def test_the_gateway_starts_without_its_heavy_extras() -> None:
     )
 
     assert result.returncode == 0, result.stderr.decode()
+
+
+PUBLIC = {
+    "adapters.base",
+    "adapters.data_uri",
+    "adapters.openai_errors",
+    "adapters.problem",
+    "adapters.retry_after",
+    "adapters.testing",
+}
+"""What docs/add-a-provider.md calls public, and all of `schemas`."""
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_imports_only_what_is_public(path: Path) -> None:
+    ours = {module for module in imports(path) if module.split(".")[0] in PACKAGES}
+
+    assert {module for module in ours if not module.startswith("schemas.")} <= PUBLIC
+
+
+def test_what_is_public_is_what_the_documentation_calls_so() -> None:
+    page = (ROOT / "docs" / "add-a-provider.md").read_text()
+
+    assert all(f"`{module}`" in page for module in PUBLIC)
+
+
+def test_the_wheel_holds_the_packages_and_no_example() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": list(PACKAGES)}
