@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import tomllib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from msgspec import Struct
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
+from adapters import registry
 from adapters.registry import GROUP, Registry
 from adapters.testing import fixture
 from gateway.commands.models import models
@@ -60,6 +61,14 @@ def installed(folder: Path, *, name: str = "") -> Path:
     )
     (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines, ""]))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_new_process() -> Generator[None, None, None]:  # pyright: ignore[reportUnusedFunction]: pytest calls it
+    """What is installed is looked up once a process."""
+    registry.installed.cache_clear()
+    yield
+    registry.installed.cache_clear()
 
 
 def find(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
