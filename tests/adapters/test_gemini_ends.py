@@ -11,6 +11,7 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -197,7 +198,7 @@ def failure(status: int, word: str, *details: Json, listed: bool = False) -> Exc
         (429, "RESOURCE_EXHAUSTED", UpstreamBusy),
         (499, "CANCELLED", UpstreamFailed),
         (500, "INTERNAL", UpstreamFailed),
-        (503, "UNAVAILABLE", UpstreamFailed),
+        (503, "UNAVAILABLE", UpstreamOverloaded),
         (504, "DEADLINE_EXCEEDED", UpstreamTimeout),
     ],
 )

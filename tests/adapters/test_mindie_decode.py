@@ -11,6 +11,7 @@ from schemas.errors import (
     GatewayError,
     UpstreamBroken,
     UpstreamFailed,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
 )
@@ -271,7 +272,7 @@ def test_an_error_inside_a_stream_is_judged_by_its_type(
         ("error-422", UpstreamRejected),
         ("error-424", UpstreamFailed),
         ("error-500", UpstreamFailed),
-        ("error-503", UpstreamFailed),
+        ("error-503", UpstreamOverloaded),
     ],
 )
 def test_statuses_say_who_must_act(name: str, expected: type[GatewayError]) -> None:
