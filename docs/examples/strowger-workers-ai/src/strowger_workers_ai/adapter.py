@@ -34,6 +34,13 @@ SUPPORTS = Supports(
     completion=frozenset({*SAMPLING, "template"}),
     embeddings=frozenset[str](),
     inputs=LARGEST_BATCH,
+    translated={
+        "chat": {
+            "tools": "tools (each with a description)",
+            "response_format": "response_format.json_schema",
+        },
+        "completion": {"template": "raw"},
+    },
     extra_fields={
         "chat": frozenset({"lora"}),
         "completion": frozenset({"lora"}),
