@@ -157,6 +157,8 @@ class OneTry:
         self._load.in_flight += 1
         backend = self.candidate.backend
         pattern = backend.name if backend.model == "*" else ""
+        if trip.deltas or trip.usage is not None:
+            trip.set_aside()
         self._record = Attempt(backend=self.candidate.name, pattern=pattern)
         trip.attempts.append(self._record)
         trip.attempt_started = self._started
