@@ -68,7 +68,7 @@ class Trip(Struct, kw_only=True):
         return sum(not attempt.refused for attempt in self.attempts)
 
     def set_aside(self) -> None:
-        """What came so far was an attempt's that failed: the client will not see it, but it cost."""
+        """What came so far was a failed attempt's: the client will not see it, but it cost."""
         for attempt in reversed(self.attempts):
             if not attempt.role:
                 attempt.deltas, attempt.usage = self.deltas, self.usage
