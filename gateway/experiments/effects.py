@@ -51,7 +51,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     """Treatment minus control, on the metric's scale.
 
     difference: the estimate; 0.0 where `pairs` is 0.
-    low, high:  the interval; −inf and inf until there is enough to give one.
+    low, high:  the interval; −inf and inf, in JSON null, until there is enough to give one.
     error:      one standard error, inf likewise.
     p:          always valid, for no difference.
     units:      observed, of both arms (a unit counts once for each epoch).

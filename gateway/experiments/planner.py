@@ -47,7 +47,8 @@ def plan(
 
     relative: the lift is a part of the baseline. shares: of control and then of each treatment;
     any scale. sd: of one unit's mean, see `unit_sd`; without it the metric is a yes or no that a
-    unit gives once, with variance p (1 − p). alpha is divided by the number of treatments.
+    unit gives once, with variance p (1 − p). alpha is divided by the number of treatments. For a
+    "log" metric lift is log(1 + part) and sd that of the logarithms.
 
     A difference d is found by the end at the latest when the estimate exceeds the interval's radius
     there, so total = (s0²/q0 + s1²/q1) ((c + z(power)) / d)², with c the radius in standard errors

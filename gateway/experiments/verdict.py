@@ -1,6 +1,7 @@
 """What a report says in plain words, the most important first.
 
-1. A broken split (`ratio`): then nothing else counts, and nothing else is said.
+1. A broken split (`ratio`): then nothing else counts, and the sentence says nothing else.
+   Guardrails still pause.
 2. A guardrail: a variant is worse than control by more than it may be, beyond doubt.
 3. The primary metric of each treatment against control. Several treatments share alpha equally
    (Bonferroni), so all their intervals hold together, and whatever is picked from them afterwards
@@ -39,7 +40,7 @@ class Case(Struct, frozen=True, kw_only=True):
     """One experiment, as far as it got.
 
     outcomes: by metric. counts: of all epochs, for the split.
-    alpha:    of all treatments together. look.planned as in `Look`; its alpha is not read.
+    alpha:    of all treatments together. planned: as in `Look`.
     smallest: the least difference of the primary metric that matters; for "log" a part.
     aa:       all variants are the same, and the experiment tests the gateway.
     """

@@ -225,6 +225,35 @@ def test_one_user_who_sends_nearly_everything_is_worth_one_user() -> None:
     assert not found.known
 
 
+def test_users_who_return_are_worth_no_more_users_for_it() -> None:
+    """Twenty epochs of the same hundred are worth a hundred users: fifty in each arm."""
+    treated = np.arange(100) % 2 == 0
+    totals = np.random.default_rng(12).normal(0, 1, 100)
+    visits = [
+        Visit(epoch=epoch, treated=treated, count=np.ones(100), total=totals)
+        for epoch in range(1, 21)
+    ]
+
+    found = found_in(outcomes_of(visits))
+
+    assert found.effective == pytest.approx(50)
+    assert found.error == pytest.approx(found_in(outcomes_of(visits[:1])).error, rel=0.01)
+
+
+def test_an_epoch_counts_once_ten_units_are_in_both_arms() -> None:
+    rows = rows_of(crowd(13))
+
+    def late(units: int) -> list[UnitRow]:
+        return [
+            UnitRow(unit=f"late-{arm}-{n}", epoch=2, variant=arm, count=1, total=float(n))
+            for arm in NAMES
+            for n in range(units)
+        ]
+
+    assert found_in(summarised([*rows, *late(9)])).left_out == (2,)
+    assert found_in(summarised([*rows, *late(10)])).left_out == ()
+
+
 def test_an_arm_that_never_failed_still_has_an_honest_interval() -> None:
     treated = np.arange(1_000) < 100
     errors = (np.arange(1_000) >= 992).astype(np.float64)
@@ -235,6 +264,15 @@ def test_an_arm_that_never_failed_still_has_an_honest_interval() -> None:
     assert naive.error < 0.004
     assert honest.error > 0.009
     assert honest.low < 0 < honest.high
+
+
+def test_sending_every_request_three_times_tells_nothing_new() -> None:
+    visit = crowd(11)[0]
+    thrice = msgspec.structs.replace(visit, count=3 * visit.count, total=3 * visit.total)
+
+    once, again = (found_in(outcomes_of([each]), (0.0, 1.0)) for each in (visit, thrice))
+
+    assert (again.low, again.high) == pytest.approx((once.low, once.high))
 
 
 def test_a_broken_variant_is_known_to_be_worse_after_a_few_dozen_users() -> None:

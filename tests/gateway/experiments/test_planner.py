@@ -132,6 +132,19 @@ def test_past_the_plan_the_estimate_says_how_far_it_is() -> None:
     assert two_sided(then, tuned(1_000, 0.05), 0.05) / then * step == pytest.approx(0.03)
 
 
+def test_past_the_plan_the_nearer_verdict_counts() -> None:
+    """An estimate near 0 is soon told from `smallest`, one near `smallest` soon from 0."""
+    look = Look(planned=1_000)
+
+    def more(difference: float) -> float:
+        found = running(difference=difference, error=0.01, pairs=20_000)
+        return units_to_go(found, look, smallest=0.05)
+
+    assert more(0.001) == more(0.049) == pytest.approx(0)
+    assert more(0.025) > 0
+    assert more(0.02) == pytest.approx(more(0.03))
+
+
 def test_no_end_is_in_sight_without_a_difference_or_a_least_one() -> None:
     look = Look(planned=1_000)
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from gateway.experiments.assignment import Arm, Assignment
-from gateway.experiments.effects import Effect, Look, effect
+from gateway.experiments.effects import Effect, Look, effect, least
 from gateway.experiments.metrics import BUILT_IN
 from gateway.experiments.outcomes import Outcomes
 from gateway.experiments.planner import plan, unit_sd
+from gateway.experiments.verdict import GUARD_ALPHA
 from tests.gateway.experiments.crowd import (
     NAMES,
     Arms,
@@ -186,6 +187,29 @@ def test_the_interval_covers_a_known_effect_at_every_look() -> None:
         missed += any(not seen.low <= true <= seen.high for seen in effects)
 
     assert missed / 200 <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("harm", "seldom", "soon"), [(0.0, 0.01, 0.0), (0.02, 0.01, 0.0), (0.2, 1.0, 0.99)]
+)
+def test_a_guardrail_watched_all_the_time_stops_harm_and_leaves_the_rest_alone(
+    harm: float, seldom: float, soon: float
+) -> None:
+    """Errors 3 % in control; 2 points more are allowed. At most 1 % of such variants is paused."""
+    rng = np.random.default_rng(17)
+    looks = np.arange(50, 1_001, 50)
+    guard = Look(alpha=GUARD_ALPHA, planned=250)
+    paused = 0
+    for _ in range(300):
+        treated = rng.random(1_000) < 0.5
+        counts = pareto_counts(rng, 1_000, 2.5)
+        failed = yes_votes(rng, counts, 0.03 + harm * treated, 0.2)
+        paused += any(
+            least(found_in(outcomes, guard), guard, sign=1) > 0.02
+            for outcomes in as_units_arrive(treated, counts, failed, looks)
+        )
+
+    assert soon <= paused / 300 <= seldom
 
 
 def test_a_ramp_moves_nobody_back() -> None:

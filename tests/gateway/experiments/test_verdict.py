@@ -1,6 +1,6 @@
 """What a report says, and that the most important thing is said first."""
 
-from math import log, log1p
+from math import exp, log, log1p
 
 import numpy as np
 import pytest
@@ -168,8 +168,22 @@ def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
         return judge(case).pause
 
     assert paused(450) == ("treatment",)
+    assert paused(390) == ("treatment",)
     assert paused(330) == ()
     assert paused(200) == ()
+
+
+@pytest.mark.parametrize(("yes", "paused"), [(100, ("treatment",)), (600, ())])
+def test_a_guardrail_on_votes_stops_a_fall_and_no_rise(yes: int, paused: tuple[str, ...]) -> None:
+    case = Case(
+        control="control",
+        treatments=("treatment",),
+        primary=BUILT_IN["error"],
+        outcomes={"thumbs_up": votes(control=(350, 1_000), treatment=(yes, 1_000))},
+        guards=(Guard(metric=VOTES, worse_by=0.05),),
+    )
+
+    assert judge(case).pause == paused
 
 
 def test_faster_is_better_and_said_in_percent() -> None:
@@ -186,6 +200,33 @@ def test_faster_is_better_and_said_in_percent() -> None:
     assert verdict.kind == "better"
     assert verdict.sentence.startswith("treatment is better than control: latency_ms -19.9 % (-2")
     assert verdict.sentence.count(" %") == 3
+
+
+def test_the_least_difference_that_matters_is_a_part_for_latencies() -> None:
+    def kind(smallest: float) -> str:
+        case = Case(
+            control="control",
+            treatments=("treatment",),
+            primary=BUILT_IN["latency_ms"],
+            outcomes={"latency_ms": times(control=300, treatment=303)},
+            planned=200,
+            smallest=smallest,
+        )
+        return judge(case).kind
+
+    found = judge(
+        Case(
+            control="control",
+            treatments=("treatment",),
+            primary=BUILT_IN["latency_ms"],
+            outcomes={"latency_ms": times(control=300, treatment=303)},
+            planned=200,
+        )
+    ).arms[0]
+    farthest = max(-found.effect.low, found.effect.high)
+
+    assert kind(exp(farthest) - 1 + 1e-9) == "alike"
+    assert kind(exp(farthest) - 1 - 1e-9) == "undecided"
 
 
 def test_several_treatments_share_alpha_and_are_all_named() -> None:
