@@ -90,7 +90,10 @@ def effect(
     look: Look,
     bounds: tuple[float, float] | None = None,
 ) -> Effect:
-    """The stratified difference and its confidence sequence. bounds: of single observations."""
+    """The stratified difference and its confidence sequence.
+
+    bounds: of single observations; without them, the range of all units' means seen so far.
+    """
     by_place = {cell.place: cell for cell in outcomes.cells}
     epochs = sorted({epoch for epoch, arm in by_place if arm in (control, treatment)})
     used: dict[Place, _Weighted] = {}
@@ -119,7 +122,7 @@ def effect(
         effective=effective,
         left_out=tuple(left_out),
     )
-    variance = _variance(used, links, bounds)
+    variance = _variance(used, links, bounds or _seen(used))
     if effective < FEWEST_EFFECTIVE or variance <= 0:
         return found
     return _bounded(found, variance, look)
@@ -171,12 +174,22 @@ def _variance(
     return total
 
 
+def _seen(used: dict[Place, _Weighted]) -> tuple[float, float] | None:
+    """The least and greatest mean of any unit, of both arms; `None` where nobody looked."""
+    least = [weighted.cell.least for weighted in used.values()]
+    most = [weighted.cell.most for weighted in used.values()]
+    low = min((value for value in least if value is not None), default=None)
+    high = max((value for value in most if value is not None), default=None)
+    return None if low is None or high is None else (low, high)
+
+
 def _squares(cell: Cell, bounds: tuple[float, float] | None) -> float:
     """The sum over units of (total − mean · count)², for a mean that was itself estimated.
 
-    Where bounds are known, two units of the cell's average size are added for this, one at each
-    bound, as Agresti and Caffo do ("Simple and effective confidence intervals", The American
-    Statistician 2000): otherwise an arm without any error yet would have no variance at all.
+    Two units of the cell's average size are added for this, one at each bound, as Agresti and
+    Caffo do ("Simple and effective confidence intervals", The American Statistician 2000):
+    otherwise a small arm that has not met what is rare, an error or a giant bill, would look
+    certain of its mean.
     """
     mean = cell.mean
     squares = max(cell.total2 - 2 * mean * cell.product + mean * mean * cell.count2, 0.0)

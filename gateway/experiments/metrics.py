@@ -14,8 +14,9 @@ class Metric(Struct, frozen=True, kw_only=True):
     scale:  "log" averages the logarithm, so that an effect is a ratio of geometric means and one
             slow answer in a thousand does not decide; for values above 0. "plain" averages the
             value itself.
-    bounds: between which every value lies, where that is known: an arm that has only ever shown
-            one value then still gets an honest interval.
+    bounds: between which every value lies, where that is known beforehand: an arm that has only
+            ever shown one value then still gets an honest interval. Elsewhere the range seen in
+            both arms stands in for them.
     """
 
     name: str

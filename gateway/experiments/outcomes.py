@@ -41,6 +41,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     count:   observations. total: their sum.
     count2:  the sum of count². total2: of total². product: of count · total.
+    least, most: of the units' own means, total / count; `None` where nobody looked.
     """
 
     epoch: int
@@ -51,6 +52,8 @@ class Cell(Struct, frozen=True, kw_only=True):
     count2: float
     total2: float
     product: float
+    least: float | None = None
+    most: float | None = None
 
     @property
     def place(self) -> Place:
@@ -152,6 +155,8 @@ def _cell(place: Place, rows: list[UnitRow]) -> Cell:
         count2=sum(row.count**2 for row in rows),
         total2=sum(row.total**2 for row in rows),
         product=sum(row.count * row.total for row in rows),
+        least=min(row.total / row.count for row in rows),
+        most=max(row.total / row.count for row in rows),
     )
 
 
@@ -177,6 +182,8 @@ def _both_cells(one: Cell, other: Cell) -> Cell:
         count2=one.count2 + other.count2,
         total2=one.total2 + other.total2,
         product=one.product + other.product,
+        least=None if one.least is None or other.least is None else min(one.least, other.least),
+        most=None if one.most is None or other.most is None else max(one.most, other.most),
     )
 
 

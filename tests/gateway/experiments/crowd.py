@@ -91,6 +91,14 @@ def as_units_arrive(
     """The moments of the first units, whole, at each look (a number of units)."""
     columns = np.stack([np.ones_like(count), count, total, count**2, total**2, count * total])
     by_arm = [np.cumsum(columns * (treated == arm), axis=1)[:, looks - 1] for arm in (False, True)]
+    means = total / count
+    least, most = (
+        [
+            extreme.accumulate(np.where(treated == arm, means, none))[looks - 1]
+            for arm in (False, True)
+        ]
+        for extreme, none in ((np.minimum, np.inf), (np.maximum, -np.inf))
+    )
     return [
         Outcomes(
             cells=tuple(
@@ -103,6 +111,8 @@ def as_units_arrive(
                     count2=float(sums[3, at]),
                     total2=float(sums[4, at]),
                     product=float(sums[5, at]),
+                    least=float(least[arm][at]),
+                    most=float(most[arm][at]),
                 )
                 for arm, sums in enumerate(by_arm)
             )

@@ -24,7 +24,8 @@ ROWS = st.lists(
 )
 CELLS = """
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total),
-           SUM(count * count), SUM(total * total), SUM(count * total)
+           SUM(count * count), SUM(total * total), SUM(count * total),
+           MIN(total / count), MAX(total / count)
     FROM unit_totals GROUP BY epoch, variant ORDER BY epoch, variant
 """
 LINKS = """
@@ -60,8 +61,12 @@ def by_sql(rows: Sequence[UnitRow]) -> Outcomes:
             count2=count2,
             total2=total2,
             product=product,
+            least=least,
+            most=most,
         )
-        for epoch, variant, units, count, total, count2, total2, product in store.execute(CELLS)
+        for epoch, variant, units, count, total, count2, total2, product, least, most in (
+            store.execute(CELLS)
+        )
     )
     links = tuple(
         Link(

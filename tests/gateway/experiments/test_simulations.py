@@ -10,6 +10,7 @@ from math import inf, log1p, sqrt
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gateway.experiments.assignment import Arm, Assignment
 from gateway.experiments.effects import Effect, Look, effect, least
@@ -88,6 +89,25 @@ def test_heavy_tailed_latencies_reject_no_more_often() -> None:
         rejected += any(apart(found_in(outcomes, look, metric.bounds)) for outcomes in arriving)
 
     assert rejected / 300 <= 0.05
+
+
+def test_costs_with_giants_and_a_small_arm_reject_no_more_often() -> None:
+    """A tenth of the users in treatment, and bills of which one in a thousand is 500 medians."""
+    rng = np.random.default_rng(18)
+    looks = np.arange(100, 2_001, 100)
+    rejected = without = 0
+    for _ in range(200):
+        costs = rng.lognormal(0, 2, 2_000)
+        arriving = as_units_arrive(rng.random(2_000) < 0.1, np.ones(2_000), costs, looks)
+        rejected += any(apart(found_in(outcomes, Look(planned=180), None)) for outcomes in arriving)
+        blind = [
+            Outcomes(cells=tuple(replace(cell, least=None, most=None) for cell in outcomes.cells))
+            for outcomes in arriving
+        ]
+        without += any(apart(found_in(outcomes, Look(planned=180), None)) for outcomes in blind)
+
+    assert rejected / 200 <= 0.05
+    assert without / 200 > 0.06
 
 
 def test_a_true_lift_is_found_within_the_planned_sample_in_four_of_five_experiments() -> None:
