@@ -13,7 +13,7 @@ from gateway.routing.breaker import Breaker
 from gateway.routing.policies import POLICIES
 from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
-from gateway.routing.route import NOTHING, Backend, Detour, Route, RouteTable, Rule
+from gateway.routing.route import NOTHING, Backend, Detour, Hedging, Route, RouteTable, Rule
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
@@ -24,6 +24,9 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import LocalUpstream
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
+
+HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
+"""So many of a model's requests in any 10 seconds are hedged, or this part, if that is more."""
 
 
 class Runtime:
@@ -140,6 +143,12 @@ class Runtime:
             deadline_s=model.deadline_s,
             fallback=model.fallback,
             on_unsupported=model.on_unsupported,
+            hedging=None
+            if model.hedge_after_s is None
+            else Hedging(
+                after_s=model.hedge_after_s,
+                budget=RetryBudget(floor=HEDGES_FLOOR, share=HEDGES_SHARE),
+            ),
             defaults=NOTHING if model.defaults == NOTHING else model.defaults,
             overrides=NOTHING if model.overrides == NOTHING else model.overrides,
         )

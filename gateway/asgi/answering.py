@@ -109,6 +109,9 @@ class Answering:
                 headers.append((b"x-gateway-backend", trip.backend.encode("latin-1", "replace")))
                 headers.append((b"x-gateway-attempts", str(trip.asked).encode()))
                 headers.append((b"server-timing", timing.encode()))
+            if len(trip.attempts) > 1 and (hedged := trip.hedged):
+                both = ", ".join(hedged).encode("latin-1", "replace")
+                headers.append((b"x-gateway-hedged", both))
             if trip.variant:
                 headers.append((b"x-gateway-variant", trip.variant.encode("latin-1", "replace")))
         if trip.dropped:

@@ -6,7 +6,8 @@ Headers = list[tuple[bytes, bytes]]
 
 _EXPOSED = (
     b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-variant, "
-    b"x-gateway-attempts, x-gateway-dropped-params, retry-after, x-should-retry, server-timing"
+    b"x-gateway-attempts, x-gateway-hedged, x-gateway-dropped-params, retry-after, "
+    b"x-should-retry, server-timing"
 )
 
 

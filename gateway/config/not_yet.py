@@ -28,7 +28,6 @@ NOT_YET: tuple[NotYet, ...] = (
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
     NotYet("providers[].engine.reload", ("refuse",), "replacing an engine on reload"),
-    NotYet("models[].hedge_after_s", (None,), "hedging"),
     NotYet("models[].mirror", (None,), "mirroring"),
     NotYet("experiments", ((),), "A/B testing"),
     NotYet("limits", ((),), "limiting rates"),

@@ -29,6 +29,12 @@ class PeakAverage:
             self._value = self._sunk(now) + seconds * (1.0 - kept)
         self._at = now
 
+    def at_least(self, seconds: float, now: float) -> None:
+        """A latency that was not waited for to the end: it can only raise the average."""
+        value = self.at(now)
+        if value is None or seconds > value:
+            self.add(seconds, now)
+
     def at(self, now: float) -> float | None:
         """Seconds as of `now`; `None` while nothing was measured."""
         return None if self._value is None else self._sunk(now)

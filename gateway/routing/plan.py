@@ -12,7 +12,7 @@ from gateway.config.model import Retry as RetryRule
 from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
 from gateway.routing.policies import Key, Policy, Standing
 from gateway.routing.prices import expected_cost
-from gateway.routing.route import NOTHING, Backend, Route, RouteTable
+from gateway.routing.route import NOTHING, Backend, Hedging, Route, RouteTable
 from gateway.routing.rules import holds
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest, Unavailable
@@ -65,6 +65,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     ruled_out: tuple[tuple[str, str], ...] = ()
     rule: int | None = None
     detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
+    hedging: Hedging | None = None
 
 
 def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Plan:
@@ -94,6 +95,7 @@ def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Pla
         ruled_out=tuple(ruled_out),
         rule=rule,
         detour=_detours(table, route, request, facts) if route.detours else _nowhere,
+        hedging=route.hedging,
     )
 
 

@@ -36,22 +36,25 @@ def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> fl
 
 
 class RetryBudget:
-    """Second tries at one provider: at most max(10, 20 % of first tries) in any 10 seconds."""
+    """Tries beside the first: at most max(floor, share of the first tries) in any 10 seconds.
+
+    As it is: the second tries at one provider.
+    """
 
     _SECONDS = 10.0
-    _FLOOR = 10
-    _SHARE = 0.2
 
-    def __init__(self) -> None:
+    def __init__(self, *, floor: int = 10, share: float = 0.2) -> None:
         self._firsts = SlidingCount(self._SECONDS)
         self._repeats = SlidingCount(self._SECONDS)
+        self._floor = floor
+        self._share = share
 
     def first(self, now: float) -> None:
         self._firsts.add(now)
 
     def take(self, now: float) -> bool:
-        """Claim one second try; false when the budget is spent."""
-        if self._repeats.at(now) >= max(self._FLOOR, self._SHARE * self._firsts.at(now)):
+        """Claim one more try; false when the budget is spent."""
+        if self._repeats.at(now) >= max(self._floor, self._share * self._firsts.at(now)):
             return False
         self._repeats.add(now)
         return True

@@ -53,6 +53,16 @@ class Detour(Struct, frozen=True, kw_only=True):
     routes: tuple[str, ...]
 
 
+class Hedging(Struct, frozen=True, kw_only=True, eq=False):
+    """When a second backend is asked beside one that shows nothing. after_s: in seconds.
+
+    budget: what all requests of the route share.
+    """
+
+    after_s: float
+    budget: RetryBudget
+
+
 class Route(Struct, frozen=True, kw_only=True):
     """One entry of `models`, ready to be followed.
 
@@ -76,6 +86,7 @@ class Route(Struct, frozen=True, kw_only=True):
     deadline_s: float = 600.0
     fallback: tuple[str, ...] = ()
     on_unsupported: Literal["error", "drop"] = "error"
+    hedging: Hedging | None = None
     defaults: RequestFields = NOTHING
     overrides: RequestFields = NOTHING
 

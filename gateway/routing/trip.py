@@ -10,10 +10,12 @@ from schemas.events import Usage
 class Attempt(Struct, kw_only=True, omit_defaults=True):
     """One try at one backend.
 
-    outcome: `ok`, `cancelled`, or the error's code. ms: its length.
+    outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code. ms: its length.
+    hedge:   it was begun beside one that was late.
     pattern: the backend as configured, where that is a wildcard.
     refused: nothing was sent, for the request cannot be said in the backend's words.
-    role:    "" is one whose answer the client would have seen: it served, or failed.
+    role:    "" is one whose answer the client would have seen: it served, or failed; hedge: of two
+             at once the one that did not serve, whichever began first.
     deltas, usage: as the trip's, of an attempt whose answer is not the request's: it failed before
              the client saw anything, lost against a hedge, or was a mirror.
     """
@@ -23,6 +25,7 @@ class Attempt(Struct, kw_only=True, omit_defaults=True):
     outcome: str = ""
     ms: float = 0.0
     refused: bool = False
+    hedge: bool = False
     role: Literal["", "hedge", "mirror"] = ""
     deltas: int = 0
     usage: Usage | None = None
@@ -37,6 +40,7 @@ class Trip(Struct, kw_only=True):
     experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;
              variant and unit are also "" where nobody could be assigned.
     fallback: a backend answers that is not the variant's.
+    asking:  tries under way, since `asking_since`; before that some were for `upstream_s`.
     """
 
     request_id: str
@@ -58,7 +62,9 @@ class Trip(Struct, kw_only=True):
     client_request_id: str = ""
     error: str = ""
     first_content: float | None = None
-    attempt_started: float | None = None
+    asking: int = 0
+    asking_since: float = 0.0
+    upstream_s: float = 0.0
     deltas: int = 0
     usage: Usage | None = None
 
@@ -75,7 +81,25 @@ class Trip(Struct, kw_only=True):
                 break
         self.deltas, self.usage, self.first_content = 0, None, None
 
+    @property
+    def hedged(self) -> tuple[str, ...]:
+        """The backends that were asked at once, the later one last; () without a hedge."""
+        for place, attempt in enumerate(self.attempts):
+            if attempt.hedge:
+                return self.attempts[place - 1].backend, attempt.backend
+        return ()
+
+    def begin_asking(self, at: float) -> None:
+        if self.asking == 0:
+            self.asking_since = at
+        self.asking += 1
+
+    def end_asking(self, at: float) -> None:
+        self.asking -= 1
+        if self.asking == 0:
+            self.upstream_s += at - self.asking_since
+
     def upstream_ms(self, now: float) -> float:
-        """Time spent in attempts up to `now`, milliseconds; retries' pauses are not in it."""
-        ended = sum(attempt.ms for attempt in self.attempts)
-        return ended if self.attempt_started is None else ended + (now - self.attempt_started) * 1e3
+        """Milliseconds in which a backend was being asked; retries' pauses are not in it."""
+        running = now - self.asking_since if self.asking else 0.0
+        return (self.upstream_s + running) * 1e3

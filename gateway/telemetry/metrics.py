@@ -51,6 +51,12 @@ class Metrics:
             ("backend", "outcome"),
             registry=self.registry,
         )
+        self._hedges = Counter(
+            "strowger_hedges",
+            "Second tries beside one that was late: ok where they were faster, lost where not.",
+            ("model", "outcome"),
+            registry=self.registry,
+        )
         self._cost, self._unpriced = _money(self.registry)
         self.in_flight = Gauge(
             "strowger_in_flight_requests", "Requests being answered.", registry=self.registry
@@ -70,6 +76,8 @@ class Metrics:
 
     def book(self, line: AccessLine) -> None:
         last = line.attempts[-1] if line.attempts else None
+        if last is not None and last.backend != line.backend:
+            last = next((one for one in line.attempts if one.backend == line.backend), last)
         target = (last.pattern or last.backend) if last else ""
         key = (line.surface, line.route, target, line.status)
         kept = self._kept.get(key)
@@ -86,6 +94,8 @@ class Metrics:
             kept[2].observe(line.ttft_ms / 1e3)
         for attempt in line.attempts:
             self._attempt(attempt.pattern or attempt.backend, attempt.outcome).inc()
+            if attempt.hedge:
+                self._hedges.labels(line.route, attempt.outcome).inc()
         if line.usage_source:
             self._book_tokens(line, target, "prompt", line.prompt_tokens)
             self._book_tokens(line, target, "completion", line.completion_tokens)

@@ -31,7 +31,6 @@ TOP_LEVEL = [
      "telemetry.otlp_endpoint: sending OpenTelemetry spans"),
 ]  # fmt: skip
 OF_A_MODEL = [
-    ("hedge_after_s: 1", "hedge_after_s: hedging"),
     ("mirror: {backend: openai/gpt, share: 0.1}", "mirror: mirroring"),
 ]  # fmt: skip
 OF_AN_ENGINE = [

@@ -1,0 +1,222 @@
+"""The tries of one request, one after the other: whom to ask next, and when to give up."""
+
+import asyncio
+import random
+from types import TracebackType
+
+from gateway.clock import now
+from gateway.routing.plan import Candidate, Plan
+from gateway.routing.retry import may_move_on, may_repeat, pause
+from gateway.routing.tries import Try
+from gateway.routing.trip import Trip
+from gateway.upstream.base import Call
+from schemas.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    InvalidRequest,
+    Unavailable,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamTimeout,
+)
+
+TIMER_S = 0.001
+"""Timers go by whole milliseconds, and a pause is a lower bound."""
+
+
+class Attempts:
+    """Iterates over tries; each is a context manager that books its outcome.
+
+    A failure that may move on is swallowed by the context, and the iteration goes on with the
+    same backend (after a pause) or the next. Every other failure leaves the context as raised.
+    When nobody is left to ask, the last failure is raised, or, where no backend had words for the
+    request, the first refusal. A refusal takes none of the attempts, for nothing was sent.
+    """
+
+    def __init__(self, plan: Plan, trip: Trip, *, tenant: str = "") -> None:
+        self.plan = plan
+        self.trip = trip
+        self.deadline = trip.started + plan.deadline_s
+        self._rule = plan.retry
+        self._taken: set[str] = set()
+        self._tenant = tenant
+        self._queue = list(plan.candidates)
+        self._repeats = 0
+        self._left = plan.retry.attempts
+        self._hedged = False
+        self._last: OneTry | None = None
+        self._told: OneTry | None = None
+        if plan.hedging is not None:
+            plan.hedging.budget.first(trip.started)
+
+    def __aiter__(self) -> "Attempts":
+        return self
+
+    async def __anext__(self) -> "OneTry":
+        if self._last is not None:
+            if self._last.error is None:
+                raise StopAsyncIteration
+            await self._choose_next(self._last, self._last.error)
+        elif self._queue[0].backend.breaker.probing:
+            self._skip_the_unfit(now())
+            if not self._queue:
+                raise Unavailable("every backend is being probed", retry_after=1.0)
+        candidate = self._queue[0]
+        if self._repeats == 0:
+            candidate.backend.budget.first(now())
+        self._left -= 1
+        self._last = OneTry(self, self._try(candidate))
+        return self._last
+
+    def hedge(self) -> Try | None:
+        """Another try beside the one that is late, at the next backend; once a request.
+
+        None where nobody else may be asked, or the hedges' budget is spent.
+        """
+        hedging, at = self.plan.hedging, now()
+        if self._hedged or self._left <= 0 or hedging is None or at >= self.deadline:
+            return None
+        for place in range(1, len(self._queue)):
+            if self._queue[place].backend.breaker.allows(at):
+                break
+        else:
+            return None
+        if not hedging.budget.take(at):
+            return None
+        self._hedged = True
+        self._left -= 1
+        return self._try(self._queue.pop(place), hedge=True)
+
+    def go_on_with(self, survivor: Candidate) -> None:
+        """Of two that were asked at once, this one, the hedge, is left."""
+        self._queue[0] = survivor
+        self._repeats = 0
+
+    def give_back(self) -> None:
+        """A try in which nothing was sent takes no attempt."""
+        self._left += 1
+
+    def may_move_on(self, error: GatewayError) -> bool:
+        """Whether somebody else may be asked, and will be if there is one."""
+        return may_move_on(error, self._rule) or (
+            error.code not in self._taken and any(self.plan.detour(error.code))
+        )
+
+    async def _choose_next(self, failed: "OneTry", error: GatewayError) -> None:
+        """Put the next to ask at the head of the queue; raises the failure when there is none."""
+        refused = isinstance(error, InvalidRequest)
+        if refused:
+            self.give_back()
+        if self._told is None or not refused:
+            self._told = failed
+        if self._detour(error) or await self._repeat(failed, error):
+            return
+        self._repeats = 0
+        self._queue.pop(0)
+        self._skip_the_unfit(now())
+        if self._left <= 0 or not self._queue:
+            told = self._told.current.candidate
+            self.trip.backend, self.trip.dropped = told.name, told.told
+            raise self._told.error or error
+
+    async def _repeat(self, failed: "OneTry", error: GatewayError) -> bool:
+        """Whether the same backend is asked again; if so, the pause before it is over.
+
+        Not one that is busy, or let us wait in vain, while others can be asked at once; nor one
+        that rests for longer than the pause, for whatever reason.
+        """
+        at, others = now(), len(self._queue) - 1
+        backend = failed.current.candidate.backend
+        if others and isinstance(error, UpstreamBusy | UpstreamTimeout):
+            return False
+        wait = pause(error, self._rule, self._repeats, random.random())
+        repeat = (
+            self._left > others
+            and may_repeat(error, self._rule)
+            and wait <= self._rule.max_backoff_s
+            and at + wait < self.deadline
+            and backend.breaker.available_in(at) <= wait
+            and backend.budget.take(at)
+        )
+        if not repeat:
+            return False
+        self._repeats += 1
+        await asyncio.sleep(wait + TIMER_S)
+        return backend.breaker.allows(now())
+
+    def _skip_the_unfit(self, at: float) -> None:
+        while self._queue and not self._queue[0].backend.breaker.allows(at):
+            self._queue.pop(0)
+
+    def _detour(self, error: GatewayError) -> bool:
+        """Put those in the queue who may answer after such a failure, once for each code."""
+        if error.code in self._taken:
+            return False
+        self._taken.add(error.code)
+        others = self.plan.detour(error.code)
+        if not others:
+            return False
+        if self._left <= 0:
+            raise error
+        self._repeats = 0
+        self._queue = list(others)
+        return True
+
+    def _try(self, candidate: Candidate, *, hedge: bool = False) -> Try:
+        call = Call(
+            model=candidate.model,
+            deadline=self.deadline,
+            request_id=self.trip.request_id,
+            tenant=self._tenant,
+        )
+        return Try(candidate, call, self.trip, hedge=hedge)
+
+
+class OneTry:
+    """One turn: a try at one backend, or two at once of which one wins; `current` is who is left.
+
+    `commit` it once the client is about to see content.
+    """
+
+    __slots__ = ("attempts", "committed", "current", "error")
+
+    def __init__(self, attempts: Attempts, first: Try) -> None:
+        self.attempts = attempts
+        self.current = first
+        self.committed = False
+        self.error: GatewayError | None = None
+
+    def commit(self) -> None:
+        self.committed = True
+        self.current.shown(now())
+
+    def stay_with(self, hedge: Try) -> None:
+        """The first has fallen out; whoever was asked beside it is the one now."""
+        self.current = hedge
+        self.attempts.go_on_with(hedge.candidate)
+
+    def __enter__(self) -> "OneTry":
+        at = now()
+        if at >= self.attempts.deadline:
+            raise DeadlineExceeded("the request's deadline has passed")
+        self.current.begin(at)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        at = now()
+        self.current.end(error, at, committed=self.committed)
+        if isinstance(error, UpstreamError) and at >= self.attempts.deadline:
+            raise DeadlineExceeded("the request's deadline has passed") from error
+        if (
+            not self.committed
+            and isinstance(error, GatewayError)
+            and self.attempts.may_move_on(error)
+        ):
+            self.error = error
+            return True
+        return False

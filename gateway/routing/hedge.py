@@ -1,0 +1,123 @@
+"""A second try beside one that is late: the first of the two to show content is the answer."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import TypeVar
+
+from msgspec import Struct
+
+from gateway.clock import now
+from gateway.routing.attempts import OneTry
+from gateway.routing.route import Hedging
+from gateway.routing.tries import Try, embedding, generation
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.events import CONTENT, Event
+
+_Shown = TypeVar("_Shown")
+_CONTENT = frozenset(CONTENT)
+_Source = AsyncGenerator[list[Event], None]
+
+
+class _Opening(Struct, frozen=True, kw_only=True, eq=False):
+    """The beginning of an answer up to its first content, and where the rest comes from."""
+
+    held: list[Event]
+    rest: _Source
+
+
+async def generated(turn: OneTry, hedging: Hedging) -> AsyncGenerator[list[Event], None]:
+    """The winner's events; the first batch holds everything up to its first content.
+
+    Raises what the last one left raised. Closing it early cancels whoever is still asked.
+    """
+    sources: list[_Source] = []
+
+    async def opening(one: Try) -> _Opening:
+        source = generation(one)
+        sources.append(source)
+        held: list[Event] = []
+        async for batch in source:
+            held += batch
+            if any(type(event) in _CONTENT for event in batch):
+                break
+        return _Opening(held=held, rest=source)
+
+    try:
+        won = await _first(turn, hedging, opening)
+        for source in sources:
+            if source is not won.rest:
+                await source.aclose()
+        yield won.held
+        async for batch in won.rest:
+            yield batch
+    finally:
+        for source in sources:
+            await source.aclose()
+
+
+async def embedded(turn: OneTry, hedging: Hedging) -> Embeddings:
+    """The winner's vectors."""
+    return await _first(turn, hedging, embedding)
+
+
+async def _first(
+    turn: OneTry, hedging: Hedging, ask: Callable[[Try], Coroutine[None, None, _Shown]]
+) -> _Shown:
+    """What the first of at most two shows; from then on the winner is the turn's `current`."""
+    first = asyncio.create_task(ask(turn.current))
+    try:
+        await asyncio.wait({first}, timeout=hedging.after_s)
+        hedge = None if first.done() else turn.attempts.hedge()
+        if hedge is None:
+            return await first
+        hedge.begin(now())
+        second = asyncio.create_task(ask(hedge))
+        try:
+            return await _race(turn, first, hedge, second)
+        finally:
+            await _stop(second)
+            turn.current.tell()
+    finally:
+        await _stop(first)
+
+
+async def _race(
+    turn: OneTry, first: asyncio.Task[_Shown], hedge: Try, second: asyncio.Task[_Shown]
+) -> _Shown:
+    """Who fails falls out, and the other goes on alone.
+
+    But a failure of the first try that would not have moved on ends both, as it would have done
+    without a hedge. When this returns or raises, all but the turn's `current` is booked.
+    """
+    late = turn.current
+    try:
+        await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError as gone:
+        hedge.fall_out(gone, now())
+        raise
+    if first.done():
+        error = first.exception()
+        if not isinstance(error, GatewayError) or not turn.attempts.may_move_on(error):
+            hedge.lose()
+            return first.result()
+        late.end(error, now(), committed=False)
+        turn.stay_with(hedge)
+        return await second
+    error = second.exception()
+    if error is None:
+        late.lose()
+        turn.stay_with(hedge)
+        return second.result()
+    hedge.fall_out(error, now())
+    if isinstance(error, InvalidRequest):
+        turn.attempts.give_back()
+    return await first
+
+
+async def _stop(task: asyncio.Task[_Shown]) -> None:
+    """Cancel what still runs, and wait until its connection is closed."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,119 @@
+"""One backend being asked once: what is booked when that begins, and when it ends."""
+
+from collections.abc import AsyncGenerator
+
+from gateway.clock import now
+from gateway.routing.plan import Candidate
+from gateway.routing.trip import Attempt, Trip
+from gateway.upstream.base import Call
+from schemas.answers import Embeddings
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamOverloaded,
+)
+from schemas.events import Event
+from schemas.requests import EmbeddingsRequest
+
+
+class Try:
+    """`begin` it, then exactly one of `end` and `lose`; both count for the backend's health.
+
+    hedge: it was begun beside another that is late.
+    """
+
+    __slots__ = ("_hedge", "_probe", "_started", "_trip", "call", "candidate", "record")
+
+    def __init__(self, candidate: Candidate, call: Call, trip: Trip, *, hedge: bool) -> None:
+        self.candidate = candidate
+        self.call = call
+        self._trip = trip
+        self._hedge = hedge
+
+    def begin(self, at: float) -> None:
+        candidate, trip = self.candidate, self._trip
+        backend = candidate.backend
+        self._started = at
+        self._probe = backend.breaker.begin(at)
+        backend.load.in_flight += 1
+        if trip.deltas or trip.usage is not None:
+            trip.set_aside()
+        pattern = backend.name if backend.model == "*" else ""
+        self.record = Attempt(backend=candidate.name, pattern=pattern, hedge=self._hedge)
+        trip.attempts.append(self.record)
+        trip.begin_asking(at)
+        self.tell()
+
+    def tell(self) -> None:
+        """The client hears that this backend is the one."""
+        self._trip.backend = self.candidate.name
+        self._trip.dropped = self.candidate.told
+
+    def shown(self, at: float) -> None:
+        """Its first content is about to reach the client."""
+        self.candidate.backend.load.first.add(at - self._started, at)
+
+    def end(self, error: BaseException | None, at: float, *, committed: bool) -> None:
+        """error: what ended it, `None` for a complete answer. committed: the client saw content."""
+        backend = self.candidate.backend
+        breaker, probe = backend.breaker, self._probe
+        self._settle(at)
+        match error:
+            case None:
+                self.record.outcome = "ok"
+                if not committed:
+                    backend.load.whole.add(at - self._started, at)
+                breaker.succeed(at, probe=probe)
+                return
+            case UpstreamBusy():
+                self.record.outcome = error.code
+                breaker.rest(at, error.retry_after or 0.0, probe=probe)
+            case UpstreamError():
+                self.record.outcome = error.code
+                breaker.fail(at, probe=probe)
+                if isinstance(error, UpstreamOverloaded) and error.retry_after:
+                    breaker.rest(at, error.retry_after, probe=False)
+            case GatewayError():
+                self.record.outcome = error.code
+                self.record.refused = isinstance(error, InvalidRequest)
+                breaker.abandon(probe=probe)
+            case _:
+                self.record.outcome = "cancelled"
+                breaker.abandon(probe=probe)
+
+    def lose(self) -> None:
+        """Another was faster. That is no failure, but so long at least it would have taken."""
+        at = now()
+        load, request = self.candidate.backend.load, self.candidate.request
+        self._settle(at)
+        self.record.outcome = "lost"
+        self.record.role = "hedge"
+        stream = not isinstance(request, EmbeddingsRequest) and request.stream
+        (load.first if stream else load.whole).at_least(at - self._started, at)
+        self.candidate.backend.breaker.abandon(probe=self._probe)
+
+    def fall_out(self, error: BaseException, at: float) -> None:
+        """Like `end`, of a hedge whose answer will not be the request's."""
+        self.end(error, at, committed=False)
+        self.record.role = "hedge"
+
+    def _settle(self, at: float) -> None:
+        self.record.ms = (at - self._started) * 1e3
+        self._trip.end_asking(at)
+        self.candidate.backend.load.in_flight -= 1
+
+
+def generation(one: Try) -> AsyncGenerator[list[Event], None]:
+    """The events of its answer."""
+    request = one.candidate.request
+    assert not isinstance(request, EmbeddingsRequest)
+    return one.candidate.backend.upstream.generate(request, one.call)
+
+
+async def embedding(one: Try) -> Embeddings:
+    """The vectors of its answer."""
+    request = one.candidate.request
+    assert isinstance(request, EmbeddingsRequest)
+    return await one.candidate.backend.upstream.embed(request, one.call)
