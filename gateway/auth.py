@@ -72,12 +72,24 @@ class AdminKey:
         """Whether there is one."""
         return self._digest is not None
 
+    def is_key(self, sent: bytes) -> bool:
+        """Whether these bytes are the key."""
+        return self._digest is not None and hmac.compare_digest(self._digest, sha256(sent).digest())
+
+    def derived(self, purpose: bytes) -> bytes:
+        """32 bytes for signing, which whoever has the key could make, and nobody else.
+
+        Raises LookupError when there is no key.
+        """
+        if self._digest is None:
+            raise LookupError("there is no admin key")
+        return hmac.digest(self._digest, purpose, "sha256")
+
     def opens(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether it was sent, as `Authorization: Bearer <key>`."""
         for name, value in headers:
             if name == b"authorization" and value[:7].lower() == b"bearer ":
-                sent = sha256(value[7:].strip()).digest()
-                return self._digest is not None and hmac.compare_digest(self._digest, sent)
+                return self.is_key(value[7:].strip())
         return False
 
 

@@ -14,6 +14,7 @@ from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.series import Series, Strand, Window
 from schemas.errors import Unavailable
 from schemas.events import Usage
 
@@ -33,6 +34,7 @@ class Gateway:
         server = runtime.config.server
         self.runtime = runtime
         self.metrics = Metrics()
+        self.series = Series()
         self.access_log = access_log
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
@@ -101,6 +103,11 @@ class Gateway:
             self.metrics.available.labels(name).set(backend.breaker.allows(at))
         return self.metrics.text()
 
+    def strands(self, window: Window, at: float) -> tuple[Strand, ...]:
+        """The window's traffic by model and backend as of `at`, Unix seconds."""
+        self.write_books()
+        return self.series.strands(window, at)
+
     def book(self, trip: Trip, status: int, ended: float) -> None:
         """Note what became of a request: once, however it ended.
 
@@ -124,6 +131,7 @@ class Gateway:
         lines = [_line(trip, status, ended, offset, prices) for trip, status, ended in notes]
         for line in lines:
             self.metrics.book(line)
+        self.series.add(lines)
         self.access_log.add(lines)
 
 

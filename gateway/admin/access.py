@@ -1,4 +1,4 @@
-"""Who may use /admin: whoever sends the operator's key."""
+"""Who may use /admin: whoever sends the operator's key, or reads with a session begun with it."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 
+from gateway.admin.session import signed_in
 from gateway.auth import AdminKey
 from schemas.errors import RouteNotFound, Unauthenticated
 
@@ -13,16 +14,34 @@ _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 SCHEME = "admin_key"
 """What the API's description calls this way in."""
 
+_READING = ("GET", "HEAD")
+_Guard = Callable[[_Connection, BaseRouteHandler], None]
 
-def admin_only(current: Callable[[], AdminKey]) -> Callable[[_Connection, BaseRouteHandler], None]:
-    """Lets the operator through. Without a key configured, /admin does not exist."""
+
+def admin_exists(current: Callable[[], AdminKey]) -> _Guard:
+    """Without a key configured, /admin does not exist."""
+
+    def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
+        if not current().set:
+            path = connection.scope["path"]
+            raise RouteNotFound(f"there is nothing at {path}; auth.admin_key opens /admin")
+
+    return guard
+
+
+def admin_only(current: Callable[[], AdminKey]) -> _Guard:
+    """Lets the operator through, after `admin_exists`.
+
+    A browser's session only reads: what changes something takes the key itself, which no browser
+    sends by itself.
+    """
 
     def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
         key = current()
-        if not key.set:
-            path = connection.scope["path"]
-            raise RouteNotFound(f"there is nothing at {path}; auth.admin_key opens /admin")
-        if not key.opens(connection.scope["headers"]):
+        scope = connection.scope
+        headers = scope["headers"]
+        reads = scope["type"] == "http" and scope["method"] in _READING
+        if not key.opens(headers) and not (reads and signed_in(key, headers)):
             raise Unauthenticated(
                 "/admin needs the operator's key; use the header `Authorization: Bearer <key>`"
             )

@@ -4,15 +4,21 @@ from collections.abc import Callable
 
 from litestar import Router
 
-from gateway.admin.access import admin_only
+from gateway.admin.access import admin_exists, admin_only
 from gateway.admin.engines import engines_route
+from gateway.admin.series import series_route
+from gateway.auth import AdminKey
 from gateway.state import Gateway
 
 
 def admin_routes(current: Callable[[], Gateway]) -> Router:
-    return Router(
-        path="/admin",
-        guards=[admin_only(lambda: current().runtime.admin_key)],
-        route_handlers=[engines_route(current)],
+    def key() -> AdminKey:
+        return current().runtime.admin_key
+
+    api = Router(
+        path="/",
+        guards=[admin_only(key)],
+        route_handlers=[engines_route(current), series_route(current)],
         tags=["admin"],
     )
+    return Router(path="/admin", guards=[admin_exists(key)], route_handlers=[api])

@@ -1,0 +1,127 @@
+"""`GET /admin/series`: traffic, errors, latencies and tokens over time, by model and backend."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery
+from msgspec import Struct
+
+from gateway.admin.access import SCHEME
+from gateway.state import Gateway
+from gateway.telemetry.series import CELLS, STEPS, Cell, Strand, Window
+from gateway.telemetry.sketch import Sketch
+
+
+class Spread(Struct, frozen=True, kw_only=True):
+    """Durations in milliseconds, quantiles to within 5 %; null where there were none."""
+
+    count: int
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+
+
+class PointView(Struct, frozen=True, kw_only=True):
+    """What happened in the `step_s` seconds from `time`, Unix seconds.
+
+    requests ended with this backend; errors of them were 429, 5xx or broken off, refused other
+    4xx. attempts were made at it, failed of them went wrong. Durations are those of answers.
+    """
+
+    time: int
+    requests: int
+    errors: int
+    refused: int
+    attempts: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    first_content: Spread
+    whole: Spread
+
+
+class StrandView(Struct, frozen=True, kw_only=True):
+    """One backend of one model, both as configured. Backend "": none was asked."""
+
+    model: str
+    backend: str
+    points: list[PointView]
+
+
+class SeriesView(Struct, frozen=True, kw_only=True):
+    """Spans without traffic have no point; the last span is not over. begin, end: Unix seconds."""
+
+    window: Window
+    step_s: int
+    begin: int
+    end: int
+    series: list[StrandView]
+
+
+def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
+    @get(
+        "/series",
+        summary="Traffic, errors, latencies and tokens over the last 5 minutes, 15 or hour",
+        security=[{SCHEME: []}],
+    )
+    async def series(window: FromQuery[Window] = "5m") -> SeriesView:
+        at = time.time()
+        return viewed(current().strands(window, at), window, at)
+
+    return series
+
+
+def viewed(strands: Sequence[Strand], window: Window, now: float) -> SeriesView:
+    begin, end = span_of(window, now)
+    return SeriesView(
+        window=window,
+        step_s=STEPS[window],
+        begin=begin,
+        end=end,
+        series=[
+            StrandView(
+                model=strand.model,
+                backend=strand.backend,
+                points=[_point(cell) for cell in strand.cells],
+            )
+            for strand in strands
+        ],
+    )
+
+
+def span_of(window: Window, now: float) -> tuple[int, int]:
+    """The window's first and last moment, at borders of its cells."""
+    step = STEPS[window]
+    end = (int(now) // step + 1) * step
+    return end - CELLS * step, end
+
+
+def _point(cell: Cell) -> PointView:
+    return PointView(
+        time=cell.time,
+        requests=cell.requests,
+        errors=cell.errors,
+        refused=cell.refused,
+        attempts=cell.attempts,
+        failed=cell.failed,
+        prompt_tokens=cell.prompt_tokens,
+        completion_tokens=cell.completion_tokens,
+        first_content=_spread(cell.first),
+        whole=_spread(cell.whole),
+    )
+
+
+def _spread(counts: dict[int, int]) -> Spread:
+    sketch = Sketch(counts)
+    return Spread(
+        count=sketch.count,
+        p50_ms=_rounded(sketch.quantile(0.5)),
+        p90_ms=_rounded(sketch.quantile(0.9)),
+        p99_ms=_rounded(sketch.quantile(0.99)),
+    )
+
+
+def _rounded(ms: float | None) -> float | None:
+    return None if ms is None else float(f"{ms:.3g}")

@@ -1,0 +1,169 @@
+"""The last hour in memory: what is counted where, for how long, and added up over processes."""
+
+import random
+
+import pytest
+
+from gateway.routing.trip import Attempt
+from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.series import CELLS, STEPS, Cell, Series, Window, merged, total
+from gateway.telemetry.sketch import Sketch
+
+T = 1_800_000_000
+"""A time at which cells of every window begin."""
+
+
+def line(
+    at: float,
+    *attempts: Attempt,
+    status: int = 200,
+    error: str = "",
+    ms: float = 100.0,
+    ttft_ms: float | None = None,
+) -> AccessLine:
+    return AccessLine(
+        time=at,
+        request_id="r",
+        surface="openai",
+        status=status,
+        ms=ms,
+        route="chat",
+        error=error,
+        ttft_ms=ttft_ms,
+        attempts=attempts,
+        prompt_tokens=7,
+        completion_tokens=3,
+    )
+
+
+def ok(backend: str = "a/m") -> Attempt:
+    return Attempt(backend=backend, outcome="ok")
+
+
+def cells(series: Series, at: float, window: Window = "5m") -> dict[str, tuple[Cell, ...]]:
+    return {strand.backend: strand.cells for strand in series.strands(window, at)}
+
+
+def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> None:
+    series = Series()
+
+    series.add([line(T + 1, Attempt(backend="a/m", outcome="upstream_error"), ok("b/m"))])
+
+    by_backend = cells(series, T + 2)
+    (a,), (b,) = by_backend["a/m"], by_backend["b/m"]
+    assert (a.requests, a.attempts, a.failed) == (0, 1, 1)
+    assert (b.requests, b.attempts, b.failed) == (1, 1, 0)
+    assert (b.prompt_tokens, b.completion_tokens, a.completion_tokens) == (7, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (200, "", (0, 0)),
+        (200, "upstream_timeout", (1, 0)),
+        (429, "upstream_busy", (1, 0)),
+        (502, "upstream_broken", (1, 0)),
+        (400, "invalid_request", (0, 1)),
+        (499, "client_closed", (0, 0)),
+    ],
+)
+def test_what_backends_did_wrong_is_told_from_what_callers_did(
+    status: int, error: str, expected: tuple[int, int]
+) -> None:
+    series = Series()
+
+    series.add([line(T, ok(), status=status, error=error)])
+
+    (cell,) = cells(series, T)["a/m"]
+    assert (cell.errors, cell.refused) == expected
+
+
+def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> None:
+    series = Series()
+
+    series.add([line(T, ok("a/m"), Attempt(backend="b/m", outcome="ok", role="mirror"))])
+
+    by_backend = cells(series, T)
+    assert by_backend["a/m"][0].requests == 1
+    assert (by_backend["b/m"][0].requests, by_backend["b/m"][0].attempts) == (0, 1)
+
+
+def test_what_no_backend_could_be_asked_for_is_nobodys() -> None:
+    series = Series()
+
+    series.add([line(T, Attempt(backend="a/m", refused=True), status=400, error="x")])
+
+    assert cells(series, T)["a/m"][0].attempts == 0
+
+
+@pytest.mark.parametrize("window", list(STEPS))
+def test_every_window_has_sixty_cells_and_forgets_what_is_older(window: Window) -> None:
+    series, step = Series(), STEPS[window]
+    for number in range(2 * CELLS * step // 5):
+        series.add([line(T + 5 * number, ok())])
+
+    now = T + 2 * CELLS * step - 1
+    (found,) = cells(series, now, window).values()
+
+    assert [cell.time for cell in found] == list(range(T + CELLS * step, now, step))
+    assert {cell.requests for cell in found} == {step // 5}
+
+
+def test_after_a_pause_only_what_is_within_the_window_is_left() -> None:
+    series = Series()
+    series.add([line(T, ok())])
+
+    later = T + 400
+
+    assert cells(series, later, "5m") == {"a/m": ()}
+    assert len(cells(series, later, "15m")["a/m"]) == 1
+
+
+def test_a_line_that_comes_late_is_counted_all_the_same() -> None:
+    series = Series()
+
+    series.add([line(T + 5, ok()), line(T + 4, ok())])
+
+    assert [cell.requests for cell in cells(series, T + 6)["a/m"]] == [2]
+
+
+def test_several_processes_add_up_to_what_one_would_have_counted() -> None:
+    draw = random.Random(5)
+    lines = [
+        line(T + at / 2, ok(draw.choice(["a/m", "b/m"])), ms=draw.lognormvariate(5, 1), ttft_ms=9.0)
+        for at in range(300)
+    ]
+    parts, alone = [Series(), Series(), Series()], Series()
+    for number, one in enumerate(lines):
+        parts[number % 3].add([one])
+        alone.add([one])
+
+    together = merged([part.strands("15m", T + 150) for part in parts])
+
+    assert together == alone.strands("15m", T + 150)
+    assert total(cell for strand in together for cell in strand.cells).requests == 300
+
+
+def test_quantiles_are_within_five_per_cent_of_the_true_ones() -> None:
+    draw = random.Random(7)
+    values = sorted(draw.lognormvariate(4, 2) for _ in range(5000))
+    sketch = Sketch()
+
+    for value in values:
+        sketch.add(value)
+
+    for share in (0.01, 0.5, 0.9, 0.99, 1.0):
+        true = values[int(share * (len(values) - 1))]
+        assert sketch.quantile(share) == pytest.approx(true, rel=0.05)
+
+
+def test_of_nothing_there_is_no_quantile() -> None:
+    assert Sketch().quantile(0.5) is None
+
+
+def test_no_time_at_all_is_a_time_too() -> None:
+    sketch = Sketch()
+
+    sketch.add(0.0)
+
+    assert sketch.quantile(0.5) == pytest.approx(0.01, rel=0.05)
