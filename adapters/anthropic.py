@@ -22,6 +22,7 @@ from adapters.openai import accept, merged_headers
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.fields import task_of
+from schemas.messages import CLAUDE
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 VERSION_HEADER = "anthropic-version"
@@ -92,6 +93,7 @@ SUPPORTS = Supports(
     translated={"chat": TRANSLATED},
     requires=frozenset({"max_tokens"}),
     thoughts=PROVEN,
+    proofs=frozenset({CLAUDE}),
 )
 
 LATER = msgspec.structs.replace(

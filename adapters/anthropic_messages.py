@@ -14,7 +14,15 @@ from msgspec import Raw, Struct, UnsetType
 from adapters.anthropic_blocks import Block, blocks, marks, thought_block
 from adapters.openai_wire import NULL, UNREADABLE, read_object
 from schemas.errors import InvalidRequest
-from schemas.messages import Message, OpaquePart, TextPart, ToolCall, text_of, thoughts_of
+from schemas.messages import (
+    CLAUDE,
+    Message,
+    OpaquePart,
+    TextPart,
+    ToolCall,
+    provable_thoughts,
+    text_of,
+)
 
 CONTENT_BLOCKS = "content_blocks"
 """Where a client gets an answer's own blocks, and hands them back, if there is more in them than
@@ -108,7 +116,7 @@ def _content(one: Message, field: str) -> list[Block | Raw]:
 
 def _assistant(one: Message, field: str) -> list[Block | Raw]:
     """Thoughts, text, calls: a turn that calls tools is refused where it begins otherwise."""
-    thoughts = (thought_block(thought) for thought in thoughts_of(one))
+    thoughts = (thought_block(thought) for thought in provable_thoughts(one, (CLAUDE,)))
     found: list[Block | Raw] = [block for block in thoughts if block is not None]
     content = one.content
     if isinstance(content, str):

@@ -6,6 +6,7 @@ from msgspec import Raw
 from adapters.anthropic_wire import Block, Delta
 from adapters.openai_wire import NULL, UNREADABLE, read_object
 from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
+from schemas.messages import CLAUDE
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 RANKS = {"thinking": 0, "redacted_thinking": 0, "text": 1, "tool_use": 2}
@@ -51,7 +52,11 @@ class OpenBlock:
             case "tool_use":
                 return [ToolDelta(tool=self._tool, id=block.id, name=block.name)]
             case "redacted_thinking":
-                return [ReasoningDelta(text="", block=self._thought, data=block.data or "")]
+                return [
+                    ReasoningDelta(
+                        text="", block=self._thought, data=block.data or "", format=CLAUDE
+                    )
+                ]
             case "text" | "thinking":
                 return self.add(
                     Delta(
@@ -93,7 +98,7 @@ class OpenBlock:
             return [ToolDelta(tool=self._tool, arguments=self._input())]
         if self.kind == "thinking" and self._signatures:
             proof = "".join(self._signatures)
-            return [ReasoningDelta(text="", block=self._thought, signature=proof)]
+            return [ReasoningDelta(text="", block=self._thought, signature=proof, format=CLAUDE)]
         return []
 
     def whole(self) -> Raw:

@@ -111,6 +111,8 @@ class Supports(Struct, frozen=True, kw_only=True):
             take `messages.remote_image` in general; the others are fetched for it.
     thoughts: the kinds of thoughts, handed back by a client, that the backend reads; others are
             left out of what it gets, and named.
+    proofs: formats of signatures and encrypted thoughts that it reads, of those that say whose
+            they are; `None`: all, for it does not check them.
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs of one request for embeddings; more are sent in several.
     """
@@ -126,6 +128,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     requires: frozenset[str] = frozenset()
     fetched_images: tuple[str, ...] = ()
     thoughts: frozenset[ThoughtKind] = frozenset()
+    proofs: frozenset[str] | None = None
     text_of_tokens: bool = True
     inputs: int | None = None
 

@@ -19,6 +19,7 @@ from adapters.cohere_encode import name_and_purpose
 from adapters.openai import merged_headers
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
+from schemas.messages import CLAUDE
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -51,6 +52,7 @@ SUPPORTS = Supports(
     embeddings=frozenset({"dimensions"}),
     extra_fields={"chat": OWN | MERGED | MODELS_OWN, "embeddings": EMBEDDINGS_OWN},
     thoughts=PROVEN,
+    proofs=frozenset({CLAUDE}),
     ranges={
         "max_tokens": Range(minimum=1),
         "temperature": Range(minimum=0, maximum=1),

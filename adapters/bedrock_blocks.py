@@ -132,14 +132,12 @@ def status_of(raw: Raw | UnsetType, field: str) -> str:
 
 
 def thought_block(thought: Thought) -> Block | None:
-    """`None` for a thought that says nothing and proves nothing."""
+    """`None` for a thought without proof, which Claude refuses."""
     if thought.data:
         return {"reasoningContent": {"redactedContent": thought.data}}
-    if not thought.text and not thought.signature:
+    if not thought.signature:
         return None
-    text: Block = {"text": thought.text}
-    if thought.signature:
-        text["signature"] = thought.signature
+    text: Block = {"text": thought.text, "signature": thought.signature}
     return {"reasoningContent": {"reasoningText": text}}
 
 

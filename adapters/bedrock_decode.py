@@ -30,7 +30,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import FunctionTool
+from schemas.messages import CLAUDE, FunctionTool
 from schemas.requests import ChatRequest, GenerateRequest
 
 FINISH: Mapping[str, FinishReason] = {
@@ -201,7 +201,9 @@ class ConverseDecoder:
         secret = self._joined(self._secrets.pop(block, []))
         if proof or secret:
             number = self._thoughts[block]
-            events.append(ReasoningDelta(text="", block=number, signature=proof, data=secret))
+            events.append(
+                ReasoningDelta(text="", block=number, signature=proof, data=secret, format=CLAUDE)
+            )
 
     def _joined(self, pieces: list[str]) -> str:
         """Pieces in base64, each by itself, as one."""

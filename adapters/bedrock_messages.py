@@ -21,7 +21,7 @@ from adapters.bedrock_blocks import (
     thought_block,
 )
 from schemas.errors import InvalidRequest
-from schemas.messages import Message, Part, TextPart, thoughts_of
+from schemas.messages import CLAUDE, Message, Part, TextPart, provable_thoughts
 
 Side = Literal["user", "assistant"]
 
@@ -97,7 +97,7 @@ def _said(message: Message, field: str, titles: Titles) -> list[Block]:
 def _answered(message: Message, field: str, titles: Titles) -> list[Block]:
     """Thoughts first, because what they prove is what comes after them."""
     _no_name(message, field)
-    thoughts = (thought_block(thought) for thought in thoughts_of(message))
+    thoughts = (thought_block(thought) for thought in provable_thoughts(message, (CLAUDE,)))
     return [
         *(block for block in thoughts if block is not None),
         *_content(message, field, titles),

@@ -15,6 +15,7 @@ OPENAI = Vendor(
     base64=True,
     stop=4,
     choices=128,
+    thoughts=(),
     sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
 )
 
@@ -29,7 +30,9 @@ VENDORS: tuple[Vendor, ...] = (
         stop=4,
         ranges={"top_logprobs": Range(minimum=0, maximum=20)},
         later=frozenset({"time_info"}),
+        thoughts=("reasoning",),
         sources=(
+            Source(url="https://github.com/QwenLM/qwen-code/issues/11045", edition="2026-09"),
             Source(url="https://github.com/Cerebras/cerebras-cloud-sdk-python", edition="1.91.0"),
             Source(url="https://inference-docs.cerebras.ai/resources/openai", edition="2026-11"),
         ),
@@ -55,6 +58,7 @@ VENDORS: tuple[Vendor, ...] = (
         completion=False,
         embeddings=False,
         stop=16,
+        thoughts=("reasoning_content",),
         sources=(
             Source(
                 url="https://docs.camel-ai.org/reference/camel.configs.deepseek_config",
@@ -108,7 +112,9 @@ VENDORS: tuple[Vendor, ...] = (
         completion=False,
         stop=4,
         aside="x_groq",
+        thoughts=("reasoning",),
         sources=(
+            Source(url="https://github.com/janhq/jan/issues/8136", edition="2026-05"),
             Source(url="https://console.groq.com/docs/openai", edition="2026-11"),
             Source(url="https://github.com/groq/groq-python", edition="1.7.0"),
         ),

@@ -6,6 +6,7 @@ A check returns nothing and raises AssertionError with a sentence that says what
 from collections.abc import Mapping
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from adapters.base import Adapter, HasBaseUrl, HasTokenEndpoint, Outbound, TokenEndpoint
 from adapters.framing import FRAMING
@@ -134,6 +135,25 @@ def check_thoughts(adapter: Adapter) -> None:
         assert not left_out(with_it, adapter.supports), f"{kind}: is read and named"
         changed = adapter.encode(with_it, "m").body != adapter.encode(without_it, "m").body
         assert changed, f"{kind}: is read but never leaves"
+    if adapter.supports.proofs is not None:
+        _check_proofs(adapter)
+
+
+OTHERS = "another-vendor-v1"
+"""The format of proofs that nobody's adapter reads."""
+
+
+def _check_proofs(adapter: Adapter) -> None:
+    """A vendor that checks proofs refuses all but its own, so it gets no other's."""
+    for kind in ("signed", "encrypted"):
+        foreign = replace(THOUGHTS[kind], format=OTHERS)
+        request = _completed(adapter, chat_with_thought(foreign))
+        body = adapter.encode(request, "m").body
+        for proof in (foreign.signature, foreign.data):
+            assert not proof or proof.encode() not in body, f"{kind}: another vendor's proof leaves"
+        read = "text" in adapter.supports.thoughts and not foreign.data
+        named = left_out(request, adapter.supports) == (REASONING,)
+        assert named != read, f"{kind}: another vendor's thought is neither read nor named"
 
 
 def check_breaks(adapter: Adapter, task: Task) -> None:

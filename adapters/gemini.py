@@ -24,6 +24,7 @@ from adapters.openai import merged_headers
 from adapters.openai_wire import UNREADABLE, read_object
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from schemas.messages import GEMINI
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -69,6 +70,7 @@ SUPPORTS = Supports(
     fetched_images=FETCHED,
     inputs=100,
     thoughts=READABLE,
+    proofs=frozenset({GEMINI}),
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
         "temperature": Range(minimum=0, maximum=2),

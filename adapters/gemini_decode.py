@@ -43,6 +43,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
+from schemas.messages import GEMINI
 from schemas.requests import GenerateRequest
 
 FINISH: Mapping[str, FinishReason] = {
@@ -232,6 +233,7 @@ class GeminiDecoder:
                         index=index,
                         signature=signature,
                         block=choice.block,
+                        format=GEMINI if signature else "",
                     )
                 )
             choice.thinking = not signature
@@ -246,7 +248,13 @@ class GeminiDecoder:
             choice.block += choice.thinking
             choice.thinking = False
             events.append(
-                ReasoningDelta(text="", index=index, signature=signature, block=choice.block)
+                ReasoningDelta(
+                    text="",
+                    index=index,
+                    signature=signature,
+                    block=choice.block,
+                    format=GEMINI,
+                )
             )
             choice.block += 1
         return logprobs

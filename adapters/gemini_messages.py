@@ -13,7 +13,7 @@ from adapters.gemini_images import handed_back
 from adapters.gemini_parts import Body, part_of
 from adapters.openai_wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
-from schemas.messages import Message, TextPart, ToolCall, text_of, thoughts_of
+from schemas.messages import GEMINI, Message, TextPart, ToolCall, provable_thoughts, text_of
 
 SKIPPED = "skip_thought_signature_validator"
 """What Google has for calls that another model made, and that nothing of its own can prove.
@@ -67,11 +67,12 @@ def conversation(messages: Sequence[Message], *, proofs: bool) -> Conversation:
 def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
     """Thoughts, text, calls. A signature without a thought is the text's own.
 
-    Encrypted thoughts are another vendor's, and stay away.
+    Encrypted thoughts, and proofs, of other vendors stay away: Gemini refuses a proof that is not
+    its own.
     """
     thoughts: list[Body] = []
     loose: list[str] = []
-    for thought in thoughts_of(one):
+    for thought in provable_thoughts(one, (GEMINI,)):
         if thought.data:
             continue
         if thought.text:

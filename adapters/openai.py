@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from adapters.base import ALL_THOUGHTS, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.catalog import OPENAI
 from adapters.later_fields import LaterFieldsDecoder
 from adapters.openai_decode import OpenAIDecoder
@@ -30,6 +30,7 @@ from adapters.openai_encode import (
     writes,
 )
 from adapters.openai_errors import error_from, error_inside
+from adapters.openai_thoughts import with_thoughts
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
 from adapters.support import offered
@@ -108,6 +109,8 @@ class OpenAIAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest():
+                if self.vendor.thoughts is not None:
+                    request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._writes["chat"])
                 return self._outbound("/chat/completions", body, request, stream=request.stream)
             case CompletionRequest() if "completion" in self._writes:
@@ -161,7 +164,7 @@ class OpenAIAdapter:
             "n": Range(maximum=vendor.choices),
         }
         return Supports(
-            thoughts=ALL_THOUGHTS,
+            thoughts=vendor.read_thoughts,
             chat=(CHAT | named) - left_out - (COMPLETIONS_ONLY if by_reference else frozenset()),
             completion=(COMPLETION | named) - left_out if vendor.completion else None,
             embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,

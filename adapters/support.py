@@ -16,7 +16,7 @@ from schemas.fields import (
     sent_fields,
     task_of,
 )
-from schemas.messages import FunctionTool, thoughts_of
+from schemas.messages import FunctionTool, Thought, thoughts_of
 from schemas.requests import ChatRequest, Request, TokenRequest
 
 TOOL_PROPERTIES = "tools.properties"
@@ -121,11 +121,18 @@ def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
     if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):
         return ()
     for message in request.messages:
-        if (message.reasoning or message.thoughts or message.signature) and any(
-            thought.kind not in supports.thoughts for thought in thoughts_of(message)
+        if (message.reasoning or message.thoughts or message.signature) and not all(
+            _reads(thought, supports) for thought in thoughts_of(message)
         ):
             return (REASONING,)
     return ()
+
+
+def _reads(thought: Thought, supports: Supports) -> bool:
+    """Of a thought that another vendor proves, the text alone is left, and none of it encrypted."""
+    if supports.proofs is None or not thought.format or thought.format in supports.proofs:
+        return thought.kind in supports.thoughts
+    return not thought.data and "text" in supports.thoughts
 
 
 def _not_supported(field: str, fields: frozenset[str]) -> str:

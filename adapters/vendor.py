@@ -5,8 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from adapters.base import Range
+from adapters.base import ALL_THOUGHTS, READABLE, Range
 from schemas.fields import Task
+from schemas.messages import ThoughtKind
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -57,6 +58,9 @@ class Vendor(Struct, frozen=True, kw_only=True):
     stop, choices: the most stop strings and choices; `None`: no bound is known.
     ranges:      other bounds, by field.
     later:       fields of an answer that a stream tells, or changes, after its first frame.
+    thoughts:    the fields of a message in which thinking may come back, the first for what we
+                 write; `None`: not known, so it is sent as the client wrote it. Some vendors answer
+                 any other with a 400.
     aside:       a field of a stream's last frame in which usage or an error may stand.
     sources:     where all this is from.
     """
@@ -78,6 +82,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     ranges: Mapping[str, Range] = {}
     later: frozenset[str] = frozenset()
     aside: str = ""
+    thoughts: tuple[str, ...] | None = None
     sources: tuple[Source, ...] = ()
 
     @property
@@ -86,6 +91,13 @@ class Vendor(Struct, frozen=True, kw_only=True):
         if self.beyond is None:
             return self.unsupported
         return self.unsupported | (REFERENCE_ONLY - self.beyond)
+
+    @property
+    def read_thoughts(self) -> frozenset[ThoughtKind]:
+        """See Supports: all that a client hands back, its text, or nothing."""
+        if self.thoughts is None:
+            return ALL_THOUGHTS
+        return READABLE if self.thoughts else frozenset()
 
     @property
     def translated(self) -> Mapping[Task, Mapping[str, str]]:

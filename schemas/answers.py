@@ -123,6 +123,7 @@ class Fold:
                     text="".join([piece.text for piece in pieces]),
                     signature="".join([piece.signature for piece in pieces]),
                     data="".join([piece.data for piece in pieces]),
+                    format=pieces[-1].format,
                 )
             )
         for key in sorted(self._tools):

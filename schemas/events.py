@@ -53,6 +53,7 @@ class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning"):
     block:     0, 1, … within the choice.
     signature: the vendor's proof, which must come back with the next turn.
     data:      a thought that only the vendor can read, whole.
+    format:    whose signature or data it is; see `schemas.messages.Thought`.
     """
 
     text: str
@@ -60,6 +61,7 @@ class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning"):
     signature: str = ""
     block: int = 0
     data: str = ""
+    format: str = ""
 
 
 class RefusalDelta(Struct, frozen=True, kw_only=True, tag="refusal"):

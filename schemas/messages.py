@@ -5,12 +5,17 @@ that speaks the client's own format must pass on fields that we do not know. `ra
 where the value was made by us.
 """
 
+from collections.abc import Collection
 from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 ThoughtKind = Literal["text", "signed", "encrypted"]
 """What of a thought there is to hand back: its text, with its vendor's proof, or only data."""
+
+CLAUDE = "anthropic-claude-v1"
+GEMINI = "google-gemini-v1"
+"""Formats of proofs, by OpenRouter's names: who made one reads it, whichever service serves it."""
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
@@ -67,11 +72,13 @@ class Thought(Struct, frozen=True, kw_only=True):
     """One block of an answer's thinking, which must come back unchanged with the next turn.
 
     signature: the vendor's proof. data: a thought that only the vendor can read, as it gave it.
+    format:    whose proof or data it is, by OpenRouter's names (`anthropic-claude-v1`); "" unknown.
     """
 
     text: str = ""
     signature: str = ""
     data: str = ""
+    format: str = ""
 
     @property
     def kind(self) -> ThoughtKind:
@@ -158,6 +165,20 @@ def thoughts_of(message: Message) -> tuple[Thought, ...]:
     if message.reasoning or message.signature:
         return (Thought(text=message.reasoning or "", signature=message.signature or ""),)
     return ()
+
+
+def provable_thoughts(message: Message, formats: Collection[str]) -> tuple[Thought, ...]:
+    """The message's thoughts for a vendor that checks proofs, and refuses those of other vendors.
+
+    formats: its own. Of other vendors' thoughts the text is left; what they encrypted is not.
+    """
+    found: list[Thought] = []
+    for thought in thoughts_of(message):
+        if not thought.format or thought.format in formats:
+            found.append(thought)
+        elif not thought.data:
+            found.append(Thought(text=thought.text))
+    return tuple(found)
 
 
 def thinking_of(message: Message) -> str:

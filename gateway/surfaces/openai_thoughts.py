@@ -16,14 +16,18 @@ from gateway.surfaces.openai_wire import ALLOWED
 from schemas.events import ReasoningDelta
 from schemas.messages import Thought
 
+UNKNOWN = "unknown"
+"""OpenRouter's word for a format that it cannot tell."""
+
 
 class Detail(Struct, frozen=True, kw_only=True):
-    """One block. index: its place among the choice's."""
+    """One block. format: whose proof it holds. index: its place among the choice's."""
 
     type: Literal["reasoning.text", "reasoning.encrypted"]
     text: str | UnsetType = UNSET
     signature: str | UnsetType = UNSET
     data: str | UnsetType = UNSET
+    format: str | UnsetType = UNSET
     index: int
 
 
@@ -35,6 +39,7 @@ class _Read(Struct, frozen=True, kw_only=True):
     summary: str | None = None
     signature: str | None = None
     data: str | None = None
+    format: str | None = None
 
 
 _read: Final = msgspec.json.Decoder(_Read)
@@ -51,7 +56,12 @@ def read_thoughts(raws: list[Raw], message: int) -> tuple[Thought, ...]:
             raise refusal(exc, where, ALLOWED) from exc
         text = read.text if read.summary is None else read.summary
         thoughts.append(
-            Thought(text=text or "", signature=read.signature or "", data=read.data or "")
+            Thought(
+                text=text or "",
+                signature=read.signature or "",
+                data=read.data or "",
+                format="" if read.format == UNKNOWN else read.format or "",
+            )
         )
     return tuple(thoughts)
 
@@ -77,16 +87,24 @@ class Blocks:
         if not (event.signature or event.data):
             return []
         text = "".join(self._texts.pop(key))
-        thought = Thought(text=text, signature=event.signature, data=event.data)
+        thought = Thought(
+            text=text, signature=event.signature, data=event.data, format=event.format
+        )
         return [_detail(thought, event.block)]
 
 
 def _detail(thought: Thought, place: int) -> Detail:
     if thought.data:
-        return Detail(type="reasoning.encrypted", data=thought.data, index=place)
+        return Detail(
+            type="reasoning.encrypted",
+            data=thought.data,
+            format=thought.format or UNSET,
+            index=place,
+        )
     return Detail(
         type="reasoning.text",
         text=thought.text,
         signature=thought.signature or UNSET,
+        format=thought.format or UNSET,
         index=place,
     )

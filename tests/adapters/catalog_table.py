@@ -60,6 +60,8 @@ def others(vendor: Vendor) -> Iterable[str]:
         yield f"`n` to {vendor.choices}"
     for field, bounds in vendor.ranges.items():
         yield f"{code([field])} {words(bounds)}"
+    if vendor.thoughts:
+        yield f"thinking goes back as `{vendor.thoughts[0]}`"
     if vendor.later:
         yield f"late in streams: {code(sorted(vendor.later))}"
     if vendor.aside:

@@ -20,7 +20,7 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, TextDelta, Usage
-from schemas.messages import Message, Thought, ToolCall
+from schemas.messages import CLAUDE, Message, Thought, ToolCall
 from schemas.requests import ChatRequest
 from tests.adapters.traffic import fixture, traffic
 
@@ -83,8 +83,8 @@ def test_thoughts_text_and_calls_come_streamed_as_they_come_whole(name: str) -> 
 
     assert choice.text == "One moment."
     assert choice.thoughts == [
-        Thought(text="I look it up.", signature="c2lnLTE="),
-        Thought(data="ZW5jcnlwdGVk"),
+        Thought(text="I look it up.", signature="c2lnLTE=", format=CLAUDE),
+        Thought(data="ZW5jcnlwdGVk", format=CLAUDE),
     ]
     assert choice.tool_calls == [
         ToolCall(id="toolu_1", name="weather", arguments='{"city":"Bern"}'),

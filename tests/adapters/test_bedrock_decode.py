@@ -20,6 +20,7 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started, Usage
+from schemas.messages import CLAUDE
 from tests.adapters.bedrock_doubles import BEDROCK, KEY, answered, chat, folded
 from tests.adapters.traffic import RECORDINGS
 from tests.bedrock_server import (
@@ -119,9 +120,9 @@ def test_pieces_of_an_encrypted_thought_are_one_and_come_last() -> None:
     )
 
     assert [one for one in found if isinstance(one, ReasoningDelta)] == [
-        ReasoningDelta(text="", block=0, data=b64encode(b"secret").decode()),
+        ReasoningDelta(text="", block=0, data=b64encode(b"secret").decode(), format=CLAUDE),
         ReasoningDelta(text="Hm.", block=1),
-        ReasoningDelta(text="", block=1, signature="ab"),
+        ReasoningDelta(text="", block=1, signature="ab", format=CLAUDE),
     ]
 
 

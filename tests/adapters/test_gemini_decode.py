@@ -16,6 +16,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
+from schemas.messages import GEMINI as GEMINIS
 from schemas.messages import Thought, ToolCall
 from schemas.requests import EmbeddingsRequest
 from schemas.sampling import Sampling
@@ -85,8 +86,8 @@ def test_a_signature_goes_with_its_thought_or_is_a_block_of_its_own() -> None:
 
     assert found.text == "Hi"
     assert found.thoughts == [
-        Thought(text="Hm.", signature="Zmlyc3Q="),
-        Thought(text="", signature="c2Vjb25k"),
+        Thought(text="Hm.", signature="Zmlyc3Q=", format=GEMINIS),
+        Thought(text="", signature="c2Vjb25k", format=GEMINIS),
     ]
 
 
@@ -99,7 +100,10 @@ def test_a_signed_text_after_unsigned_thoughts_begins_a_block() -> None:
         )
     )
 
-    assert found.thoughts == [Thought(text="Hm"), Thought(text="", signature="c2ln")]
+    assert found.thoughts == [
+        Thought(text="Hm"),
+        Thought(text="", signature="c2ln", format=GEMINIS),
+    ]
     assert found.text == ".ok"
 
 

@@ -78,7 +78,7 @@ def test_blocks_say_more_than_the_text_beside_them() -> None:
 
     returned = read(content="4", reasoning="sums", reasoning_details=[detail])
 
-    assert thoughts_of(returned) == (Thought(text="sums"),)
+    assert thoughts_of(returned) == (Thought(text="sums", format="x"),)
 
 
 def test_thinking_without_blocks_is_one_block() -> None:
