@@ -55,17 +55,17 @@ class Endpoint:
             client_request_id=head.request_id if sane(head.request_id) else "",
             attempts=[],
         )
+        runtime = gateway.enter()
         extra = gateway.cors.headers(head.origin) if head.origin else []
-        expose = gateway.runtime.config.server.expose_headers
+        expose = runtime.config.server.expose_headers
         answering = Answering(send, trip, extra, expose=expose)
-        gateway.enter()
         status = 500
         try:
             if scope["method"] != "POST":
                 await self._other_method(scope["method"], head, gateway, answering, send)
                 status = 0
                 return
-            status = await self._serve(scope, head, gateway, trip, answering, receive)
+            status = await self._serve(scope, head, gateway, runtime, trip, answering, receive)
         except GatewayError as exc:
             status = exc.status
             trip.error = exc.code
@@ -81,7 +81,7 @@ class Endpoint:
             failure.__cause__ = exc
             await self._fail(failure, answering)
         finally:
-            gateway.leave()
+            gateway.leave(runtime)
             if status:
                 gateway.book(trip, status, now())
 
@@ -90,13 +90,13 @@ class Endpoint:
         scope: HTTPScope,
         head: Head,
         gateway: Gateway,
+        runtime: Runtime,
         trip: Trip,
         answering: Answering,
         receive: Receive,
     ) -> int:
         """Answer with 200, or raise what the caller is to be told. Returns the status."""
         gateway.admit()
-        runtime = gateway.runtime
         caller = runtime.keyring.caller(scope["headers"])
         trip.caller = caller.name
         check_type(head, self._surface.accepts)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -94,6 +94,40 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+class EngineView(Protocol):
+    """An engine as whoever sends requests to it sees it, in the process that owns it or another.
+
+    state: in one word. status: the last thing it said, a line for people. pid: of the process
+    now, `None` between two. uptime_s: of the process now. restarts: after crashes.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def socket_path(self) -> Path: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def restarts(self) -> int: ...
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def uptime_s(self) -> float: ...
+    @property
+    def ready(self) -> bool: ...
+    def ready_in(self) -> float | None:
+        """Seconds until it should be ready; `None`: it is not going to be."""
+        ...
+
+    def watch(self, hear: Callable[[str], None]) -> None:
+        """From now on `hear` gets each new status."""
+        ...
+
+    def unwatch(self, hear: Callable[[str], None]) -> None: ...
+
+
 class EngineProcess:
     """One engine, kept alive from `start` to `stop`; `async with` does both.
 
@@ -109,17 +143,17 @@ class EngineProcess:
         run_dir: Path,
         *,
         backoff_s: float = BACKOFF_S,
-        on_change: Callable[[str], None] = lambda _: None,
+        generation: int = 0,
     ) -> None:
-        """run_dir: where the socket is made. on_change: gets each new status."""
+        """run_dir: where the socket is made; another one for each generation."""
         self.name = name
-        self.socket_path = _socket_path(run_dir, name)
+        self.settings = settings
+        self.socket_path = _socket_path(run_dir, f"{name}-{generation}" if generation else name)
         self.state: State = "stopped"
         self.status = "not started"
         self.restarts = 0
-        self._settings = settings
         self._backoff_s = backoff_s
-        self._on_change = on_change
+        self._watchers: list[Callable[[str], None]] = []
         self._stopping = False
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -158,6 +192,13 @@ class EngineProcess:
         assert self._watch is None
         self.state = "loading"
         self._watch = asyncio.create_task(self._keep_running(), name=f"engine {self.name}")
+
+    def watch(self, hear: Callable[[str], None]) -> None:
+        """See EngineView.watch."""
+        self._watchers.append(hear)
+
+    def unwatch(self, hear: Callable[[str], None]) -> None:
+        self._watchers.remove(hear)
 
     async def wait_ready(self) -> bool:
         """True when it is ready, False when it has given up."""
@@ -232,7 +273,7 @@ class EngineProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
+            process.stdin.write(msgspec.json.encode(self.settings) + b"\n")
             async for line in process.stdout:
                 word = line.decode(errors="replace").strip()
                 if word == READY:
@@ -247,7 +288,8 @@ class EngineProcess:
     def _tell(self, status: str) -> None:
         self.status = status
         self._changed.set()
-        self._on_change(status)
+        for hear in tuple(self._watchers):
+            hear(status)
 
 
 def _socket_path(run_dir: Path, name: str) -> Path:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.auth import AdminKey, Keyring
 from gateway.config.model import Config, Model, Provider, WhenRule
-from gateway.engines import READY, EngineProcess, engine_settings
+from gateway.engines import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.breaker import Breaker
+from gateway.routing.load import Load
 from gateway.routing.policies import POLICIES
 from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
@@ -29,45 +31,66 @@ HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
 """So many of a model's requests in any 10 seconds are hedged, or this part, if that is more."""
 
 
-class Runtime:
-    """One generation of the configuration, live. Build it, `start` it, `close` it."""
+class Closing(Protocol):
+    """Something that several generations may use, and the last of them closes."""
 
-    def __init__(self, config: Config, *, run_dir: Path) -> None:
+    async def aclose(self) -> None: ...
+
+
+class Runtime:
+    """One generation of the configuration, live. Build it, `start` it, `close` it.
+
+    in_flight: requests that began with it and are not over; work that outlives its request
+               (a mirrored copy) counts itself here, too.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        run_dir: Path,
+        engines: Mapping[str, EngineView] | None = None,
+        before: "Runtime | None" = None,
+    ) -> None:
+        """engines: by provider, where somebody else owns them; otherwise it makes its own.
+
+        before: whose connections, credentials, breakers, loads and budgets go on where a provider
+                is the same in both. Raises InvalidConfig and ValueError.
+        """
         self.config = config
+        self.in_flight = 0
         self.keyring = Keyring(config.auth)
         self.admin_key = AdminKey(config.auth)
-        self.engines: dict[str, EngineProcess] = {}
+        self._own = engine_processes(config, run_dir) if engines is None else {}
+        self.engines: Mapping[str, EngineView] = self._own if engines is None else engines
         self.links: dict[str, LocalUpstream] = {}
         self.upstreams: dict[str, Upstream] = {}
+        same_fetch = before is not None and before.config.server.fetch == config.server.fetch
+        self._fetcher = before._fetcher if before and same_fetch else Fetcher(config.server.fetch)
         registry = Registry()
-        self._fetcher = Fetcher(config.server.fetch)
-        local = sum(provider.engine is not None for provider in config.providers)
         for provider in config.providers:
+            name = provider.name
+            kept = before._same(provider, self.engines.get(name), same_fetch) if before else None
             if provider.engine is not None:
-                settings = engine_settings(provider, engines=local)
-                engine = EngineProcess(
-                    provider.name,
-                    settings,
-                    run_dir,
-                    on_change=partial(self._engine_changed, provider.name),
-                )
-                self.engines[provider.name] = engine
-                link = LocalUpstream(
-                    provider.name,
-                    engine.socket_path,
-                    partial(getattr, engine, "status"),
-                    engine.ready_in,
-                )
-                self.links[provider.name] = self.upstreams[provider.name] = link
-                continue
-            self.upstreams[provider.name] = _remote(provider, registry, self._fetcher)
-        budgets = {provider.name: RetryBudget() for provider in config.providers}
+                link = kept if isinstance(kept, LocalUpstream) else _local(self.engines[name])
+                self.links[name] = self.upstreams[name] = link
+            else:
+                self.upstreams[name] = kept or _remote(provider, registry, self._fetcher)
+        self.budgets: dict[str, RetryBudget] = {
+            name: before.budgets[name]
+            if before and before.upstreams.get(name) is upstream
+            else RetryBudget()
+            for name, upstream in self.upstreams.items()
+        }
         self.prices = Prices(config.prices)
         self.backends: dict[str, Backend] = {}
-        routes = [self._route(model, budgets) for model in config.models]
+        routes = [self._route(model, before) for model in config.models]
         aliases = {alias: model.name for model in config.models for alias in model.aliases}
         self.table = RouteTable(routes, aliases)
         self.default_model = _default_model(config)
+        self._watching = {name: partial(self._engine_changed, name) for name in self.engines}
+        for name, hear in self._watching.items():
+            self.engines[name].watch(hear)
 
     @property
     def ready(self) -> bool:
@@ -75,19 +98,41 @@ class Runtime:
         return all(engine.ready for engine in self.engines.values())
 
     async def start(self) -> None:
-        for engine in self.engines.values():
+        """Start the engines that are its own."""
+        for engine in self._own.values():
             await engine.start()
 
     async def wait_ready(self) -> bool:
-        """Once every engine is warm: true; once one has given up: false."""
-        return all([await engine.wait_ready() for engine in self.engines.values()])
+        """Once every engine of its own is warm: true; once one has given up: false."""
+        return all([await engine.wait_ready() for engine in self._own.values()])
 
     async def close(self) -> None:
-        for upstream in self.upstreams.values():
-            await upstream.aclose()
-        await self._fetcher.aclose()
-        for engine in self.engines.values():
+        """Everything at once, whatever is under way."""
+        self.retire()
+        for shared in self.shared():
+            await shared.aclose()
+        for engine in self._own.values():
             await engine.stop()
+
+    def shared(self) -> tuple[Closing, ...]:
+        """What the generations before and after it may use as well."""
+        return (*self.upstreams.values(), self._fetcher)
+
+    def retire(self) -> None:
+        """It gets no more requests: what becomes of the engines is no concern of its own."""
+        for name, hear in self._watching.items():
+            self.engines[name].unwatch(hear)
+        self._watching.clear()
+
+    def _same(
+        self, provider: Provider, engine: EngineView | None, same_fetch: bool
+    ) -> Upstream | None:
+        """The upstream that serves this provider as it is configured now, if there is one."""
+        name = provider.name
+        if engine is not None:
+            return self.links.get(name) if self.engines.get(name) is engine else None
+        same = same_fetch and provider in self.config.providers
+        return self.upstreams.get(name) if same else None
 
     def _engine_changed(self, provider: str, status: str) -> None:
         """A process that has just become ready is not to blame for what the one before it did."""
@@ -97,24 +142,33 @@ class Runtime:
                 if backend.upstream is upstream:
                     backend.breaker.renew()
 
-    def _route(self, model: Model, budgets: Mapping[str, RetryBudget]) -> Route:
+    def _backend(self, model: Model, name: str, before: "Runtime | None") -> Backend:
+        """The model's own, made once: what is known of its health belongs to all its uses."""
+        key = f"{model.name}: {name}"
+        if key in self.backends:
+            return self.backends[key]
+        provider, _, theirs = name.partition("/")
+        upstream = self.upstreams[provider]
+        old = before.backends.get(key) if before else None
+        known = old if old is not None and old.upstream is upstream else None
+        same_rule = known is not None and known.breaker.rule == model.breaker
+        self.backends[key] = Backend(
+            name=name,
+            model=theirs,
+            upstream=upstream,
+            supports=upstream.supports,
+            breaker=known.breaker if known and same_rule else Breaker(model.breaker),
+            budget=self.budgets[provider],
+            load=known.load if known else Load(),
+            prices=self.prices,
+        )
+        return self.backends[key]
+
+    def _route(self, model: Model, before: "Runtime | None") -> Route:
         """Backends' weights default to an even split, so `None` everywhere is 1 each."""
 
         def backend(name: str) -> Backend:
-            """The model's own, made once: what is known of its health belongs to all its uses."""
-            key = f"{model.name}: {name}"
-            if key not in self.backends:
-                provider, _, theirs = name.partition("/")
-                self.backends[key] = Backend(
-                    name=name,
-                    model=theirs,
-                    upstream=self.upstreams[provider],
-                    supports=self.upstreams[provider].supports,
-                    breaker=Breaker(model.breaker),
-                    budget=budgets[provider],
-                    prices=self.prices,
-                )
-            return self.backends[key]
+            return self._backend(model, name, before)
 
         weights = {
             f"{ref.provider}/{ref.model}": 1.0 if ref.weight is None else ref.weight
@@ -158,6 +212,23 @@ def _rule_weights(when: WhenRule, weights: Mapping[str, float]) -> tuple[float, 
     """The model's own, where all of the rule's backends have some; else an even split."""
     own = tuple(weights.get(name, 0.0) for name in when.backends)
     return own if all(own) else tuple(1.0 for _ in own)
+
+
+def engine_processes(config: Config, run_dir: Path) -> dict[str, EngineProcess]:
+    """An engine for each local provider, by its name; not started."""
+    local = [provider for provider in config.providers if provider.engine is not None]
+    return {
+        provider.name: EngineProcess(
+            provider.name, engine_settings(provider, engines=len(local)), run_dir
+        )
+        for provider in local
+    }
+
+
+def _local(engine: EngineView) -> LocalUpstream:
+    return LocalUpstream(
+        engine.name, engine.socket_path, partial(getattr, engine, "status"), engine.ready_in
+    )
 
 
 def _remote(provider: Provider, registry: Registry, fetcher: Fetcher) -> Upstream:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
@@ -13,6 +14,7 @@ from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
+from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window
 from schemas.errors import Unavailable
@@ -21,12 +23,20 @@ from schemas.events import Usage
 _BATCH, _BOOK_S = 64, 0.2
 """Notes are written up when there are so many, or after so many seconds."""
 
+Elsewhere = Callable[[], Awaitable[Families]]
+
+
+async def _nothing() -> Families:
+    """Where there is no other process."""
+    return ()
+
 
 class Gateway:
     """One process's state. `runtime` is replaced as a whole; requests keep the one they took.
 
     draining: /readyz says no. refusing: new requests get 503. in_flight: requests being
-    answered. buffered: bytes of their bodies.
+    answered. buffered: bytes of their bodies. refused: the configuration's file, as it is now,
+    cannot be served, and an older one is in force. elsewhere: what the other processes counted.
     """
 
     def __init__(self, runtime: Runtime, access_log: AccessLog, *, seed: int | None = None) -> None:
@@ -39,20 +49,36 @@ class Gateway:
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
+        self.elsewhere: Elsewhere = _nothing
         self._reports = EngineReports()
         self._notes: list[tuple[Trip, int, float]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.started_at = int(time.time())
         self.draining = False
         self.refusing = False
+        self.refused = False
         self.idle = asyncio.Event()
         self.in_flight = 0
         self.buffered = 0
 
-    def enter(self) -> None:
-        self.in_flight += 1
+    def adopt(self, runtime: Runtime) -> None:
+        """From now on requests begin with this one."""
+        server = runtime.config.server
+        self.write_books()
+        self.runtime = runtime
+        self.keepalive.silence_s = server.sse_keepalive_s
+        self.cors = Cors(server.cors.allow_origins)
 
-    def leave(self) -> None:
+    def enter(self) -> Runtime:
+        """A request begins: with this configuration, to its end."""
+        self.in_flight += 1
+        runtime = self.runtime
+        runtime.in_flight += 1
+        return runtime
+
+    def leave(self, runtime: Runtime) -> None:
+        """runtime: what `enter` gave."""
+        runtime.in_flight -= 1
         self.in_flight -= 1
         if self.refusing and self.in_flight == 0:
             self.idle.set()
@@ -93,15 +119,28 @@ class Gateway:
         return await self._reports.gather(self.runtime.engines, self.runtime.links)
 
     async def metrics_text(self) -> bytes:
-        """All metrics as of now, in Prometheus' text format."""
-        self.metrics.engines.reports = await self.engine_reports()
+        """All metrics of the whole gateway as of now, in Prometheus' text format.
+
+        Raises Unavailable when the other processes do not tell theirs.
+        """
+        reports = await self.engine_reports()
+        elsewhere = await self.elsewhere()
+        return text(added((self.counted(reports), elsewhere)))
+
+    def counted(self, engines: Sequence[EngineReport] = ()) -> Families:
+        """What this process has counted; with what the engines say, where it is to be told."""
         self.write_books()
         at = now()
         self.metrics.in_flight.set(self.in_flight)
         self.metrics.buffered.set(self.buffered)
+        self.metrics.available.clear()
         for name, backend in self.runtime.backends.items():
             self.metrics.available.labels(name).set(backend.breaker.allows(at))
-        return self.metrics.text()
+        self.metrics.engines.reports = engines
+        try:
+            return families(self.metrics.registry)
+        finally:
+            self.metrics.engines.reports = ()
 
     def strands(self, window: Window, at: float) -> tuple[Strand, ...]:
         """The window's traffic by model and backend as of `at`, Unix seconds."""

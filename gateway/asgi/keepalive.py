@@ -16,10 +16,13 @@ class Frames(Protocol):
 
 
 class KeepAlive:
-    """One timer for all streams: a sweep every quarter of `silence_s`, none without streams."""
+    """One timer for all streams: a sweep every quarter of `silence_s`, none without streams.
+
+    silence_s may be changed at any time.
+    """
 
     def __init__(self, silence_s: float) -> None:
-        self._silence_s = silence_s
+        self.silence_s = silence_s
         self._streams: dict[Frames, bytes] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -34,12 +37,12 @@ class KeepAlive:
         self._streams.pop(stream, None)
 
     def _wait(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._silence_s / 4, self._sweep)
+        self._timer = asyncio.get_running_loop().call_later(self.silence_s / 4, self._sweep)
 
     def _sweep(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
-        before = now() - self._silence_s
+        before = now() - self.silence_s
         for stream, sign in self._streams.items():
             if stream.last_sent <= before and not stream.busy:
                 task = loop.create_task(stream.frame(sign))

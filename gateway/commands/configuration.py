@@ -59,11 +59,14 @@ def config_option(command: F) -> F:
     )(command)
 
 
-def listening_on(config: Config, host: str | None, port: int | None) -> Config:
-    """The configuration with another host or port, where given."""
+def listening_on(
+    config: Config, host: str | None, port: int | None, workers: int | None = None
+) -> Config:
+    """The configuration with another host, port or number of workers, where given."""
     server = msgspec.structs.replace(
         config.server,
         host=host or config.server.host,
         port=config.server.port if port is None else port,
+        workers=workers or config.server.workers,
     )
     return msgspec.structs.replace(config, server=server)

@@ -1,11 +1,13 @@
 """`strowger serve`: run the gateway until it is told to stop."""
 
+import os
 from pathlib import Path
 
 import click
 
-from gateway.commands.configuration import config_option, faults_shown, listening_on, load
-from gateway.config.load import recheck
+from gateway.commands.configuration import config_option, faults_shown, listening_on
+from gateway.config.load import load_config, recheck
+from gateway.config.model import Config
 
 
 @click.command()
@@ -14,11 +16,20 @@ from gateway.config.load import recheck
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Listen here instead of at server.port; 0: any."
 )
-def serve(path: Path, host: str | None, port: int | None) -> None:
-    """Run the gateway until SIGTERM or Ctrl-C."""
-    config = listening_on(load(path), host, port)
-    with faults_shown():
+@click.option(
+    "--workers", type=click.IntRange(1), help="So many processes instead of server.workers."
+)
+def serve(path: Path, host: str | None, port: int | None, workers: int | None) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C. SIGHUP reads the configuration again."""
+
+    def read() -> Config:
+        """Raises InvalidConfig."""
+        config = listening_on(load_config(path, os.environ), host, port, workers)
         recheck(config, source=str(path))
+        return config
+
+    with faults_shown():
+        config = read()
         from gateway.supervisor import serve as run
 
-        run(config, str(path))
+        run(config, path, read)

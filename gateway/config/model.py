@@ -73,6 +73,7 @@ class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the gateway listens, and how much it takes on.
 
+    reload:             auto: when the file changes, or by SIGHUP; signal: by SIGHUP alone.
     max_body_bytes:     of one request. max_buffered_bytes: of all bodies in memory together.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
     commit_after_s:     send 200 and keep-alive comments after so long without content.
@@ -86,6 +87,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Name = "127.0.0.1"
     port: Port = 8080
     workers: Count = 1
+    reload: Literal["auto", "signal"] = "auto"
     max_body_bytes: Size = 20_000_000
     max_buffered_bytes: Size = 512 * MIB
     max_in_flight: Count = 4096

@@ -27,7 +27,6 @@ NOT_YET: tuple[NotYet, ...] = (
     NotYet("store.url", (Secret(DEFAULT_STORE),), "another store"),
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
-    NotYet("providers[].engine.reload", ("refuse",), "replacing an engine on reload"),
     NotYet("models[].mirror", (None,), "mirroring"),
     NotYet("experiments", ((),), "A/B testing"),
     NotYet("limits", ((),), "limiting rates"),

@@ -12,7 +12,7 @@ from adapters.support import offered
 from gateway.auth import Caller
 from gateway.clock import now
 from gateway.config.model import Provider
-from gateway.engines import EngineProcess
+from gateway.engines import EngineView
 from gateway.engines import State as EngineState
 from gateway.routing.route import Backend, Route
 from gateway.runtime import Runtime
@@ -109,7 +109,7 @@ def _shares(runtime: Runtime, route: Route) -> Iterator[tuple[Backend, float]]:
         yield from ((backend, 0.0) for backend in runtime.table.routes[name].backends)
 
 
-def _state(backend: Backend, engine: EngineProcess | None) -> tuple[Deployment, str]:
+def _state(backend: Backend, engine: EngineView | None) -> tuple[Deployment, str]:
     if engine is not None and engine.state != "ready":
         return _DEPLOYMENTS[engine.state], engine.status
     at = now()

@@ -7,6 +7,7 @@ from litestar.types import ControllerRouterHandler
 from gateway.state import Gateway
 
 _Request = Request[object, object, State]
+REFUSED = "the file as it is now was refused, the log says why; the one before it is in force"
 
 
 def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
@@ -19,9 +20,12 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
         if gateway.draining:
             return Response({"status": "draining"}, status_code=503)
-        if not gateway.runtime.ready:
-            return Response({"status": "loading", "engines": engines}, status_code=503)
-        return Response({"status": "ready", "engines": engines})
+        body: dict[str, str | dict[str, str]] = {"status": "ready", "engines": engines}
+        if gateway.refused:
+            body["configuration"] = REFUSED
+        if gateway.runtime.ready:
+            return Response(body)
+        return Response({**body, "status": "loading"}, status_code=503)
 
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
     async def metrics(request: _Request) -> bytes:

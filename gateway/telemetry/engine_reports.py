@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.engines import EngineProcess, State
+from gateway.engines import EngineView, State
 from gateway.upstream.local import LocalUpstream
 from local_engine.frames import Measured
 from local_engine.stats import Machine, Stats
@@ -48,7 +48,7 @@ class EngineReports:
         self._asking = asyncio.Lock()
 
     async def gather(
-        self, engines: Mapping[str, EngineProcess], links: Mapping[str, LocalUpstream]
+        self, engines: Mapping[str, EngineView], links: Mapping[str, LocalUpstream]
     ) -> tuple[EngineReport, ...]:
         """A report an engine, after at most `patience_s`. links: to the engines, by their names."""
         async with self._asking:
@@ -58,7 +58,7 @@ class EngineReports:
                 self._taken_at = time.monotonic()
             return self._reports
 
-    async def _ask(self, process: EngineProcess, link: LocalUpstream) -> EngineReport:
+    async def _ask(self, process: EngineView, link: LocalUpstream) -> EngineReport:
         measured: Measured | None = None
         if process.ready:
             try:

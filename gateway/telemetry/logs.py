@@ -25,6 +25,11 @@ def configure_logging(settings: Logging, style: Style) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if style == "json" else _Text())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    set_level(settings)
+
+
+def set_level(settings: Logging) -> None:
+    """From which level on the gateway itself speaks."""
     logging.getLogger("strowger").setLevel(settings.level.upper())
 
 

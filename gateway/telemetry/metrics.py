@@ -4,7 +4,7 @@ Label values come from the configuration (route and backend names), never from w
 sent, so that nobody can grow them. https://prometheus.io/docs/practices/naming/
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.engine_metrics import EngineCollector
@@ -103,9 +103,6 @@ class Metrics:
             self._cost.labels(line.route, target).inc(line.cost_usd)
         elif line.unpriced:
             self._unpriced.labels(line.route, target).inc()
-
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
 
     def _attempt(self, backend: str, outcome: str) -> Counter:
         counter = self._kept_attempts.get((backend, outcome))

@@ -5,9 +5,6 @@ import pytest
 from gateway.config.not_yet import NOT_YET
 from tests.gateway.config.configs import GOOD, faults, faults_of_model, read
 
-LOCAL = (
-    "providers: [{{name: h, adapter: local, engine: {{models: [{model}], {more}}}}}]\nmodels: []\n"
-)
 SPLIT = """
 experiments:
   - name: e
@@ -33,9 +30,6 @@ TOP_LEVEL = [
 OF_A_MODEL = [
     ("mirror: {backend: openai/gpt, share: 0.1}", "mirror: mirroring"),
 ]  # fmt: skip
-OF_AN_ENGINE = [
-    ("reload: replace", "reload: replacing an engine on reload"),
-]
 
 
 @pytest.mark.parametrize(("text", "told"), TOP_LEVEL)
@@ -46,13 +40,6 @@ def test_a_section_that_does_nothing_yet_is_refused(text: str, told: str) -> Non
 @pytest.mark.parametrize(("fields", "told"), OF_A_MODEL)
 def test_a_model_setting_that_does_nothing_yet_is_refused(fields: str, told: str) -> None:
     assert faults_of_model(fields) == [f"models[2].{told} is not available yet; leave it out"]
-
-
-@pytest.mark.parametrize(("fields", "told"), OF_AN_ENGINE)
-def test_an_engine_setting_that_does_nothing_yet_is_refused(fields: str, told: str) -> None:
-    text = LOCAL.format(model="{name: t, path: 'bundled:t'}", more=fields)
-
-    assert faults(text) == [f"providers[0].engine.{told} is not available yet; leave it out"]
 
 
 def test_writing_a_default_out_is_not_refused() -> None:
@@ -80,6 +67,5 @@ def test_a_wrong_value_is_told_once_and_not_as_unavailable() -> None:
 def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
     tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL}
-    tried |= {f"providers[].engine.{told.split(':')[0]}" for _, told in OF_AN_ENGINE}
 
     assert {row.path for row in NOT_YET} == tried

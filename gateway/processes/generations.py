@@ -1,0 +1,58 @@
+"""The generations of the configuration that are live in one process, from first to last request."""
+
+import asyncio
+
+from gateway.runtime import Runtime
+
+LOOK_S = 0.1
+"""Between looks at whether a former generation's last request has ended."""
+
+
+class Generations:
+    """The current Runtime, and those before it that requests of theirs still use.
+
+    What several generations share (connections, credentials) is closed with the last of them,
+    and never under a running request.
+    """
+
+    def __init__(self, first: Runtime) -> None:
+        self.current = first
+        self._former: list[Runtime] = []
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def replace(self, new: Runtime) -> None:
+        """New requests begin with `new`; the one before it ends with its last request."""
+        old, self.current = self.current, new
+        old.retire()
+        self._former.append(old)
+        task = asyncio.create_task(self._end(old))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def settle(self) -> None:
+        """Returns when no former generation is left."""
+        while self._ending:
+            await asyncio.wait(tuple(self._ending))
+
+    async def close(self) -> None:
+        """Everything at once, whatever is under way."""
+        for task in tuple(self._ending):
+            task.cancel()
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+        for former in self._former:
+            await self._close_what_is_its_own(former)
+        await self.current.close()
+
+    async def _end(self, old: Runtime) -> None:
+        while old.in_flight:  # noqa: ASYNC110  a request's end must not cost more than a count
+            await asyncio.sleep(LOOK_S)
+        self._former.remove(old)
+        await self._close_what_is_its_own(old)
+
+    async def _close_what_is_its_own(self, old: Runtime) -> None:
+        others = (self.current, *(one for one in self._former if one is not old))
+        used = {id(shared) for other in others for shared in other.shared()}
+        for shared in old.shared():
+            if id(shared) not in used:
+                await shared.aclose()

@@ -1,0 +1,149 @@
+"""A new configuration while the gateway runs: everywhere or nowhere, and never half."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gateway.config.model import Config
+from gateway.engines import EngineProcess
+from gateway.processes.engines import EngineHouse
+from gateway.processes.restart import needs_restart
+from gateway.processes.target import Proposal, Target
+from gateway.telemetry.logs import set_level
+from gateway.telemetry.process_metrics import ProcessMetrics
+from schemas.errors import InvalidConfig
+
+_log = logging.getLogger("strowger")
+
+PREPARE_S = 30.0
+"""For all processes to get a configuration ready; a worker that just starts takes seconds."""
+
+LOOK_S = 0.4
+"""Between looks at the file. A change counts when two looks in a row saw the same."""
+
+
+class Reload:
+    """Reads the file again, checks it, and brings it into force in every target, or in none.
+
+    config: what is in force.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        source: Path,
+        read: Callable[[], Config],
+        engines: EngineHouse,
+        targets: Callable[[], Sequence[Target]],
+        metrics: ProcessMetrics,
+    ) -> None:
+        """read: the file as it is now, with what the command line changes; raises InvalidConfig.
+
+        targets: the processes that serve now.
+        """
+        self.config = config
+        self._source = source
+        self._read = read
+        self._engines = engines
+        self._targets = targets
+        self._metrics = metrics
+        self._number = 0
+        self._turn = asyncio.Lock()
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def reload(self) -> bool:
+        """Whether the file as it is now is in force; what is wrong with it is in the log."""
+        async with self._turn:
+            try:
+                config = await asyncio.to_thread(self._read)
+                if config != self.config:
+                    await self._bring(config)
+                else:
+                    _log.info("the configuration in %s is in force already", self._source)
+            except InvalidConfig as exc:
+                self._metrics.reloaded("refused")
+                self._tell(refused=True)
+                _log.error(
+                    "the configuration in %s is refused, the one before it stays in force: %s",
+                    self._source,
+                    "; ".join(exc.problems),
+                )
+                return False
+            self._tell(refused=False)
+            return True
+
+    async def watch(self) -> None:
+        """Reload whenever the file's content has changed and has come to rest."""
+        known = seen = await asyncio.to_thread(_digest, self._source)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            before, seen = seen, await asyncio.to_thread(_digest, self._source)
+            if seen and seen != known and seen == before:
+                known = seen
+                _log.info("%s has changed", self._source)
+                await self.reload()
+
+    async def close(self) -> None:
+        for task in tuple(self._stopping):
+            task.cancel()
+        await asyncio.gather(*self._stopping, return_exceptions=True)
+
+    async def _bring(self, config: Config) -> None:
+        """Both phases. Raises InvalidConfig with nothing changed anywhere."""
+        self._number += 1
+        number = self._number
+        plan = self._engines.plan(config, number)
+        problems = (*needs_restart(self.config, config), *plan.problems)
+        if problems:
+            raise InvalidConfig(problems)
+        targets = tuple(self._targets())
+        proposal = Proposal(number=number, config=config, engines=plan.processes)
+        try:
+            async with asyncio.timeout(PREPARE_S):
+                answers = await asyncio.gather(*(one.prepare(proposal) for one in targets))
+        except TimeoutError:
+            answers = [(f"a process did not get it ready within {PREPARE_S:g} s",)]
+        problems = tuple(dict.fromkeys(problem for answer in answers for problem in answer))
+        if problems:
+            for one in targets:
+                one.abandon(number)
+            raise InvalidConfig(problems)
+        for one in targets:
+            one.commit(number)
+        self.config = config
+        set_level(config.logging)
+        self._metrics.reloaded("done")
+        _log.info("the configuration in %s is in force", self._source)
+        leaving = self._engines.adopt(plan)
+        if leaving:
+            task = asyncio.create_task(self._stop(leaving, targets))
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    async def _stop(self, leaving: Sequence[EngineProcess], targets: Sequence[Target]) -> None:
+        """Engines go when no request can be theirs any more, or drain_timeout_s is over."""
+        settled = asyncio.gather(*(one.settle() for one in targets))
+        try:
+            await asyncio.wait_for(settled, self.config.server.drain_timeout_s)
+        except TimeoutError:
+            _log.warning("requests on a former engine outlasted drain_timeout_s and are cut")
+        await self._engines.stop(leaving)
+
+    def _tell(self, *, refused: bool) -> None:
+        self._metrics.refused(refused)
+        for one in self._targets():
+            one.tell(refused=refused)
+
+
+def _digest(path: Path) -> bytes:
+    """Of the content, which is what counts: editors replace files, and mounts swap links.
+
+    Empty while there is no file.
+    """
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
+    except OSError:
+        return b""

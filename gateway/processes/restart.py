@@ -1,0 +1,28 @@
+"""What of a configuration cannot change while the gateway runs."""
+
+from gateway.config.model import Config
+
+FIXED = (
+    "server.host",
+    "server.port",
+    "server.workers",
+    "server.cors",
+    "store",
+    "logging.format",
+    "telemetry",
+)
+"""Settings that are looked at once, at the start."""
+
+
+def needs_restart(old: Config, new: Config) -> tuple[str, ...]:
+    """A sentence for each such setting that differs."""
+    return tuple(
+        f"{path}: changing it needs a restart" for path in FIXED if _at(old, path) != _at(new, path)
+    )
+
+
+def _at(config: Config, path: str) -> object:
+    value: object = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value

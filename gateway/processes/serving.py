@@ -1,0 +1,150 @@
+"""What one process does that answers requests: the server, its configurations, and the drain."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import socket
+from collections.abc import Generator, Mapping
+from pathlib import Path
+
+import uvicorn
+
+from gateway.app import build_app
+from gateway.asgi.coalescing import CoalescingHttp
+from gateway.config.model import Config
+from gateway.engines import EngineView
+from gateway.processes.generations import Generations
+from gateway.processes.target import Proposal
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.logs import set_level
+from schemas.errors import InvalidConfig
+
+_log = logging.getLogger("strowger")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handling: ours drains first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class Serving:
+    """The gateway in this process: a Target of reloads. `run` serves until it has drained."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        run_dir: Path,
+        engines: Mapping[str, EngineView],
+        access_log: AccessLog,
+    ) -> None:
+        """Raises InvalidConfig."""
+        first = Runtime(config, run_dir=run_dir, engines=engines)
+        self.gateway = Gateway(first, access_log)
+        self._run_dir = run_dir
+        self._generations = Generations(first)
+        self._prepared: tuple[int, Runtime] | None = None
+        self._stop = asyncio.Event()
+        self._server = _Server(
+            uvicorn.Config(
+                build_app(self.gateway),
+                http=CoalescingHttp,
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=1,
+                timeout_keep_alive=75,
+            )
+        )
+
+    async def run(self, listener: socket.socket) -> None:
+        """Serve until `drain` or `quit` has come to its end; then everything is closed."""
+        draining = asyncio.create_task(self._drain())
+        _settle_memory()
+        try:
+            await self._server.serve(sockets=[listener])
+        finally:
+            draining.cancel()
+            await asyncio.gather(draining, return_exceptions=True)
+            await self._generations.close()
+            self.gateway.write_books()
+
+    def drain(self) -> None:
+        """Not ready, still serving; then refusing; closed with the last stream."""
+        self._stop.set()
+
+    def quit(self) -> None:
+        """Without waiting for anybody."""
+        self._stop.set()
+        self._server.force_exit = True
+        self._server.should_exit = True
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        """See Target.prepare."""
+        try:
+            runtime = Runtime(
+                proposal.config,
+                run_dir=self._run_dir,
+                engines=proposal.engines,
+                before=self._generations.current,
+            )
+        except InvalidConfig as exc:
+            return exc.problems
+        except Exception as exc:  # noqa: BLE001  whatever a file says, what is in force must go on
+            _log.exception("a configuration cannot be built")
+            return (f"cannot be built: {exc}",)
+        self._prepared = (proposal.number, runtime)
+        return ()
+
+    def commit(self, number: int) -> None:
+        if self._prepared is None or self._prepared[0] != number:
+            return
+        runtime, self._prepared = self._prepared[1], None
+        self._generations.replace(runtime)
+        self.gateway.adopt(runtime)
+        set_level(runtime.config.logging)
+
+    def abandon(self, number: int) -> None:
+        """What it made anew was never used: it holds no connection yet."""
+        if self._prepared is not None and self._prepared[0] == number:
+            self._prepared[1].retire()
+            self._prepared = None
+
+    async def settle(self) -> None:
+        await self._generations.settle()
+
+    def tell(self, *, refused: bool) -> None:
+        self.gateway.refused = refused
+
+    async def _drain(self) -> None:
+        await self._stop.wait()
+        settings = self.gateway.runtime.config.server
+        self.gateway.draining = True
+        _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
+        await asyncio.sleep(settings.drain_delay_s)
+        self.gateway.refuse()
+        try:
+            await asyncio.wait_for(self.gateway.idle.wait(), settings.drain_timeout_s)
+        except TimeoutError:
+            in_flight = self.gateway.in_flight
+            _log.warning("%d requests outlasted drain_timeout_s and are cut", in_flight)
+        self._server.should_exit = True
+
+
+def _settle_memory() -> None:
+    """What start-up made stays: no collection looks at it again, and young ones come less often.
+
+    A request makes about a hundred containers and no cycles, so the default threshold of 700
+    would run the collector every few requests, for nothing.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -1,0 +1,100 @@
+"""`strowger serve` as the processes that an operator runs, with a file that a test may edit."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar, cast
+
+import httpx
+from msgspec import Struct
+
+_T = TypeVar("_T")
+SOON_S = 30.0
+"""For whatever is promised within a second or two; a busy machine gets more."""
+
+
+class Commanded(Struct, kw_only=True, eq=False):
+    """The command, ready. lines: what it has said on stderr, one message each."""
+
+    config: Path
+    process: asyncio.subprocess.Process
+    url: str
+    lines: list[str]
+    access: list[dict[str, object]]
+
+    def edit(self, text: str) -> None:
+        """Replace the file as an editor does."""
+        write(self.config, text)
+
+    async def said(self, *words: str, since: int = 0) -> str:
+        """Wait for a message that has all of these words."""
+        async with asyncio.timeout(SOON_S):
+            while True:
+                for line in self.lines[since:]:
+                    if all(word in line for word in words):
+                        return line
+                await asyncio.sleep(0.01)
+
+    async def reload(self, text: str) -> None:
+        """Edit and wait until the new file is in force."""
+        since = len(self.lines)
+        self.edit(text)
+        await self.said("is in force", since=since)
+
+    def client(self, **headers: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=SOON_S)
+
+
+def write(file: Path, text: str) -> None:
+    """As a whole: nobody ever sees half of it."""
+    beside = file.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(file)
+
+
+@asynccontextmanager
+async def commanded(config: Path, text: str, *options: str) -> AsyncGenerator[Commanded, None]:
+    """Serve `text`, written to the file `config`, on any free port."""
+    write(config, text)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"),
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    up = Commanded(config=config, process=process, url="", lines=[], access=[])
+    hearing = [asyncio.create_task(_hear(process.stderr, up.lines, _message))]
+    hearing.append(asyncio.create_task(_hear(process.stdout, up.access, _read)))
+    try:
+        up.url = (await up.said("serving ")).rpartition(" on ")[2]
+        await up.said("ready")
+        yield up
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await asyncio.gather(*hearing)
+
+
+def _message(line: str) -> str:
+    try:
+        return str(json.loads(line)["message"])
+    except ValueError:
+        return line
+
+
+def _read(line: str) -> dict[str, object]:
+    return cast("dict[str, object]", json.loads(line))
+
+
+async def _hear(
+    stream: asyncio.StreamReader | None, into: list[_T], read: Callable[[str], _T]
+) -> None:
+    assert stream is not None
+    while line := await stream.readline():
+        into.append(read(line.decode()))
