@@ -22,21 +22,11 @@ from gateway.resources.kserve_models import kserve_models
 from gateway.resources.openai_models import openai_models
 from gateway.resources.operations import operations
 from gateway.state import Gateway
-from gateway.surfaces.databricks import ROUTES as DATABRICKS
-from gateway.surfaces.hot import HotRoute, Paths
-from gateway.surfaces.kserve import ROUTES as KSERVE
-from gateway.surfaces.mindie import ROUTES as MINDIE
-from gateway.surfaces.openai import ROUTES as OPENAI
+from gateway.surfaces.hot import Paths
+from gateway.surfaces.routes import HOT
 from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
-HOT: tuple[HotRoute, ...] = (
-    *OPENAI,
-    *MINDIE,
-    *DATABRICKS,
-    *KSERVE,
-)
-"""Every route of the request path; of two that match, the first."""
 
 
 def build_app(gateway: Gateway) -> ASGIApp:

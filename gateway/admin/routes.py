@@ -6,6 +6,7 @@ from litestar import Router
 
 from gateway.admin.access import admin_exists, admin_only
 from gateway.admin.engines import engines_route
+from gateway.admin.explain import explain_route
 from gateway.admin.series import series_route
 from gateway.auth import AdminKey
 from gateway.state import Gateway
@@ -18,7 +19,11 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
     api = Router(
         path="/",
         guards=[admin_only(key)],
-        route_handlers=[engines_route(current), series_route(current)],
+        route_handlers=[
+            engines_route(current),
+            series_route(current),
+            explain_route(current),
+        ],
         tags=["admin"],
     )
     return Router(path="/admin", guards=[admin_exists(key)], route_handlers=[api])

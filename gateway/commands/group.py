@@ -6,6 +6,7 @@ import click
 
 from gateway.commands.check import check
 from gateway.commands.doctor import doctor
+from gateway.commands.explain import explain
 from gateway.commands.models import models
 from gateway.commands.routes import routes
 from gateway.commands.serve import serve
@@ -26,5 +27,5 @@ def strowger() -> None:
     """One endpoint for many language models, on this machine and elsewhere."""
 
 
-for command in (serve, check, routes, models, doctor):
+for command in (serve, check, routes, explain, models, doctor):
     strowger.add_command(command)

@@ -148,12 +148,13 @@ def _ordered(
     if len(found) < 2:
         return found
     policy = route.policy
-    standings = [_standing(one, policy, facts) for one in found]
+    standings = [standing(one, policy, facts) for one in found]
     key = _key(policy.key, route, request, facts)
     return [found[index] for index in policy.order(standings, facts.draw, key)]
 
 
-def _standing(candidate: Candidate, policy: Policy, facts: Facts) -> Standing:
+def standing(candidate: Candidate, policy: Policy, facts: Facts) -> Standing:
+    """What the policy gets to know of it."""
     backend = candidate.backend
     if policy.plain:
         return Standing(name=candidate.name, weight=candidate.weight)
@@ -194,7 +195,7 @@ def _able(
     lacking: list[tuple[Candidate, str]] = []
     asked = request
     for backend, weight in zip(backends, weights, strict=True):
-        request = _reworded(asked, backend)
+        request = reworded_for(asked, backend)
         problems = unsupported(request, backend.supports)
         wild = backend.model == "*"
         candidate = Candidate(
@@ -222,7 +223,8 @@ def _able(
     return _with_less(route, lacking)
 
 
-def _reworded(request: Request, backend: Backend) -> Request:
+def reworded_for(request: Request, backend: Backend) -> Request:
+    """The request with those of its fields said otherwise that the backend knows otherwise."""
     if isinstance(request, EmbeddingsRequest):
         return request
     supports = backend.supports

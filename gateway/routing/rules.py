@@ -24,6 +24,44 @@ def holds(rule: WhenRule, request: Request, facts: Facts) -> bool:
     return rule.tokens_over is None or estimated_tokens(request) > rule.tokens_over
 
 
+def unmet(rule: WhenRule, request: Request, facts: Facts) -> tuple[str, ...]:
+    """Each of its conditions that does not hold, in words; () where `holds` is true."""
+    faults: list[str] = []
+    if rule.key is not None and not _is(rule.key, facts.caller):
+        faults.append(f"the key is {facts.caller!r}" if facts.caller else "no key was sent")
+    for name, wanted in rule.header.items():
+        value = facts.header(name)
+        if not _is(wanted, value):
+            said = "was not sent" if value is None else f"is {value!r}"
+            faults.append(f"the header {name} {said}")
+    if rule.metadata:
+        found = metadata_of(request)
+        for name, wanted in rule.metadata.items():
+            if not _is(wanted, found.get(name)):
+                said = f"is {found[name]!r}" if name in found else "was not sent"
+                faults.append(f"metadata {name} {said}")
+    faults += [
+        f"it does not use {feature}"
+        for feature in rule.features
+        if not _asks_for(request, (feature,))
+    ]
+    if rule.tokens_over is not None:
+        tokens = estimated_tokens(request)
+        if tokens <= rule.tokens_over:
+            faults.append(f"the prompt has about {tokens} tokens")
+    return tuple(faults)
+
+
+def in_words(rule: WhenRule) -> str:
+    """All of its conditions: `header x-tier: premium, tokens over 8000`."""
+    words = [f"header {name}: {wanted}" for name, wanted in rule.header.items()]
+    words += [f"key {rule.key}"] if rule.key is not None else []
+    words += [f"metadata {name}: {wanted}" for name, wanted in rule.metadata.items()]
+    words += [f"uses {feature}" for feature in rule.features]
+    words += [f"tokens over {rule.tokens_over}"] if rule.tokens_over is not None else []
+    return ", ".join(words)
+
+
 def _is(wanted: str, found: str | None) -> bool:
     if found is None:
         return False

@@ -1,0 +1,67 @@
+"""`POST /admin/explain`: why a request, sent here instead of to its route, would go where."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from litestar import Request, post
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.params import QueryParameter
+
+from gateway.admin.access import SCHEME
+from gateway.clock import now
+from gateway.explaining.explanation import Explanation
+from gateway.explaining.question import Question, answered
+from gateway.state import Gateway
+
+_Request = Request[object, object, State]
+_NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
+"""Headers of the operator's question; all others count as the client's."""
+
+
+@dataclass
+class _Documented(Operation):
+    def __post_init__(self) -> None:
+        self.request_body = RequestBody(
+            required=True,
+            description="The request itself, as it would be sent to its route",
+            content={"application/json": OpenAPIMediaType(schema=Schema())},
+        )
+
+
+def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
+    @post(
+        "/explain",
+        status_code=200,
+        operation_class=_Documented,
+        summary="Why a request would go where it would, with the loads and breakers of now",
+        security=[{SCHEME: []}],
+    )
+    async def explained(
+        request: _Request,
+        path: Annotated[
+            str,
+            QueryParameter(description="of its route, or a surface's name; else by its content"),
+        ] = "",
+        model: Annotated[str, QueryParameter(description="for routes whose path names it")] = "",
+        caller: Annotated[str, QueryParameter(name="key", description="a client key's name")] = "",
+        down: Annotated[
+            list[str] | None, QueryParameter(description="backends to be taken for broken")
+        ] = None,
+    ) -> Explanation:
+        question = Question(
+            body=await request.body(),
+            path=path,
+            model=model,
+            key=caller,
+            headers=tuple(
+                pair for pair in request.scope["headers"] if pair[0] not in _NOT_THE_CLIENTS
+            ),
+            down=tuple(down or ()),
+        )
+        return await asyncio.to_thread(answered, question, current().runtime, now())
+
+    return explained

@@ -1,0 +1,119 @@
+"""Requests of the command line to a running gateway, one after another, over our own client."""
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from adapters.base import Outbound
+from gateway.commands.configuration import Faults
+from gateway.config.model import Config
+from gateway.upstream.wire import WireTransport
+from schemas.errors import InvalidConfig, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+
+CONNECT_S, ANSWER_S = 5.0, 30.0
+LARGEST_BODY = 64 * 1024 * 1024
+Headers = Sequence[tuple[str, str]]
+
+
+class _Told(msgspec.Struct):
+    message: str
+
+
+class _Envelope(msgspec.Struct):
+    error: _Told
+
+
+class Site:
+    """A gateway by its URL. path: before every target, where it stands behind a prefix."""
+
+    def __init__(self, url: str) -> None:
+        """Raises click.UsageError for what is no URL."""
+        self.url = url.rstrip("/")
+        self.path = urlsplit(self.url).path
+        try:
+            self.transport = WireTransport(self.url, name="gateway")
+        except InvalidConfig as exc:
+            raise click.UsageError(f"--url: {exc.problems[0]}") from exc
+
+    def outbound(
+        self,
+        target: str,
+        *,
+        key: str = "",
+        body: bytes = b"",
+        headers: Headers = (),
+        stream: bool = False,
+    ) -> Outbound:
+        """A GET without a body, else a POST."""
+        own: tuple[tuple[str, str], ...] = (("accept", "*/*"),)
+        own += (("authorization", f"Bearer {key}"),) if key else ()
+        own += (("content-type", "application/json"),) if body else ()
+        given = tuple((name.lower(), value) for name, value in headers)
+        taken = {name for name, _ in given}
+        return Outbound(
+            target=self.path + target,
+            headers=(*(one for one in own if one[0] not in taken), *given),
+            body=body,
+            method="POST" if body else "GET",
+            stream=stream,
+        )
+
+
+def fetch(url: str, target: str, *, key: str, body: bytes = b"", headers: Headers = ()) -> bytes:
+    """The body of an answer with status 200. Raises Faults for every other outcome."""
+    return asyncio.run(_fetch(url, target, key, body, headers))
+
+
+def url_of(config: Config) -> str:
+    """Where a gateway with this configuration listens, as somebody on this machine reaches it."""
+    host = config.server.host
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{config.server.port}"
+
+
+def words_of(status: int, body: bytes) -> str:
+    """What an answer that is none says."""
+    try:
+        return f"{status}: {msgspec.json.decode(body, type=_Envelope).error.message}"
+    except msgspec.DecodeError:
+        return f"{status}, and no error that this command can read"
+
+
+@contextmanager
+def faults_of(url: str) -> Generator[None, None, None]:
+    """What goes wrong on the way, as a line on stderr."""
+    try:
+        yield
+    except UpstreamUnreachable as exc:
+        raise Faults(
+            (f"nothing answers at {url}; start the gateway with `strowger serve`, or give --url",)
+        ) from exc
+    except UpstreamTimeout as exc:
+        raise Faults((f"{url} did not answer in time",)) from exc
+    except UpstreamError as exc:
+        raise Faults((f"{url}: {exc.message}",)) from exc
+
+
+async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers) -> bytes:
+    site = Site(url)
+    now = asyncio.get_running_loop().time()
+    outbound = site.outbound(target, key=key, body=body, headers=headers)
+    try:
+        with faults_of(site.url):
+            reply = await site.transport.exchange(
+                outbound, connect_by=now + CONNECT_S, head_by=now + ANSWER_S
+            )
+            try:
+                data = await reply.body(now + ANSWER_S, LARGEST_BODY)
+            finally:
+                await reply.aclose()
+    finally:
+        await site.transport.aclose()
+    if reply.status != 200:
+        raise Faults((f"{site.url}{target.partition('?')[0]}: {words_of(reply.status, data)}",))
+    return data

@@ -1,0 +1,118 @@
+"""An explanation as a person reads it at a terminal."""
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from gateway.commands.screen import show, table_of
+from gateway.explaining.explanation import Candidate, Explanation, Reason, RuleSeen
+from gateway.routing.health import in_words
+
+_FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
+
+
+def tell(found: Explanation) -> None:
+    """To standard output."""
+    show(_facts(found))
+    if found.rules:
+        _gap("`when` rules, the first that holds decides")
+        show(_rules(found))
+    if found.candidates:
+        _gap("asked in this order; FIRST is how often one is its model's first")
+        show(_candidates(found))
+    if found.ruled_out:
+        _gap("not asked")
+        show(_ruled_out(found))
+    if found.fallback_by_error:
+        _gap("asked instead after a failure with this code")
+        show(_detours(found))
+    if found.refused is not None:
+        refused = found.refused
+        click.echo(f"\nrefused with {refused.status} {refused.code}: {refused.message}")
+
+
+def _gap(title: str) -> None:
+    click.echo(f"\n{title}")
+
+
+def _facts(found: Explanation) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False)
+    stream = ", streamed" if found.stream else ""
+    table.add_row("request", escape(f"{found.task} at {found.path} ({found.surface}){stream}"))
+    table.add_row("model", escape(repr(found.model)))
+    if found.key:
+        table.add_row("key", escape(found.key))
+    if found.found is not None:
+        how = _FOUND[found.found]
+        table.add_row("route", escape(f"{found.route}, {how}; policy {found.policy}"))
+    if found.fallback:
+        table.add_row("fallback", escape(", ".join(found.fallback)))
+    if found.down:
+        table.add_row("taken for broken", escape(", ".join(found.down)))
+    bounds = found.bounds
+    if bounds is not None:
+        table.add_row(
+            "bounds",
+            f"{bounds.attempts} attempts in {bounds.deadline_s:g} s; another after "
+            f"{', '.join(bounds.retry_on)}; the same backend after a pause of up to "
+            f"{bounds.backoff_s:g} s, doubled up to {bounds.max_backoff_s:g} s",
+        )
+        if bounds.hedge_after_s is not None:
+            table.add_row("hedging", f"the next one as well after {bounds.hedge_after_s:g} s")
+    return table
+
+
+def _rules(found: Explanation) -> Table:
+    table = table_of("RULE", "WHEN", "HOLDS", "BACKENDS")
+    for place, rule in enumerate(found.rules, start=1):
+        backends = "\n".join(rule.backends)
+        table.add_row(str(place), escape(rule.when), escape(_holds(rule)), escape(backends))
+    return table
+
+
+def _holds(rule: RuleSeen) -> str:
+    if rule.holds is None:
+        return "not looked at"
+    return "yes" if rule.holds else f"no: {'; '.join(rule.unmet)}"
+
+
+def _candidates(found: Explanation) -> Table:
+    table = table_of("", "BACKEND", "OF", "FIRST", "WHY", "GETS")
+    for place, one in enumerate(found.candidates, start=1):
+        why = one.why if one.health.available else f"{one.why}; {in_words(one.health)}"
+        table.add_row(
+            str(place),
+            escape(one.backend),
+            escape(one.route),
+            f"{one.share * 100:.4g} %",
+            escape(why),
+            escape("\n".join(_gets(one))),
+        )
+    return table
+
+
+def _gets(one: Candidate) -> list[str]:
+    lines = [f"{field} as {name}" for field, name in one.translated.items()]
+    lines += [f"the operator's {field}" for field in one.set]
+    lines += [f"no {field}" for field in (*one.dropped, *one.left_out)]
+    return lines or ["all as it was sent"]
+
+
+def _ruled_out(found: Explanation) -> Table:
+    table = table_of("BACKEND", "OF", "WHY")
+    for one in found.ruled_out:
+        words = "\n".join(map(_reason, one.reasons))
+        table.add_row(escape(one.backend), escape(one.route), escape(words))
+    return table
+
+
+def _reason(reason: Reason) -> str:
+    return f"{reason.field} {reason.words}".strip()
+
+
+def _detours(found: Explanation) -> Table:
+    table = table_of("CODE", "MODELS", "BACKENDS")
+    for one in found.fallback_by_error:
+        backends = "\n".join(one.backends) or "none can answer this request"
+        table.add_row(escape(one.code), escape(", ".join(one.models)), escape(backends))
+    return table

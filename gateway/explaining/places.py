@@ -1,0 +1,91 @@
+"""Why a policy puts a candidate where it does, in words."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from gateway.routing.facts import Facts, prefix_of, unit_of
+from gateway.routing.plan import Candidate, standing
+from gateway.routing.policies import Standing
+from gateway.routing.route import Route
+from schemas.requests import Request
+
+
+class Place(Struct, frozen=True, kw_only=True, eq=False):
+    """What there is to know of one candidate's place.
+
+    weights: of all of its route's candidates together. listed: its own place in the list, from 1.
+    """
+
+    own: Standing
+    weights: float
+    listed: int
+    route: Route
+    request: Request
+    facts: Facts
+
+
+def why_there(
+    one: Candidate, others: Sequence[Candidate], route: Route, request: Request, facts: Facts
+) -> str:
+    """others: all candidates of the route, this one among them."""
+    if len(others) == 1:
+        return "the only one"
+    if one.weight <= 0 and route.policy.name != "in_order":
+        return "weight 0: after the others"
+    names = [backend.name for backend in route.backends]
+    place = Place(
+        own=standing(one, route.policy, facts),
+        weights=sum(other.weight for other in others),
+        listed=names.index(one.backend.name) + 1 if one.backend.name in names else len(names) + 1,
+        route=route,
+        request=request,
+        facts=facts,
+    )
+    return _WHY[route.policy.name](place)
+
+
+def _weight(place: Place) -> str:
+    return f"weight {place.own.weight:g} of {place.weights:g}"
+
+
+def _in_order(place: Place) -> str:
+    return f"number {place.listed} in the list"
+
+
+def _least_busy(place: Place) -> str:
+    return f"{place.own.busy} under way, weight {place.own.weight:g}"
+
+
+def _lowest_latency(place: Place) -> str:
+    own = place.own
+    measured = "never measured" if own.latency_s is None else f"{own.latency_s * 1e3:.0f} ms"
+    return f"{measured}, {own.busy} under way, {_weight(place)}"
+
+
+def _lowest_cost(place: Place) -> str:
+    cost = place.own.cost_usd
+    return "no price" if cost is None else f"about ${cost:.6g}"
+
+
+def _sticky(place: Place) -> str:
+    by = place.route.sticky_by
+    unit = unit_of(place.request, place.facts, by)
+    what = by.replace("_", " ").replace("header:", "header ")
+    return f"by {what} {unit!r}" if unit else f"no {what} in the request: {_weight(place)}"
+
+
+def _prefix(place: Place) -> str:
+    beginning = prefix_of(place.request, place.facts).hex()[:8]
+    return f"by how the prompt begins ({beginning}), {place.own.busy} under way"
+
+
+_WHY: dict[str, Callable[[Place], str]] = {
+    "weighted": _weight,
+    "in_order": _in_order,
+    "least_busy": _least_busy,
+    "lowest_latency": _lowest_latency,
+    "lowest_cost": _lowest_cost,
+    "sticky": _sticky,
+    "prefix_affinity": _prefix,
+}

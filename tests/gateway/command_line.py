@@ -1,0 +1,24 @@
+"""The `strowger` command without a terminal, and without a process of its own."""
+
+from collections.abc import Mapping
+
+from click.testing import CliRunner, Result
+
+from gateway.commands.group import strowger
+
+
+def run(*words: str, env: Mapping[str, str] | None = None, typed: str | bytes = "") -> Result:
+    """Nothing but usage errors and exit statuses may end a command. typed: its standard input."""
+    result = CliRunner().invoke(strowger, list(words), env=dict(env or {}), input=typed)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    return result
+
+
+def table(text: str, first: str) -> list[list[str]]:
+    """The rows under the table's head that begins with `first`, cells without their padding."""
+    lines = text.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.strip().startswith(first))
+    rows = lines[start + 1 :]
+    end = next((place for place, row in enumerate(rows) if not row.strip()), len(rows))
+    return [[cell for cell in map(str.strip, row.split("   ")) if cell] for row in rows[:end]]
