@@ -130,10 +130,26 @@ async def answers(request: Received, answer: Answer) -> None:
         count = len(cast("list[object]", inputs)) if isinstance(inputs, list) else 1
         data = [{"object": "embedding", "index": i, "embedding": [0.5, -1]} for i in range(count)]
         await answer.json({"object": "list", "data": data, "model": "e", "usage": USAGE})
+    elif "prompt" in body:
+        await _completes(request, answer)
     elif body.get("stream"):
         await answer.stream("hel", "lo")
     else:
         await answer.chat()
+
+
+async def _completes(request: Received, answer: Answer) -> None:
+    head = {"id": "c", "object": "text_completion"}
+    if not request.json.get("stream"):
+        choice = {"index": 0, "text": "hello", "finish_reason": "stop"}
+        await answer.json({**head, "choices": [choice], "usage": USAGE})
+        return
+    await answer.begin_stream()
+    for text, finish in (("hel", None), ("lo", None), ("", "stop")):
+        choice = {"index": 0, "text": text, "finish_reason": finish}
+        await answer.event({**head, "choices": [choice]})
+    await answer.event({**head, "choices": [], "usage": USAGE})
+    await answer.end_stream(None)
 
 
 class Provider:

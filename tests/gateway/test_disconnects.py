@@ -69,24 +69,6 @@ async def test_in_the_middle_of_a_stream(tmp_path: Path) -> None:
         assert (line.completion_tokens or 0) >= 1
 
 
-async def test_while_waiting_to_try_again(tmp_path: Path) -> None:
-    async def busy(request: Received, answer: Answer) -> None:
-        await answer.json({"error": {"message": "later"}}, 503)
-
-    config = one_model(remote_url := "{url}").replace("backoff_s: 0.01", "backoff_s: 30")
-    config = config.replace("max_backoff_s: 0.05", "max_backoff_s: 30")
-    async with (
-        provider(busy) as remote,
-        serving(config.replace(remote_url, remote.base_url), tmp_path) as gateway,
-    ):
-        await hang_up_after(gateway, stream=False)
-
-        (line,) = await lines(gateway)
-        assert line.status == 499
-        assert gateway.state.in_flight == 0
-        assert len(remote.requests) <= 2
-
-
 async def test_five_hundred_aborts_leave_nothing_behind(tmp_path: Path) -> None:
     async with (
         provider(endless) as remote,

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.gateway.serving import one_model, serving
-from tests.provider import Answer, Behaviour, Received, answers, provider
+from tests.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -141,54 +141,6 @@ async def test_vectors_come_in_the_form_asked_for_whatever_the_provider_has(
         )
 
     assert answer.json()["data"][0]["embedding"] == expected
-
-
-async def fails(request: Received, answer: Answer) -> None:
-    await answer.json({"error": {"message": "boom"}}, 500)
-
-
-async def completes(request: Received, answer: Answer) -> None:
-    if not request.json.get("stream"):
-        choice = {"index": 0, "text": "hi", "finish_reason": "stop"}
-        await answer.json({"id": "c", "object": "text_completion", "choices": [choice]})
-        return
-    await answer.begin_stream()
-    for text, finish in (("hi", None), ("", "stop")):
-        choice = {"index": 0, "text": text, "finish_reason": finish}
-        await answer.event({"id": "c", "object": "text_completion", "choices": [choice]})
-    await answer.end_stream(None)
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "works"),
-    [
-        ("/v1/chat/completions", {}, answers),
-        ("/v1/chat/completions", {"stream": True}, answers),
-        ("/v1/completions", {"prompt": "a"}, completes),
-        ("/v1/completions", {"prompt": "a", "stream": True}, completes),
-        ("/v1/embeddings", {"input": "a"}, answers),
-    ],
-)
-async def test_failing_over_is_the_same_for_every_task_streamed_or_not(
-    path: str, body: dict[str, object], works: Behaviour, tmp_path: Path
-) -> None:
-    async with provider(fails) as broken, provider(works) as whole:
-        text = f"""
-providers:
-  - {{name: a, adapter: openai, base_url: {broken.base_url}, api_key: k}}
-  - {{name: b, adapter: openai, base_url: {whole.base_url}, api_key: k}}
-models:
-  - name: chat
-    policy: in_order
-    retry: {{backoff_s: 0.01}}
-    backends: [{{provider: a, model: m}}, {{provider: b, model: m}}]
-"""
-        async with serving(text, tmp_path) as gateway:
-            answer = await post(gateway.url, path, **{"model": "chat", **body})
-
-    assert answer.status_code == 200
-    assert answer.headers["x-gateway-backend"] == "b/m"
-    assert answer.headers["x-gateway-attempts"] == "3"
 
 
 async def test_one_connection_serves_request_after_request(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gateway.routing.retry import RetryBudget
 from gateway.routing.route import Backend, Route, RouteTable
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidRequest, Unavailable
 from schemas.events import Event
 from schemas.requests import (
     CompletionRequest,
@@ -165,6 +165,28 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     found = plan(RouteTable([bounded], {}), bounded, request, Facts())
 
     assert 5.0 < found.deadline_s <= 10.0
+
+
+def test_of_backends_that_are_all_open_the_least_recently_failed_is_tried_one_at_a_time() -> None:
+    first, second = backend("a"), backend("b")
+    for at, one in ((10.0, second), (11.0, first)):
+        for _ in range(5):
+            one.breaker.fail(at, probe=False)
+    table = RouteTable([route(first, second)], {})
+
+    def names() -> list[str]:
+        found = plan(table, table.routes["m"], tokens(), Facts(now=12.0))
+        return [one.name for one in found.candidates]
+
+    once = names()
+    second.breaker.begin(12.0)
+    while_probed = names()
+    first.breaker.begin(12.0)
+    with pytest.raises(Unavailable) as caught:
+        names()
+
+    assert (once, while_probed) == (["b"], ["a"])
+    assert (caught.value.retry_after or 0) >= 1
 
 
 def test_a_backend_that_takes_unknown_fields_gets_them_in_the_clients_words() -> None:
