@@ -9,6 +9,7 @@ from gateway.config.check_routing import check_routing
 from gateway.config.known import Defaults
 from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.store import check_store
 
 
 def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
@@ -17,6 +18,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_providers(config.providers, problems, adapters)
     check_models(config, problems)
     check_routing(config, problems)
+    check_store(config.store, problems)
     _default_model(config, problems)
     _auth(config, problems)
 

@@ -11,6 +11,7 @@ from gateway.config.known import Defaults, known_adapters, with_base_urls
 from gateway.config.model import Config
 from gateway.config.not_yet import refuse_not_yet
 from gateway.config.problems import Problems
+from gateway.config.store import with_store_placed
 from schemas.errors import InvalidConfig
 
 
@@ -52,7 +53,7 @@ def read_config(
     check(config, problems, known)
     refuse_not_yet(config, problems)
     problems.raise_if_any()
-    return with_base_urls(config, known)
+    return with_store_placed(with_base_urls(config, known), start)
 
 
 def recheck(config: Config, *, source: str) -> None:

@@ -103,11 +103,21 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where keys, usage and experiments live. URLs may carry passwords, hence `Secret`."""
+    """Where keys, usage and experiments live. URLs may carry passwords, hence `Secret`.
+
+    url:   sqlite:///FILE (a relative one starts at the folder of config.yaml) or postgresql://…
+    usage: required: requests are refused rather than served without a record.
+    spool: the folder in which records wait for the store; `None`: beside the SQLite file, or
+           config.yaml. max_spool_bytes: of it.
+    keep_days: of requests; what experiments have learnt from them stays.
+    """
 
     url: Secret = Secret(DEFAULT_STORE)
     redis_url: Secret | None = None
     usage: Literal["best_effort", "required"] = "best_effort"
+    spool: Path | None = None
+    max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
+    keep_days: Count = 90
 
 
 class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

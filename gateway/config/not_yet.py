@@ -8,9 +8,8 @@ from typing import cast
 
 from msgspec import Struct
 
-from gateway.config.model import DEFAULT_STORE, Config
+from gateway.config.model import Config
 from gateway.config.problems import Path, Problems
-from schemas.secret import Secret
 
 
 class NotYet(Struct, frozen=True):
@@ -24,9 +23,7 @@ class NotYet(Struct, frozen=True):
 
 NOT_YET: tuple[NotYet, ...] = (
     NotYet("server.workers", (1,), "more than one worker"),
-    NotYet("store.url", (Secret(DEFAULT_STORE),), "another store"),
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
-    NotYet("store.usage", ("best_effort",), "refusing rather than losing a usage record"),
     NotYet("models[].mirror", (None,), "mirroring"),
     NotYet("experiments", ((),), "A/B testing"),
     NotYet("limits", ((),), "limiting rates"),

@@ -18,9 +18,7 @@ experiments:
 
 TOP_LEVEL = [
     ("server: {workers: 2}", "server.workers: more than one worker"),
-    ("store: {url: 'postgresql://x'}", "store.url: another store"),
     ("store: {redis_url: 'redis://x'}", "store.redis_url: sharing state through Redis"),
-    ("store: {usage: required}", "store.usage: refusing rather than losing a usage record"),
     (SPLIT, "experiments: A/B testing"),
     ("limits: [{model: chat, concurrent: 1}]", "limits: limiting rates"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),

@@ -41,7 +41,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
     )
     assert config.server.cors.allow_origins == ()
     assert config.store.url.reveal() == "sqlite:///strowger.db"
-    assert config.store == Store(redis_url=None, usage="best_effort")
+    assert config.store == Store(spool="strowger-spool")
     assert config.auth == Auth(mode="none", allow_open=False, keys=())
     assert config.auth.admin_key.reveal() == ""
     assert (config.experiments, config.limits, config.prices) == ((), (), ())

@@ -1,0 +1,34 @@
+"""Where the store and its spool are, and whether `store.url` can be one."""
+
+from pathlib import Path
+
+import msgspec
+
+from gateway.config.model import Config, Store
+from gateway.config.problems import Problems
+from schemas.secret import Secret
+
+SQLITE = "sqlite:///"
+POSTGRES = ("postgresql://", "postgres://")
+SPOOL = "strowger-spool"
+
+
+def check_store(store: Store, problems: Problems) -> None:
+    """The address is never shown, for it may hold a password."""
+    address = store.url.reveal()
+    sqlite = address.startswith(SQLITE) and address != SQLITE
+    if not (sqlite or address.startswith(POSTGRES)) and not problems.at(("store", "url")):
+        problems.add(("store", "url"), "begins neither with sqlite:///FILE nor with postgresql://")
+
+
+def with_store_placed(config: Config, folder: Path) -> Config:
+    """The configuration with its SQLite file and its spool as paths that start at `folder`."""
+    store = config.store
+    address, beside = store.url.reveal(), folder
+    if address.startswith(SQLITE):
+        file = folder / address.removeprefix(SQLITE)
+        address, beside = f"{SQLITE}{file}", file.parent
+    placed = msgspec.structs.replace(
+        store, url=Secret(address), spool=store.spool or str(beside / SPOOL)
+    )
+    return msgspec.structs.replace(config, store=placed)

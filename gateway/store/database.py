@@ -1,0 +1,161 @@
+"""Transactions on either database, in one dialect of SQL: what differs is in its driver.
+
+Statements write `?` for a value. A write transaction is the only one at its time, in PostgreSQL as
+in SQLite: what it read stays true until it commits, and two of them never wait for each other in a
+circle.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from queue import Empty, LifoQueue
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from gateway.store.errors import StoreRefused
+
+Value = str | int | float | None
+_T = TypeVar("_T")
+
+
+class Cursor(Protocol):
+    """What DB-API cursors have in common. https://peps.python.org/pep-0249/"""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchall(self) -> Sequence[object]: ...
+
+
+class Connection(Protocol):
+    """One connection. Raises the driver's own errors."""
+
+    def execute(self, sql: str, values: Sequence[Value]) -> Cursor: ...
+
+    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Driver(Protocol):
+    """A kind of database at one address.
+
+    text:   the type of texts that sort by code point.
+    begin_read, begin_write: statements; the latter waits until no other process writes.
+    errors: all that its connections raise. refusals: those of them that will never pass.
+    """
+
+    text: str
+    begin_read: tuple[str, ...]
+    begin_write: tuple[str, ...]
+    errors: tuple[type[Exception], ...]
+    refusals: tuple[type[Exception], ...]
+
+    def connect(self) -> Connection:
+        """Raises StoreAway."""
+        ...
+
+    def away(self, error: Exception) -> Exception:
+        """A StoreAway for one of `errors`, without anything secret in its words."""
+        ...
+
+
+class Session:
+    """One transaction."""
+
+    def __init__(self, connection: Connection, refusals: tuple[type[Exception], ...]) -> None:
+        self._connection = connection
+        self._refusals = refusals
+
+    def run(self, sql: str, *values: Value) -> int:
+        """The number of rows that changed."""
+        return self._connection.execute(sql, values).rowcount
+
+    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        """One statement for each of many rows of values."""
+        self._connection.many(sql, rows)
+
+    def rows(self, kind: type[_T], sql: str, *values: Value) -> list[_T]:
+        """All rows of a query, each as a `kind`, which is a tuple type."""
+        found = self._connection.execute(sql, values).fetchall()
+        return msgspec.convert(found, list[kind], strict=False)
+
+    @contextmanager
+    def savepoint(self) -> Generator[None]:
+        """What is done inside is undone where the database refuses it: raises StoreRefused."""
+        self._connection.execute("SAVEPOINT attempt", ())
+        try:
+            yield
+        except self._refusals as exc:
+            self._connection.execute("ROLLBACK TO SAVEPOINT attempt", ())
+            self._connection.execute("RELEASE SAVEPOINT attempt", ())
+            raise StoreRefused(str(exc)) from exc
+        self._connection.execute("RELEASE SAVEPOINT attempt", ())
+
+
+class Database:
+    """Connections that are opened when they are needed and kept; any thread may ask."""
+
+    def __init__(self, driver: Driver, prepare: Callable[[Session], None]) -> None:
+        """prepare: done in a write transaction before any other, once it can be."""
+        self._driver = driver
+        self._prepare = prepare
+        self._prepared = False
+        self._idle: LifoQueue[Connection] = LifoQueue()
+
+    @contextmanager
+    def reading(self) -> Generator[Session]:
+        """Raises StoreAway."""
+        with self._transaction(self._driver.begin_read) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Generator[Session]:
+        """Raises StoreAway, or StoreRefused; then nothing was done, or nobody can tell."""
+        with self._transaction(self._driver.begin_write) as session:
+            yield session
+
+    def prepare(self) -> None:
+        """Raises StoreAway, and what the preparation raises."""
+        if not self._prepared:
+            with self._begun(self._driver.begin_write) as session:
+                self._prepare(session)
+            self._prepared = True
+
+    def close(self) -> None:
+        while (connection := self._taken()) is not None:
+            connection.close()
+
+    @contextmanager
+    def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
+        self.prepare()
+        with self._begun(begin) as session:
+            yield session
+
+    @contextmanager
+    def _begun(self, begin: tuple[str, ...]) -> Generator[Session]:
+        """A connection that failed is not used again: nobody knows in what state it is."""
+        connection = self._taken() or self._driver.connect()
+        kept = False
+        try:
+            for sql in begin:
+                connection.execute(sql, ())
+            yield Session(connection, self._driver.refusals)
+            connection.execute("COMMIT", ())
+            kept = True
+        except self._driver.refusals as exc:
+            raise StoreRefused(str(exc)) from exc
+        except self._driver.errors as exc:
+            self._prepared = False
+            raise self._driver.away(exc) from exc
+        finally:
+            if kept:
+                self._idle.put(connection)
+            else:
+                connection.close()
+
+    def _taken(self) -> Connection | None:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            return None

@@ -1,0 +1,203 @@
+"""Rows into tables: each once, and what follows from them for the experiments."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from gateway.experiments.metrics import BUILT_IN
+from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Row
+from gateway.store.database import Session, Value
+from gateway.store.errors import StoreRefused
+from gateway.store.observations import observations
+
+DAY_S = 86_400
+_AT_ONCE = 500
+"""Names in one `IN`."""
+
+
+def take(session: Session, rows: Sequence[Row]) -> int:
+    """Everything into its tables. Returns how many rows were refused; raises StoreRefused.
+
+    A request or attempt that is there already is passed over, and a vote replaces the vote of
+    the same request, metric and key unless it is older.
+    """
+    requests = _new(session, [row for row in rows if isinstance(row, RequestRow)])
+    attempts = [row for row in rows if isinstance(row, AttemptRow)]
+    feedback = [row for row in rows if isinstance(row, FeedbackRow)]
+    session.many(_REQUEST, [_request(row) for row in requests])
+    session.many(_ATTEMPT, [_attempt(row) for row in attempts])
+    _experiments(session, [row for row in requests if row.experiment])
+    voted = [row for row in feedback if row.metric not in BUILT_IN]
+    session.many(_FEEDBACK, [_vote(row) for row in voted])
+    foreign = _join(session, [row.request_id for row in requests])
+    foreign += _join(session, [row.request_id for row in voted])
+    return len(feedback) - len(voted) + foreign
+
+
+def take_singly(session: Session, rows: Sequence[Row]) -> int:
+    """As `take`, and what the database refuses costs no other row."""
+    refused = 0
+    for row in rows:
+        try:
+            with session.savepoint():
+                refused += take(session, (row,))
+        except StoreRefused:
+            refused += 1
+    return refused
+
+
+def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
+    """Those that the store does not have, each once."""
+    by_id = {row.request_id: row for row in reversed(rows)}
+    for ids in _pieces(list(by_id)):
+        sql = f"SELECT request_id FROM requests WHERE request_id IN ({_marks(ids)})"
+        for (known,) in session.rows(tuple[str], sql, *ids):
+            del by_id[known]
+    return list(reversed(by_id.values()))
+
+
+def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
+    """Sorted, so that the same rows are written in the same order whoever writes them."""
+    counts: defaultdict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])
+    firsts: dict[tuple[str, str], tuple[int, str]] = {}
+    totals: defaultdict[tuple[str, str, str, int, str], list[float]] = defaultdict(
+        lambda: [0.0, 0.0]
+    )
+    for row in rows:
+        count = counts[row.experiment, row.epoch, row.variant]
+        count[0] += 1
+        count[1] += row.fallback
+        if not row.unit:
+            continue
+        who = (row.experiment, row.unit)
+        firsts[who] = min(firsts.get(who, (row.epoch, row.variant)), (row.epoch, row.variant))
+        for metric, value in observations(row):
+            total = totals[row.experiment, metric, row.unit, row.epoch, row.variant]
+            total[0] += 1
+            total[1] += value
+    session.many(_COUNT, [(*place, *count) for place, count in sorted(counts.items())])
+    session.many(_FIRST, [(*who, *place) for who, place in sorted(firsts.items())])
+    session.many(
+        _TOTAL, [(*place, int(count), total) for place, (count, total) in sorted(totals.items())]
+    )
+
+
+def _join(session: Session, request_ids: Sequence[str]) -> int:
+    """Bring these requests' feedback to its experiment. Returns how much named a foreign key.
+
+    A unit's votes are added up anew: floats that are added and taken away again leave traces.
+    """
+    foreign = 0
+    for ids in _pieces(sorted(set(request_ids))):
+        marks = _marks(ids)
+        session.run(_PLACE.format(marks=marks), *ids)
+        foreign += session.run(_FOREIGN.format(marks=marks), *ids)
+        kind = tuple[str, str, str, int, str]
+        places = session.rows(kind, _TOUCHED.format(marks=marks), *ids)
+        session.many(_FORGET_VOTES, places)
+        session.many(_ADD_VOTES, places)
+    return foreign
+
+
+def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[begin : begin + _AT_ONCE] for begin in range(0, len(ids), _AT_ONCE))
+
+
+def _marks(ids: Sequence[str]) -> str:
+    return ", ".join("?" * len(ids))
+
+
+def _text(text: str) -> str:
+    """PostgreSQL has no NUL in texts, and clients can send one in JSON."""
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def _request(row: RequestRow) -> Sequence[Value]:
+    return (
+        row.request_id,
+        row.time,
+        row.status,
+        row.ms,
+        row.key,
+        row.surface,
+        row.task,
+        _text(row.model),
+        row.route,
+        _text(row.backend),
+        int(row.stream),
+        _text(row.error),
+        row.ttft_ms,
+        row.prompt_tokens,
+        row.completion_tokens,
+        row.cost_usd,
+        row.experiment,
+        row.epoch,
+        row.variant,
+        row.unit,
+        int(row.fallback),
+    )
+
+
+def _attempt(row: AttemptRow) -> Sequence[Value]:
+    return (
+        row.request_id,
+        row.number,
+        row.time,
+        _text(row.backend),
+        row.role,
+        _text(row.outcome),
+        row.ms,
+        row.source,
+        row.prompt_tokens,
+        row.completion_tokens,
+        row.cached_tokens,
+        row.cache_write_tokens,
+        row.reasoning_tokens,
+        row.cost_usd,
+        int(row.time // DAY_S),
+    )
+
+
+def _vote(row: FeedbackRow) -> Sequence[Value]:
+    texts = (_text(row.request_id), _text(row.metric), row.key)
+    return (*texts, row.time, row.value, _text(row.comment), int(row.boolean))
+
+
+_REQUEST = f"INSERT INTO requests VALUES ({_marks('?' * 21)})"
+_ATTEMPT = f"INSERT INTO attempts VALUES ({_marks('?' * 15)}) ON CONFLICT DO NOTHING"
+_COUNT = """INSERT INTO experiment_requests (experiment, epoch, variant, requests, fallbacks)
+    VALUES (?, ?, ?, ?, ?) ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
+    requests = experiment_requests.requests + excluded.requests,
+    fallbacks = experiment_requests.fallbacks + excluded.fallbacks"""
+_FIRST = """INSERT INTO experiment_first (experiment, unit, epoch, variant) VALUES (?, ?, ?, ?)
+    ON CONFLICT (experiment, unit) DO UPDATE SET epoch = excluded.epoch, variant = excluded.variant
+    WHERE excluded.epoch < experiment_first.epoch"""
+_TOTAL = """INSERT INTO experiment_units
+    (experiment, metric, unit, epoch, variant, count, total) VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (experiment, metric, unit, epoch, variant) DO UPDATE SET
+    count = experiment_units.count + excluded.count,
+    total = experiment_units.total + excluded.total"""
+_FEEDBACK = """INSERT INTO feedback
+    (request_id, metric, key_name, time, value, comment, boolean) VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (request_id, metric, key_name) DO UPDATE SET time = excluded.time,
+    value = excluded.value, comment = excluded.comment, boolean = excluded.boolean
+    WHERE excluded.time >= feedback.time"""
+_PLACE = """UPDATE feedback SET joined = 1,
+    experiment = (SELECT r.experiment FROM requests r WHERE r.request_id = feedback.request_id),
+    epoch = (SELECT r.epoch FROM requests r WHERE r.request_id = feedback.request_id),
+    variant = (SELECT r.variant FROM requests r WHERE r.request_id = feedback.request_id),
+    unit = (SELECT r.unit FROM requests r WHERE r.request_id = feedback.request_id)
+    WHERE joined = 0 AND request_id IN ({marks}) AND EXISTS (SELECT 1 FROM requests r
+    WHERE r.request_id = feedback.request_id AND r.key_name = feedback.key_name)"""
+_FOREIGN = """DELETE FROM feedback WHERE joined = 0 AND request_id IN ({marks})
+    AND EXISTS (SELECT 1 FROM requests r WHERE r.request_id = feedback.request_id)"""
+_TOUCHED = """SELECT DISTINCT experiment, metric, unit, epoch, variant FROM feedback
+    WHERE joined = 1 AND experiment <> '' AND unit <> ''
+    AND request_id IN ({marks})
+    ORDER BY experiment, metric, unit, epoch, variant"""
+_SAME = "experiment = ? AND metric = ? AND unit = ? AND epoch = ? AND variant = ?"
+_FORGET_VOTES = f"DELETE FROM experiment_units WHERE {_SAME}"
+_ADD_VOTES = f"""INSERT INTO experiment_units
+    (experiment, metric, unit, epoch, variant, count, total)
+    SELECT experiment, metric, unit, epoch, variant, COUNT(value), SUM(value) FROM feedback
+    WHERE joined = 1 AND value IS NOT NULL AND {_SAME}
+    GROUP BY experiment, metric, unit, epoch, variant"""

@@ -1,0 +1,30 @@
+"""What is too old goes, a few thousand rows at a time; what experiments have learnt stays."""
+
+from gateway.store.database import Database
+
+_AT_ONCE = 5_000
+_OLD = """DELETE FROM {table} WHERE {id} IN
+    (SELECT {id} FROM {table} WHERE time < ? AND {which} LIMIT {limit})"""
+_TABLES = (
+    ("requests", "request_id", "1 = 1"),
+    ("attempts", "request_id", "1 = 1"),
+    ("feedback", "request_id", "joined = 1 AND (experiment = '' OR unit = '')"),
+    ("spool_files", "file", "1 = 1"),
+)
+_VAIN = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
+
+
+def prune(database: Database, before: float, waiting_before: float) -> int:
+    """before: of requests, their attempts and feedback on no experiment, in Unix seconds.
+
+    Votes on an experiment stay: a later one may replace one of them. waiting_before: of feedback
+    whose request has not come. Returns how much of that there was. Each step is a transaction.
+    """
+    for table, name, which in _TABLES:
+        sql = _OLD.format(table=table, id=name, which=which, limit=_AT_ONCE)
+        gone = _AT_ONCE
+        while gone >= _AT_ONCE:
+            with database.writing() as session:
+                gone = session.run(sql, before)
+    with database.writing() as session:
+        return session.run(_VAIN, waiting_before)

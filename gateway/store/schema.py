@@ -1,0 +1,91 @@
+"""The tables, as the migrations that make them; a database says which of them it has had.
+
+Texts sort by code point, wherever they are. `experiment_units` is what reports are made of: one row
+a unit, epoch, variant and metric. See docs/operations.md.
+"""
+
+from collections.abc import Callable
+
+from gateway.store.database import Session
+from schemas.errors import InvalidConfig
+
+_FIRST = (
+    """CREATE TABLE requests (
+        request_id {text} PRIMARY KEY, time DOUBLE PRECISION NOT NULL, status INTEGER NOT NULL,
+        ms DOUBLE PRECISION NOT NULL, key_name {text} NOT NULL, surface {text} NOT NULL,
+        task {text} NOT NULL, model {text} NOT NULL, route {text} NOT NULL,
+        backend {text} NOT NULL, stream SMALLINT NOT NULL, error {text} NOT NULL,
+        ttft_ms DOUBLE PRECISION, prompt_tokens BIGINT, completion_tokens BIGINT,
+        cost_usd DOUBLE PRECISION, experiment {text} NOT NULL, epoch INTEGER NOT NULL,
+        variant {text} NOT NULL, unit {text} NOT NULL, fallback SMALLINT NOT NULL)""",
+    "CREATE INDEX requests_time ON requests (time)",
+    """CREATE TABLE attempts (
+        request_id {text} NOT NULL, number INTEGER NOT NULL, time DOUBLE PRECISION NOT NULL,
+        backend {text} NOT NULL, role {text} NOT NULL, outcome {text} NOT NULL,
+        ms DOUBLE PRECISION NOT NULL, source {text} NOT NULL, prompt_tokens BIGINT,
+        completion_tokens BIGINT, cached_tokens BIGINT, cache_write_tokens BIGINT,
+        reasoning_tokens BIGINT, cost_usd DOUBLE PRECISION, day INTEGER NOT NULL,
+        PRIMARY KEY (request_id, number))""",
+    "CREATE INDEX attempts_time ON attempts (time)",
+    """CREATE TABLE feedback (
+        request_id {text} NOT NULL, metric {text} NOT NULL, key_name {text} NOT NULL,
+        time DOUBLE PRECISION NOT NULL, value DOUBLE PRECISION, comment {text} NOT NULL,
+        boolean SMALLINT NOT NULL, joined SMALLINT NOT NULL DEFAULT 0,
+        experiment {text} NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0,
+        variant {text} NOT NULL DEFAULT '', unit {text} NOT NULL DEFAULT '',
+        PRIMARY KEY (request_id, metric, key_name))""",
+    "CREATE INDEX feedback_place ON feedback (experiment, metric, unit, epoch, variant)",
+    "CREATE INDEX feedback_time ON feedback (time)",
+    """CREATE TABLE experiment_epochs (
+        experiment {text} NOT NULL, number INTEGER NOT NULL, fingerprint {text} NOT NULL,
+        shares {text} NOT NULL, began DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (experiment, number))""",
+    """CREATE TABLE experiment_pauses (
+        experiment {text} PRIMARY KEY, reason {text} NOT NULL, at DOUBLE PRECISION NOT NULL)""",
+    """CREATE TABLE experiment_units (
+        experiment {text} NOT NULL, metric {text} NOT NULL, unit {text} NOT NULL,
+        epoch INTEGER NOT NULL, variant {text} NOT NULL, count BIGINT NOT NULL,
+        total DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (experiment, metric, unit, epoch, variant))""",
+    """CREATE TABLE experiment_first (
+        experiment {text} NOT NULL, unit {text} NOT NULL, epoch INTEGER NOT NULL,
+        variant {text} NOT NULL, PRIMARY KEY (experiment, unit))""",
+    """CREATE TABLE experiment_requests (
+        experiment {text} NOT NULL, epoch INTEGER NOT NULL, variant {text} NOT NULL,
+        requests BIGINT NOT NULL, fallbacks BIGINT NOT NULL,
+        PRIMARY KEY (experiment, epoch, variant))""",
+    """CREATE TABLE spool_files (
+        file {text} PRIMARY KEY, position BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL)""",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""Each makes its number's version of the one before; what was released never changes."""
+
+
+def migration(
+    text: str, steps: tuple[tuple[str, ...], ...] = MIGRATIONS
+) -> Callable[[Session], None]:
+    """What brings a database up to date. text: its type of texts.
+
+    Raises InvalidConfig where a newer program has been there before.
+    """
+
+    def migrate(session: Session) -> None:
+        session.run("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
+        found = session.rows(tuple[int], "SELECT version FROM schema_version")
+        version = found[0][0] if found else 0
+        if version > len(steps):
+            raise InvalidConfig(
+                (
+                    f"store.url: the database has version {version} of the tables and this program "
+                    f"knows {len(steps)}; use a newer strowger, or another database",
+                )
+            )
+        for step in steps[version:]:
+            for statement in step:
+                session.run(statement.format(text=text))
+        if not found:
+            session.run("INSERT INTO schema_version (version) VALUES (?)", len(steps))
+        elif version < len(steps):
+            session.run("UPDATE schema_version SET version = ?", len(steps))
+
+    return migrate

@@ -1,0 +1,215 @@
+"""The store in SQL, for either database."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gateway.experiments.outcomes import Outcomes, Per
+from gateway.experiments.ratio import ArmCount, EpochCounts
+from gateway.records.importer import Taken
+from gateway.records.rows import Row
+from gateway.store.base import Answered, Epoch, Known, Pause
+from gateway.store.database import Database, Driver, Session
+from gateway.store.errors import StoreAway, StoreRefused
+from gateway.store.intake import take, take_singly
+from gateway.store.moments import outcomes
+from gateway.store.retention import prune
+from gateway.store.schema import migration
+from gateway.store.usage import Used, used
+
+_shares = msgspec.json.Decoder(dict[str, float])
+
+
+class SqlStore:
+    """Opens its database when it is first asked; until then, and whenever it is away, StoreAway.
+
+    Any call raises InvalidConfig where a newer program has changed the tables.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._database = Database(driver, migration(driver.text))
+
+    def prepare(self) -> None:
+        """Make the tables, or bring them up to date. Raises StoreAway, InvalidConfig."""
+        self._database.prepare()
+
+    def epoch(
+        self, experiment: str, fingerprint: str, shares: Mapping[str, float], now: float
+    ) -> Epoch:
+        with self._database.writing() as session:
+            known = _epochs(session, experiment)
+            if known and known[-1].fingerprint == fingerprint:
+                return known[-1]
+            epoch = Epoch(
+                experiment=experiment,
+                number=len(known) + 1,
+                fingerprint=fingerprint,
+                shares=dict(shares),
+                began=now,
+            )
+            session.run(
+                "INSERT INTO experiment_epochs (experiment, number, fingerprint, shares, began)"
+                " VALUES (?, ?, ?, ?, ?)",
+                experiment,
+                epoch.number,
+                fingerprint,
+                json.dumps(dict(shares)),
+                now,
+            )
+            return epoch
+
+    def epochs(self, experiment: str) -> tuple[Epoch, ...]:
+        with self._database.reading() as session:
+            return _epochs(session, experiment)
+
+    def pauses(self) -> Mapping[str, Pause]:
+        with self._database.reading() as session:
+            kind = tuple[str, str, float]
+            rows = session.rows(kind, "SELECT experiment, reason, at FROM experiment_pauses")
+        return {
+            name: Pause(experiment=name, reason=reason, at=at) for name, reason, at in sorted(rows)
+        }
+
+    def pause(self, experiment: str, reason: str, now: float) -> None:
+        sql = "INSERT INTO experiment_pauses (experiment, reason, at) VALUES (?, ?, ?)"
+        with self._database.writing() as session:
+            session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, reason, now)
+
+    def resume(self, experiment: str) -> bool:
+        with self._database.writing() as session:
+            sql = "DELETE FROM experiment_pauses WHERE experiment = ?"
+            return session.run(sql, experiment) > 0
+
+    def metrics(self, experiment: str) -> Mapping[str, bool]:
+        with self._database.reading() as session:
+            rows = session.rows(
+                tuple[str, bool],
+                "SELECT metric, MIN(boolean) FROM feedback WHERE experiment = ? AND joined = 1"
+                " AND unit <> '' AND value IS NOT NULL GROUP BY metric ORDER BY metric",
+                experiment,
+            )
+        return dict(rows)
+
+    def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
+        with self._database.reading() as session:
+            return outcomes(session, experiment, metric, per)
+
+    def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
+        with self._database.reading() as session:
+            epochs = _epochs(session, experiment)
+            rows = session.rows(
+                tuple[int, str, int],
+                "SELECT epoch, variant, COUNT(*) FROM experiment_first WHERE experiment = ?"
+                " GROUP BY epoch, variant ORDER BY epoch, variant",
+                experiment,
+            )
+        units = {(epoch, variant): count for epoch, variant, count in rows}
+        return tuple(_counts(epoch, units) for epoch in epochs)
+
+    def answered(self, experiment: str) -> Sequence[Answered]:
+        with self._database.reading() as session:
+            rows = session.rows(
+                tuple[int, str, int, int],
+                "SELECT epoch, variant, requests, fallbacks FROM experiment_requests"
+                " WHERE experiment = ? ORDER BY epoch, variant",
+                experiment,
+            )
+        return [
+            Answered(epoch=epoch, variant=variant, requests=requests, fallbacks=fallbacks)
+            for epoch, variant, requests, fallbacks in rows
+        ]
+
+    def known(self, request_id: str) -> Known | None:
+        with self._database.reading() as session:
+            rows = session.rows(
+                tuple[str, str, str],
+                "SELECT key_name, experiment, variant FROM requests WHERE request_id = ?",
+                request_id,
+            )
+        for key, experiment, variant in rows:
+            return Known(request_id=request_id, key=key, experiment=experiment, variant=variant)
+        return None
+
+    def used(self, *, since: float = 0.0) -> list[Used]:
+        """What was used by day, key, model and backend, from `since` (Unix seconds) on."""
+        with self._database.reading() as session:
+            return used(session, since)
+
+    def position(self, file: str) -> int:
+        with self._database.reading() as session:
+            return _position(session, file)
+
+    def take(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> Taken:
+        """Raises StoreAway, also where another importer has taken these rows meanwhile."""
+        try:
+            with self._database.writing() as session:
+                _advance(session, file, begin, end)
+                return Taken(rows=len(rows), refused=take(session, rows))
+        except StoreRefused:
+            with self._database.writing() as session:
+                _advance(session, file, begin, end)
+                return Taken(rows=len(rows), refused=take_singly(session, rows))
+
+    def forget(self, file: str) -> None:
+        with self._database.writing() as session:
+            session.run("DELETE FROM spool_files WHERE file = ?", file)
+
+    def prune(self, before: float, waiting_before: float) -> int:
+        return prune(self._database, before, waiting_before)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _epochs(session: Session, experiment: str) -> tuple[Epoch, ...]:
+    rows = session.rows(
+        tuple[int, str, str, float],
+        "SELECT number, fingerprint, shares, began FROM experiment_epochs"
+        " WHERE experiment = ? ORDER BY number",
+        experiment,
+    )
+    return tuple(
+        Epoch(
+            experiment=experiment,
+            number=number,
+            fingerprint=fingerprint,
+            shares=_shares.decode(shares),
+            began=began,
+        )
+        for number, fingerprint, shares, began in rows
+    )
+
+
+def _counts(epoch: Epoch, units: Mapping[tuple[int, str], int]) -> EpochCounts:
+    """A variant with units and no share is shown too, for it tells that something is wrong."""
+    strays = [name for number, name in units if number == epoch.number and name not in epoch.shares]
+    return EpochCounts(
+        epoch=epoch.number,
+        arms=tuple(
+            ArmCount(
+                name=name,
+                weight=epoch.shares.get(name, 0.0),
+                units=units.get((epoch.number, name), 0),
+            )
+            for name in (*epoch.shares, *strays)
+        ),
+    )
+
+
+def _position(session: Session, file: str) -> int:
+    rows = session.rows(tuple[int], "SELECT position FROM spool_files WHERE file = ?", file)
+    return rows[0][0] if rows else 0
+
+
+def _advance(session: Session, file: str, begin: int, end: int) -> None:
+    if _position(session, file) != begin:
+        raise StoreAway(f"another process has imported from {file}")
+    session.run(
+        "INSERT INTO spool_files (file, position, time) VALUES (?, ?, ?)"
+        " ON CONFLICT (file) DO UPDATE SET position = excluded.position, time = excluded.time",
+        file,
+        end,
+        time.time(),
+    )

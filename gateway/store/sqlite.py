@@ -1,0 +1,62 @@
+"""SQLite: one file, several processes. https://www.sqlite.org/wal.html"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gateway.store.database import Value
+from gateway.store.errors import StoreAway
+
+_BUSY_S = 10.0
+
+
+class SqliteDriver:
+    """Commits are on the disk before a spool file is removed: synchronous=FULL."""
+
+    text = "TEXT"
+    begin_read: tuple[str, ...] = ("BEGIN",)
+    begin_write: tuple[str, ...] = ("BEGIN IMMEDIATE",)
+    errors: tuple[type[Exception], ...] = (sqlite3.Error, OverflowError)
+    refusals: tuple[type[Exception], ...] = (
+        sqlite3.IntegrityError,
+        sqlite3.DataError,
+        OverflowError,
+        UnicodeEncodeError,
+    )
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def connect(self) -> "SqliteConnection":
+        try:
+            connection = sqlite3.connect(
+                self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as exc:
+            raise self.away(exc) from exc
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        except sqlite3.Error as exc:
+            connection.close()
+            raise self.away(exc) from exc
+        return SqliteConnection(connection)
+
+    def away(self, error: Exception) -> StoreAway:
+        return StoreAway(f"{self._path}: {error}")
+
+
+class SqliteConnection:
+    """sqlite3's, with PEP 249's statements in its own hands."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, values: Sequence[Value]) -> sqlite3.Cursor:
+        return self._connection.execute(sql, values)
+
+    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,57 @@
+"""What was used, added up for people: by day, key, model and backend."""
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from gateway.store.database import Session
+from gateway.store.intake import DAY_S
+
+
+class Used(Struct, frozen=True, kw_only=True):
+    """One day (UTC, YYYY-MM-DD) of one key at one backend under one model's name.
+
+    requests: that this backend answered. attempts: all, also failed ones, hedges and mirrors.
+    tokens, cost_usd: of all attempts; 0 where nobody knows. unpriced: attempts with tokens whose
+    cost is not known.
+    """
+
+    day: str
+    key: str
+    model: str
+    backend: str
+    requests: int
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    unpriced: int
+
+
+_SQL = """SELECT a.day, r.key_name, r.route, a.backend,
+    SUM(CASE WHEN a.role = 'served' THEN 1 ELSE 0 END), COUNT(*),
+    COALESCE(SUM(a.prompt_tokens), 0), COALESCE(SUM(a.completion_tokens), 0),
+    COALESCE(SUM(a.cost_usd), 0),
+    SUM(CASE WHEN a.cost_usd IS NULL AND a.source <> '' THEN 1 ELSE 0 END)
+    FROM attempts a JOIN requests r ON r.request_id = a.request_id WHERE a.time >= ?
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
+
+
+def used(session: Session, since: float) -> list[Used]:
+    """From `since`, in Unix seconds, on."""
+    kind = tuple[int, str, str, str, int, int, int, int, float, int]
+    return [
+        Used(
+            day=datetime.fromtimestamp(row[0] * DAY_S, UTC).date().isoformat(),
+            key=row[1],
+            model=row[2],
+            backend=row[3],
+            requests=row[4],
+            attempts=row[5],
+            prompt_tokens=row[6],
+            completion_tokens=row[7],
+            cost_usd=row[8],
+            unpriced=row[9],
+        )
+        for row in session.rows(kind, _SQL, since)
+    ]
