@@ -9,6 +9,8 @@ from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
 from gateway.auth import Caller
 from gateway.clock import now
+from gateway.records.booking import counted, rows_of
+from gateway.records.rows import Recorder
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
@@ -18,7 +20,6 @@ from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window
 from schemas.errors import Unavailable
-from schemas.events import Usage
 
 _BATCH, _BOOK_S = 64, 0.2
 """Notes are written up when there are so many, or after so many seconds."""
@@ -39,13 +40,24 @@ class Gateway:
     cannot be served, and an older one is in force. elsewhere: what the other processes counted.
     """
 
-    def __init__(self, runtime: Runtime, access_log: AccessLog, *, seed: int | None = None) -> None:
-        """seed: of the draws that policies use; `None` takes the system's randomness."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        access_log: AccessLog,
+        *,
+        recorder: Recorder | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """recorder: of usage and outcomes; `None` keeps none of them.
+
+        seed: of the draws that policies use; `None` takes the system's randomness.
+        """
         server = runtime.config.server
         self.runtime = runtime
         self.metrics = Metrics()
         self.series = Series()
         self.access_log = access_log
+        self.recorder = recorder
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
@@ -90,12 +102,19 @@ class Gateway:
             self.idle.set()
 
     def admit(self) -> None:
-        """Raises Unavailable while draining, or with `max_in_flight` requests under way."""
+        """Raises Unavailable while draining, or with `max_in_flight` requests under way.
+
+        Also while records are being lost, where `store.usage` is required.
+        """
         if self.refusing:
             raise Unavailable("the gateway is shutting down", retry_after=1)
-        limit = self.runtime.config.server.max_in_flight
-        if self.in_flight > limit:
-            raise Unavailable(f"{limit} requests are being answered already", retry_after=1)
+        config = self.runtime.config
+        if self.in_flight > config.server.max_in_flight:
+            raise Unavailable(
+                f"{config.server.max_in_flight} requests are being answered already", retry_after=1
+            )
+        if config.store.usage == "required" and self.recorder is not None and self.recorder.full:
+            raise Unavailable("what requests use cannot be recorded now", retry_after=5)
 
     def buffer(self, size: int) -> None:
         """Claim memory for a body; give it back with `release`. Raises Unavailable when full."""
@@ -172,11 +191,14 @@ class Gateway:
             self.metrics.book(line)
         self.series.add(lines)
         self.access_log.add(lines)
+        if self.recorder is not None:
+            for (trip, _, _), line in zip(notes, lines, strict=True):
+                self.recorder.extend(rows_of(trip, line, prices))
 
 
 def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
     """offset: from the clock's seconds to Unix time."""
-    usage, source = _usage(trip)
+    usage, source = counted(trip.usage, trip.deltas, trip.task)
     price = prices.of(trip.backend) if prices and source else None
     first = trip.first_content
     return AccessLine(
@@ -205,15 +227,3 @@ def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) 
         cost_usd=None if price is None else cost_of(usage, price),
         unpriced=bool(prices and source and price is None),
     )
-
-
-def _usage(trip: Trip) -> tuple[Usage, str]:
-    """What was used, and who says so: the backend, or an estimate of a delta a token."""
-    if trip.usage is not None and trip.usage.completion_tokens is not None:
-        return trip.usage, "reported"
-    if trip.usage is not None and trip.task == "embeddings":
-        return trip.usage, "reported" if trip.usage.prompt_tokens is not None else ""
-    if trip.deltas:
-        prompt = trip.usage.prompt_tokens if trip.usage else None
-        return Usage(prompt_tokens=prompt, completion_tokens=trip.deltas), "estimated"
-    return Usage(), ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gateway.config.model import Config
 from gateway.processes.alone import alone
+from gateway.records.recording import importing
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
 from schemas.errors import InvalidConfig
@@ -33,7 +34,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
         run_dir = Path(folder)
         access_log = AccessLog(sys.stdout.buffer, style)
         try:
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            with importing(config), asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(
                     alone(
                         config,

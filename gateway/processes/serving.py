@@ -16,6 +16,8 @@ from gateway.config.model import Config
 from gateway.engines import EngineView
 from gateway.processes.generations import Generations
 from gateway.processes.target import Proposal
+from gateway.records.recorder import FileRecorder
+from gateway.records.recording import spool_of
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLog
@@ -46,7 +48,8 @@ class Serving:
     ) -> None:
         """Raises InvalidConfig."""
         first = Runtime(config, run_dir=run_dir, engines=engines)
-        self.gateway = Gateway(first, access_log)
+        self._recorder = FileRecorder(spool_of(config))
+        self.gateway = Gateway(first, access_log, recorder=self._recorder)
         self._run_dir = run_dir
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
@@ -76,6 +79,7 @@ class Serving:
             await asyncio.gather(draining, return_exceptions=True)
             await self._generations.close()
             self.gateway.write_books()
+            self._recorder.close()
 
     def drain(self) -> None:
         """Not ready, still serving; then refusing; closed with the last stream."""

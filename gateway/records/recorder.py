@@ -17,12 +17,13 @@ _AT_ONCE = 4096
 class FileRecorder:
     """Where a worker leaves its rows; `close` writes them all.
 
-    What was added more than a second ago survives the death of the process. While the disk does
+    What was added more than `every_s` ago survives the death of the process (with the 0.2 s for
+    which a gateway gathers its notes: what is older than a second). While the disk does
     not take it (full, away, `store.max_spool_bytes` reached), rows wait in memory, `limit` at most;
     those beyond are counted and lost. Both are logged once, and that it is over.
     """
 
-    def __init__(self, spool: Spool, *, limit: int = 100_000, every_s: float = 1.0) -> None:
+    def __init__(self, spool: Spool, *, limit: int = 100_000, every_s: float = 0.75) -> None:
         self._spool = spool
         self._limit = limit
         self._every_s = every_s

@@ -1,5 +1,6 @@
 """The rows of the records: a request, what its attempts used, and what was thought of it."""
 
+from collections.abc import Iterable
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -90,3 +91,5 @@ class Recorder(Protocol):
         ...
 
     def add(self, row: Row) -> None: ...
+
+    def extend(self, rows: Iterable[Row]) -> None: ...

@@ -11,7 +11,8 @@ _UNITS = {
 }
 _CELLS = """WITH u AS ({units})
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total), SUM(count * count),
-    SUM(total * total), SUM(count * total) FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
+    SUM(total * total), SUM(count * total), MIN(total / count), MAX(total / count)
+    FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
 _LINKS = """WITH u AS ({units})
     SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM(a.count * b.count),
     SUM(a.total * b.total), SUM(a.total * b.count), SUM(a.count * b.total)
@@ -19,7 +20,7 @@ _LINKS = """WITH u AS ({units})
     GROUP BY a.epoch, a.variant, b.epoch, b.variant
     ORDER BY a.epoch, a.variant, b.epoch, b.variant"""
 
-_CellRow = tuple[int, str, int, float, float, float, float, float]
+_CellRow = tuple[int, str, int, float, float, float, float, float, float, float]
 _LinkRow = tuple[int, str, int, str, int, float, float, float, float]
 
 
@@ -31,16 +32,18 @@ def outcomes(session: Session, experiment: str, metric: str, per: Per) -> Outcom
     return Outcomes(
         cells=tuple(
             Cell(
-                epoch=epoch,
-                variant=variant,
-                units=found,
-                count=count,
-                total=total,
-                count2=count2,
-                total2=total2,
-                product=product,
+                epoch=row[0],
+                variant=row[1],
+                units=row[2],
+                count=row[3],
+                total=row[4],
+                count2=row[5],
+                total2=row[6],
+                product=row[7],
+                least=row[8],
+                most=row[9],
             )
-            for epoch, variant, found, count, total, count2, total2, product in cells
+            for row in cells
         ),
         links=tuple(
             Link(

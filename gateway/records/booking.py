@@ -1,0 +1,103 @@
+"""From what happened to a request to its rows: one of its own, and one for each attempt."""
+
+from collections.abc import Iterator
+
+from gateway.records.rows import AttemptRow, RequestRow, Role, Row, Source
+from gateway.routing.prices import Prices, cost_of
+from gateway.routing.trip import Attempt, Trip
+from gateway.telemetry.access_log import AccessLine
+from schemas.events import Usage
+
+
+def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> Iterator[Row]:
+    """The request, and every attempt for which something was sent."""
+    yield RequestRow(
+        request_id=line.request_id,
+        time=line.time,
+        status=line.status,
+        ms=line.ms,
+        key=line.key,
+        surface=line.surface,
+        task=line.task,
+        model=line.model,
+        route=line.route,
+        backend=line.backend,
+        stream=line.stream,
+        error=line.error,
+        ttft_ms=line.ttft_ms,
+        prompt_tokens=line.prompt_tokens,
+        completion_tokens=line.completion_tokens,
+        cost_usd=line.cost_usd,
+        experiment=trip.experiment,
+        epoch=trip.epoch,
+        variant=trip.variant,
+        unit=trip.unit,
+        fallback=trip.fallback,
+    )
+    own = _own(trip)
+    for place, attempt in enumerate(trip.attempts):
+        if attempt.refused:
+            continue
+        shown = place == own
+        usage, source = counted(
+            trip.usage if shown else attempt.usage,
+            trip.deltas if shown else attempt.deltas,
+            trip.task,
+        )
+        yield attempt_row(trip.request_id, place + 1, line.time, attempt, usage, source, prices)
+
+
+def attempt_row(
+    request_id: str,
+    number: int,
+    time: float,
+    attempt: Attempt,
+    usage: Usage,
+    source: Source,
+    prices: Prices,
+) -> AttemptRow:
+    """number: within the request, from 1. time: Unix seconds. usage, source: as `counted` says."""
+    price = prices.of(attempt.backend) if prices and source else None
+    return AttemptRow(
+        request_id=request_id,
+        number=number,
+        time=time,
+        backend=attempt.backend,
+        role=_role(attempt),
+        outcome=attempt.outcome,
+        ms=round(attempt.ms, 3),
+        source=source,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_usd=None if price is None else cost_of(usage, price),
+    )
+
+
+def counted(usage: Usage | None, deltas: int, task: str) -> tuple[Usage, Source]:
+    """What was used, and who says so: the backend, or an estimate of a delta a token."""
+    if usage is not None and usage.completion_tokens is not None:
+        return usage, "reported"
+    if usage is not None and task == "embeddings":
+        return usage, "reported" if usage.prompt_tokens is not None else ""
+    if deltas:
+        prompt = usage.prompt_tokens if usage else None
+        return Usage(prompt_tokens=prompt, completion_tokens=deltas), "estimated"
+    return Usage(), ""
+
+
+def _own(trip: Trip) -> int:
+    """The place of the attempt that the trip's own numbers are about; −1 where there is none."""
+    places = range(len(trip.attempts) - 1, -1, -1)
+    return next(
+        (at for at in places if not trip.attempts[at].role and not trip.attempts[at].refused), -1
+    )
+
+
+def _role(attempt: Attempt) -> Role:
+    """A client that left was being served."""
+    if attempt.role:
+        return attempt.role
+    return "served" if attempt.outcome in ("ok", "cancelled") else "failed"
