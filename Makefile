@@ -5,18 +5,19 @@
 # make bench  the benchmarks (needs nginx and wrk)
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 # make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
+# make screenshots  photograph the page at /admin anew, for docs/images
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: run test nightly check fmt bench matrix parameters setup setup-dev clean
+.PHONY: run test nightly check fmt bench matrix parameters screenshots browser setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
 
-test: setup-dev
+test: setup-dev browser
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -40,6 +41,18 @@ matrix: setup-dev
 
 parameters: setup-dev
 	$(BIN)/python -m tests.parameters.write
+
+screenshots: setup-dev browser
+	$(BIN)/python -m tests.gateway.page.screenshots
+
+# The page's own tests need a Chromium, and skip without one: as root on Debian it is installed.
+browser:
+	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do \
+	    command -v $$name >/dev/null && exit 0; done; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -qq -y --no-install-recommends chromium-headless-shell >/dev/null; \
+	fi || echo "no Chromium could be installed: tests in a browser are skipped"
 
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev

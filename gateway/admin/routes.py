@@ -7,6 +7,7 @@ from litestar import Router
 from gateway.admin.access import admin_exists, admin_only
 from gateway.admin.engines import engines_route
 from gateway.admin.explain import explain_route
+from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.series import series_route
 from gateway.auth import AdminKey
 from gateway.state import Gateway
@@ -23,7 +24,9 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             engines_route(current),
             series_route(current),
             explain_route(current),
+            live_route(current),
         ],
         tags=["admin"],
     )
-    return Router(path="/admin", guards=[admin_exists(key)], route_handlers=[api])
+    handlers = [api, *page_routes(current)]
+    return Router(path="/admin", guards=[admin_exists(key)], route_handlers=handlers)

@@ -1,0 +1,39 @@
+"""The box to talk to a model: it calls the gateway's own API, as any client would."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+_SECTION = Markup("""
+<section id="chat" aria-labelledby="h-chat">
+<h2 id="h-chat">Talk to a model</h2>
+<form class="card chat" id="talk" data-talk>
+<div class="row">
+<label>Model <select name="model">{models}</select></label>
+{key}
+</div>
+<div class="talk" data-log aria-live="polite">
+<p class="empty">Ask something: the answer names who gave it.</p>
+</div>
+<noscript><p class="empty">The box needs JavaScript; everything else here does not.</p></noscript>
+<div class="row ask">
+<label class="grow"><span class="hidden">Message</span>
+<textarea name="message" rows="2" required placeholder="What is 17 + 25?"></textarea></label>
+<button type="submit" class="primary">Send</button>
+</div>
+</form>
+</section>
+""")
+_OPTION = Markup("<option>{}</option>")
+_KEY = Markup(
+    '<label class="grow">A client&rsquo;s key <input name="key" type="password" '
+    'autocomplete="off" placeholder="kept until this page is closed"></label>'
+)
+
+
+def chat_section(models: Sequence[str], *, keys: bool) -> Markup:
+    """models: that can be asked for by name. keys: clients need one."""
+    return _SECTION.format(
+        models=Markup().join(_OPTION.format(model) for model in models),
+        key=_KEY if keys else Markup(),
+    )

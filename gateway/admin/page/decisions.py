@@ -1,0 +1,117 @@
+"""The requests of the last moments: who answered each, after which attempts, and why not others."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from gateway.admin.page.wording import ms
+from gateway.routing.trip import Attempt
+from gateway.telemetry.access_log import AccessLine
+
+_SECTION = Markup("""
+<section id="decisions" data-live aria-labelledby="h-decisions">
+<h2 id="h-decisions">Recent requests</h2>
+<div class="card list">{rows}</div>
+</section>
+""")
+_ROW = Markup("""
+<details id="r-{id}"><summary>
+<time datetime="{iso}">{clock}</time>
+<span class="model">{model}</span>
+<span class="to">{backend}</span>
+<span class="tags">{tags}</span>
+<span class="n took">{took}</span>
+</summary>
+<p>{told}</p>
+<ol class="attempts">{attempts}</ol>
+<dl class="pairs">{pairs}</dl>
+</details>
+""")
+_TAG = Markup('<span class="tag {tone}">{words}</span>')
+_ATTEMPT = Markup(
+    '<li><span class="state {tone}">{outcome}</span> {backend} '
+    '<span class="quiet">{more}</span></li>'
+)
+_PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+_EMPTY = Markup('<p class="empty">No request yet. Ask something below, or point a client here.</p>')
+
+
+def decisions_section(lines: Sequence[AccessLine]) -> Markup:
+    """lines: newest first."""
+    rows = Markup().join(_row(line) for line in lines)
+    return _SECTION.format(rows=rows if lines else _EMPTY)
+
+
+def _row(line: AccessLine) -> Markup:
+    at = datetime.fromtimestamp(line.time, UTC)
+    return _ROW.format(
+        id=line.request_id,
+        iso=at.isoformat(timespec="milliseconds"),
+        clock=at.strftime("%H:%M:%S"),
+        model=line.model or line.route or "–",
+        backend=line.backend or "nobody",
+        tags=_tags(line),
+        took=ms(line.ms),
+        told=_told(line),
+        attempts=Markup().join(_attempt(attempt) for attempt in line.attempts),
+        pairs=_pairs(line),
+    )
+
+
+def _tags(line: AccessLine) -> Markup:
+    tags: list[tuple[str, str]] = []
+    if line.variant:
+        tags.append(("accent", line.variant))
+    tried = sum(not attempt.refused for attempt in line.attempts)
+    if tried > 1:
+        tags.append(("warn", f"{tried} attempts"))
+    if line.status >= 400 or line.error:
+        tags.append(("bad", line.error or str(line.status)))
+    return Markup().join(_TAG.format(tone=tone, words=words) for tone, words in tags)
+
+
+def _told(line: AccessLine) -> str:
+    """One sentence about where it went."""
+    failed = [one for one in line.attempts if one.outcome not in ("ok", "cancelled", "")]
+    if not line.attempts:
+        return f"No backend was asked: {line.error or f'status {line.status}'}."
+    if line.status == 499:
+        return "The client hung up before the answer was whole."
+    if line.error:
+        return f"Nobody could answer: the last error was {line.error}."
+    if not failed:
+        return f"{line.backend} was first in line and answered."
+    behind = ", ".join(dict.fromkeys(one.backend for one in failed))
+    return f"{line.backend} answered after {behind} did not."
+
+
+def _attempt(attempt: Attempt) -> Markup:
+    fine = attempt.outcome in ("ok", "")
+    more = [ms(attempt.ms)] if not attempt.refused else ["not sent: it cannot say this request"]
+    if attempt.role:
+        more.append(attempt.role)
+    return _ATTEMPT.format(
+        tone="good" if fine else "warn" if attempt.refused else "bad",
+        outcome=attempt.outcome or "ok",
+        backend=attempt.backend,
+        more=" · ".join(more),
+    )
+
+
+def _pairs(line: AccessLine) -> Markup:
+    tokens = ""
+    if line.completion_tokens is not None:
+        tokens = f"{line.prompt_tokens or 0:,} in, {line.completion_tokens:,} out"
+    pairs = {
+        "First token": "" if line.ttft_ms is None else ms(line.ttft_ms),
+        "Tokens": tokens + (" (estimated)" if line.usage_source == "estimated" else ""),
+        "Cost": "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
+        "Left out": ", ".join(line.dropped),
+        "Route": line.route,
+        "Key": line.key,
+        "Surface": f"{line.surface} {line.task}".strip() + (", streamed" if line.stream else ""),
+        "Status": str(line.status),
+        "Request id": line.request_id,
+    }
+    return Markup().join(_PAIR.format(name, value) for name, value in pairs.items() if value)

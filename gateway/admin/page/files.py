@@ -1,0 +1,32 @@
+"""The page's own style sheet, script and icon, in memory, with their entity tags."""
+
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+_FOLDER = Path(__file__).parent / "static"
+_TYPES = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class File(Struct, frozen=True, kw_only=True):
+    """tag: an entity tag, with its quotation marks."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+
+def read_files() -> dict[str, File]:
+    """By name. Reads from the disk: once, when the application is built."""
+    return {name: _read(name) for name in _TYPES}
+
+
+def _read(name: str) -> File:
+    content = (_FOLDER / name).read_bytes()
+    tag = f'"{sha256(content).hexdigest()[:32]}"'
+    return File(content=content, media_type=_TYPES[name], tag=tag)

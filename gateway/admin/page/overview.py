@@ -1,0 +1,54 @@
+"""What the page shows of a gateway at one moment: its sections that change, in their order."""
+
+import time
+
+from markupsafe import Markup
+
+from gateway.admin.page.document import state_mark
+from gateway.admin.page.models import Serving, models_section
+from gateway.admin.page.traffic import Traffic, traffic_section
+from gateway.admin.page.wording import span
+from gateway.admin.series import span_of
+from gateway.clock import now
+from gateway.state import Gateway
+from gateway.telemetry.series import Window
+
+
+async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
+    reports = await gateway.engine_reports()
+    at = time.time()
+    runtime = gateway.runtime
+    order = tuple(dict.fromkeys(backend.name for backend in runtime.backends.values()))
+    traffic = Traffic(
+        window=window,
+        now=at,
+        begin=span_of(window, at)[0],
+        strands=gateway.strands(window, at),
+        order=order,
+        in_flight=gateway.in_flight,
+    )
+    serving = Serving(
+        routes=tuple(runtime.table.routes.values()),
+        aliases=runtime.table.aliases,
+        engines=reports,
+        now=now(),
+    )
+    return [
+        state_mark(*_state(gateway)),
+        traffic_section(traffic),
+        models_section(serving, traffic),
+    ]
+
+
+def told_of(gateway: Gateway) -> str:
+    """The page's last line."""
+    return f"Up for {span(time.time() - gateway.started_at)}."
+
+
+def _state(gateway: Gateway) -> tuple[str, str]:
+    """A tone, and a word."""
+    if gateway.refusing or gateway.draining:
+        return "warn", "draining"
+    if not gateway.runtime.ready:
+        return "warn", "loading"
+    return "good", "ready"

@@ -1,0 +1,137 @@
+"""Lines over time as SVG: stretched to the space there is, labels outside so that they are not.
+
+Colours are classes (`c0` to `c5`) of the style sheet; lines beyond the sixth are dashed as well,
+and every line has its name and its last value beneath.
+"""
+
+from collections.abc import Callable
+from math import floor, log10
+
+from markupsafe import Markup
+from msgspec import Struct
+
+COLOURS = 6
+_WIDTH, _HEIGHT = 600, 150
+_STEPS = (1, 2, 4, 6, 8, 10)
+"""Where an axis may end, times a power of ten: half of each is a short number."""
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One backend's. values: one a cell, oldest first; `None` leaves a gap. place: its colour."""
+
+    label: str
+    place: int
+    values: tuple[float | None, ...]
+
+
+class Plot(Struct, frozen=True, kw_only=True):
+    """name: unique on the page. says: a value as text. top: where the axis ends at least."""
+
+    name: str
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+    ago: tuple[str, str, str]
+    says: Callable[[float], str]
+    top: float
+
+
+_FIGURE = Markup("""
+<figure class="card plot" id="plot-{name}">
+<figcaption><h3>{title}</h3><span class="unit">{unit}</span></figcaption>
+<div class="axes">
+<div class="y" aria-hidden="true"><span>{top}</span><span>{half}</span><span>0</span></div>
+<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img"
+ aria-labelledby="t-{name} d-{name}"><title id="t-{name}">{title}, {unit}</title>
+<desc id="d-{name}">{told}</desc>
+<g class="grid">{grid}</g>{paths}</svg>
+<div class="x" aria-hidden="true"><span>{a}</span><span>{b}</span><span>{c}</span></div>
+</div>
+<ul class="legend">{legend}</ul>
+</figure>
+""")
+_PATH = Markup('<path class="line c{colour}{dashed}" d="{d}"/>')
+_ENTRY = Markup(
+    '<li><svg class="swatch" viewBox="0 0 16 4" aria-hidden="true">'
+    '<path class="line c{colour}{dashed}" d="M1 2H15"/></svg>'
+    '<span class="name">{label}</span><span class="value">{last}</span></li>'
+)
+
+
+def draw(plot: Plot) -> Markup:
+    """The figure; without a value anywhere, a sentence instead of lines."""
+    top = _nice(max([plot.top, *(value for line in plot.lines for value in _known(line))]))
+    lasts = [(line, _last(line)) for line in plot.lines]
+    told = "; ".join(_told(plot, line, last) for line, last in lasts)
+    entries = [
+        _ENTRY.format(
+            colour=line.place % COLOURS,
+            dashed=_dashed(line),
+            label=line.label,
+            last=_said(plot, last),
+        )
+        for line, last in lasts
+    ]
+    nothing = Markup('<li class="quiet">Nothing in this time.</li>')
+    grid = [Markup('<path d="M0 {}H{}"/>').format(y * _HEIGHT // 4, _WIDTH) for y in range(5)]
+    return _FIGURE.format(
+        name=plot.name,
+        title=plot.title,
+        unit=plot.unit,
+        top=plot.says(top),
+        half=plot.says(top / 2),
+        width=_WIDTH,
+        height=_HEIGHT,
+        told=told or "nothing in this time",
+        grid=Markup().join(grid),
+        paths=Markup().join(_path(line, top) for line in plot.lines),
+        a=plot.ago[0],
+        b=plot.ago[1],
+        c=plot.ago[2],
+        legend=Markup().join(entries) if entries else nothing,
+    )
+
+
+def _told(plot: Plot, line: Line, last: float | None) -> str:
+    most = max(_known(line), default=None)
+    return f"{line.label}: now {_said(plot, last)}, at most {_said(plot, most)}"
+
+
+def _path(line: Line, top: float) -> Markup:
+    """A stroke through neighbours that are known; one alone is a dot (a stroke of no length)."""
+    step = _WIDTH / max(len(line.values) - 1, 1)
+    strokes: list[str] = []
+    begun = False
+    for place, value in enumerate(line.values):
+        if value is None:
+            begun = False
+            continue
+        at = f"{place * step:.1f} {_HEIGHT - min(value / top, 1.0) * _HEIGHT:.1f}"
+        alone = not begun and (place + 1 == len(line.values) or line.values[place + 1] is None)
+        strokes.append(f"M{at}h0.1" if alone else f"{'L' if begun else 'M'}{at}")
+        begun = True
+    return _PATH.format(colour=line.place % COLOURS, dashed=_dashed(line), d="".join(strokes))
+
+
+def _dashed(line: Line) -> str:
+    return " dashed" if line.place // COLOURS % 2 else ""
+
+
+def _said(plot: Plot, value: float | None) -> str:
+    return "–" if value is None else plot.says(value)
+
+
+def _known(line: Line) -> list[float]:
+    return [value for value in line.values if value is not None]
+
+
+def _last(line: Line) -> float | None:
+    """The newest value, unless it is old: of the last twelve cells."""
+    recent = [value for value in line.values[-12:] if value is not None]
+    return recent[-1] if recent else None
+
+
+def _nice(value: float) -> float:
+    """The least of 1, 2, 4, 6, 8 and 10 times a power of ten that is not below `value`."""
+    unit = 10.0 ** floor(log10(value))
+    return next(step * unit for step in _STEPS if step * unit >= value * 0.999)

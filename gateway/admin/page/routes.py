@@ -1,0 +1,125 @@
+"""`/admin` in a browser: signing in and out, the page, what it asks for every two seconds."""
+
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+from litestar import Request, Response, get, post
+from litestar.datastructures import State
+from litestar.params import FromPath, FromQuery
+from litestar.types import ControllerRouterHandler
+from markupsafe import Markup
+
+from gateway.admin.page.chat import chat_section
+from gateway.admin.page.document import page, sign_in_page
+from gateway.admin.page.files import read_files
+from gateway.admin.page.origin import from_here
+from gateway.admin.page.overview import live_sections, told_of
+from gateway.admin.session import Sessions, set_cookie, signed_in
+from gateway.auth import EVERYONE
+from gateway.state import Gateway
+from gateway.telemetry.series import Window
+from schemas.errors import Forbidden, RouteNotFound
+
+_Request = Request[object, object, State]
+_HTML = "text/html; charset=utf-8"
+_FORM_BYTES = 8192
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_GUARDED = {
+    "content-security-policy": _POLICY,
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""No script but our own file, no other site's frame, and nothing kept after it was shown."""
+
+
+def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
+    """Those that a browser reaches before it is signed in."""
+
+    @get("/", include_in_schema=False)
+    async def show(request: _Request, window: FromQuery[Window] = "5m") -> Response[str]:
+        gateway = current()
+        key, headers = gateway.runtime.admin_key, request.scope["headers"]
+        if not key.opens(headers) and not signed_in(key, headers):
+            return _to("/admin/sign-in")
+        state, *sections = await live_sections(gateway, window)
+        keys = gateway.runtime.config.auth.mode != "none"
+        sections.append(chat_section(gateway.model_names(EVERYONE), keys=keys))
+        return _html(page(state, sections, window=window, told=told_of(gateway)))
+
+    @get("/sign-in", include_in_schema=False)
+    async def ask(request: _Request) -> Response[str]:
+        if signed_in(current().runtime.admin_key, request.scope["headers"]):
+            return _to("/admin")
+        return _html(sign_in_page())
+
+    @post("/sign-in", include_in_schema=False, request_max_body_size=_FORM_BYTES)
+    async def sign_in(request: _Request) -> Response[str]:
+        _check_origin(request)
+        key = current().runtime.admin_key
+        fields = parse_qs((await request.body()).decode("latin-1"), encoding="utf-8")
+        if not key.is_key(fields.get("key", [""])[0].strip().encode()):
+            return _html(sign_in_page("That is not the operator’s key."), 401)
+        return _to("/admin", set_cookie(Sessions(key).begin(), secure=_over_tls(request)))
+
+    @post("/sign-out", include_in_schema=False)
+    async def sign_out(request: _Request) -> Response[str]:
+        _check_origin(request)
+        return _to("/admin/sign-in", set_cookie("", secure=_over_tls(request), lasts_s=0))
+
+    return [show, ask, sign_in, sign_out, _static()]
+
+
+def live_route(current: Callable[[], Gateway]) -> ControllerRouterHandler:
+    """For who is signed in: the sections that change, as HTML."""
+
+    @get("/live", include_in_schema=False)
+    async def live(window: FromQuery[Window] = "5m") -> Response[str]:
+        gateway = current()
+        return _html(Markup().join(await live_sections(gateway, window)))
+
+    return live
+
+
+def _static() -> ControllerRouterHandler:
+    files = read_files()
+
+    @get("/static/{name:str}", include_in_schema=False)
+    async def static(request: _Request, name: FromPath[str]) -> Response[bytes]:
+        file = files.get(name)
+        if file is None:
+            raise RouteNotFound(f"there is nothing at {request.scope['path']}")
+        headers = {**_GUARDED, "cache-control": "no-cache", "etag": file.tag}
+        asked = request.headers.get("if-none-match", "")
+        if file.tag in [tag.strip().removeprefix("W/") for tag in asked.split(",")]:
+            return Response(b"", status_code=304, headers=headers)
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+    return static
+
+
+def _check_origin(request: _Request) -> None:
+    if not from_here(request.scope["headers"]):
+        raise Forbidden("this form takes no requests from other sites")
+
+
+def _over_tls(request: _Request) -> bool:
+    """Whether the browser came by https, as far as can be told: then the cookie stays there."""
+    return "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto"))
+
+
+def _html(text: str, status: int = 200) -> Response[str]:
+    return Response(str(text), status_code=status, media_type=_HTML, headers=_GUARDED)
+
+
+def _to(path: str, cookie: str | None = None) -> Response[str]:
+    headers = {**_GUARDED, "location": path}
+    if cookie is not None:
+        headers["set-cookie"] = cookie
+    return Response("", status_code=303, media_type=_HTML, headers=headers)

@@ -1,0 +1,203 @@
+"""What goes through the gateway: six figures, and four plots by backend."""
+
+from collections.abc import Callable, Mapping
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from gateway.admin.page.plots import Line, Plot, draw
+from gateway.admin.page.wording import ms, number, share
+from gateway.telemetry.series import CELL_S, CELLS, STEPS, Cell, Strand, Window, by_time, total
+from gateway.telemetry.sketch import Sketch
+
+LINES = 12
+"""So many backends are drawn, those with most attempts; all are in the table."""
+_RECENT_S = 30
+_SPAN: dict[Window, tuple[str, str, str]] = {
+    "5m": ("5 min ago", "2½ min", "now"),
+    "15m": ("15 min ago", "7½ min", "now"),
+    "1h": ("1 h ago", "30 min", "now"),
+}
+
+
+class Traffic(Struct, frozen=True, kw_only=True):
+    """A window's strands as of `now`, Unix seconds. begin: of the first cell. order: backends as
+    configured, which fixes their colours."""
+
+    window: Window
+    now: float
+    begin: int
+    strands: tuple[Strand, ...]
+    order: tuple[str, ...]
+    in_flight: int
+
+
+_TILE = Markup(
+    '<div class="card tile"><dt>{title}</dt>'
+    '<dd><span class="big">{value}</span> <span class="unit">{unit}</span>'
+    '<span class="more{tone}">{more}</span></dd></div>'
+)
+_TRAFFIC = Markup("""
+<section id="traffic" data-live aria-label="Traffic">
+<dl class="tiles">{tiles}</dl>
+<div class="plots">{plots}</div>
+</section>
+""")
+
+
+class _Kind(Struct, frozen=True, kw_only=True):
+    """One plot. reading: of a cell, if it had traffic, and the seconds that it lasted."""
+
+    name: str
+    title: str
+    unit: str
+    reading: Callable[[Cell | None, float], float | None]
+    says: Callable[[float], str]
+    top: float
+
+
+def traffic_section(traffic: Traffic) -> Markup:
+    return _TRAFFIC.format(tiles=_tiles(traffic), plots=_plots(traffic))
+
+
+def _tiles(traffic: Traffic) -> Markup:
+    everything = total(cell for strand in traffic.strands for cell in strand.cells)
+    seconds = max(_RECENT_S, STEPS[traffic.window])
+    recent = total(
+        cell
+        for strand in traffic.strands
+        for cell in strand.cells
+        if traffic.now - seconds <= cell.time <= traffic.now - CELL_S
+    )
+    first, whole = Sketch(everything.first), Sketch(everything.whole)
+    asked = everything.requests
+    bad = everything.errors
+    tokens = recent.prompt_tokens + recent.completion_tokens
+    spent = max(seconds - CELL_S, CELL_S)
+    rows = [
+        ("Requests", number(recent.requests / spent), "/ s", f"{asked:,} in all", ""),
+        ("Errors", share(bad, asked), "", f"{bad:,} of {asked:,}", " bad" if bad else ""),
+        ("First token", ms(first.quantile(0.5)), "median", _slow(first), ""),
+        ("Whole answer", ms(whole.quantile(0.5)), "median", _slow(whole), ""),
+        ("In flight", f"{traffic.in_flight:,}", "", "at this moment", ""),
+        ("Tokens", number(tokens / spent), "/ s", _tokens(everything), ""),
+    ]
+    return Markup().join(
+        _TILE.format(title=title, value=value, unit=unit, more=more, tone=tone)
+        for title, value, unit, more, tone in rows
+    )
+
+
+def _slow(sketch: Sketch) -> str:
+    return f"99 % within {ms(sketch.quantile(0.99))}" if sketch.counts else "no answers yet"
+
+
+def _tokens(cell: Cell) -> str:
+    return f"{cell.prompt_tokens:,} in, {cell.completion_tokens:,} out"
+
+
+def _plots(traffic: Traffic) -> Markup:
+    by_backend = _by_backend(traffic)
+    return Markup().join(
+        draw(
+            Plot(
+                name=kind.name,
+                title=kind.title,
+                unit=kind.unit,
+                lines=tuple(
+                    _line(traffic, kind, backend, cells) for backend, cells in by_backend.items()
+                ),
+                ago=_SPAN[traffic.window],
+                says=kind.says,
+                top=kind.top,
+            )
+        )
+        for kind in _KINDS
+    )
+
+
+def _line(traffic: Traffic, kind: _Kind, backend: str, cells: Mapping[int, Cell]) -> Line:
+    """The last cell is not over: it is left out while it is too short to tell anything."""
+    step = STEPS[traffic.window]
+    times = [traffic.begin + step * place for place in range(CELLS)]
+    elapsed = traffic.now - times[-1]
+    values = [kind.reading(cells.get(time), step) for time in times[:-1]]
+    if elapsed >= CELL_S:
+        values.append(kind.reading(cells.get(times[-1]), elapsed))
+    place = traffic.order.index(backend) if backend in traffic.order else len(traffic.order)
+    return Line(label=backend, place=place, values=tuple(values))
+
+
+def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, Cell]]:
+    """Those drawn, in the order of the configuration."""
+    attempts = dict.fromkeys(traffic.order, 0)
+    for strand in traffic.strands:
+        if strand.backend:
+            made = sum(cell.attempts for cell in strand.cells)
+            attempts[strand.backend] = attempts.get(strand.backend, 0) + made
+    busiest = sorted(attempts, key=lambda name: attempts[name], reverse=True)[:LINES]
+    return {
+        name: by_time(traffic.strands, _of(name))
+        for name in attempts
+        if name in busiest and attempts[name]
+    }
+
+
+def _of(backend: str) -> Callable[[Strand], bool]:
+    return lambda strand: strand.backend == backend
+
+
+def _rate(cell: Cell | None, seconds: float) -> float | None:
+    return cell.requests / seconds if cell else 0.0
+
+
+def _failed(cell: Cell | None, seconds: float) -> float | None:
+    return 100 * cell.failed / cell.attempts if cell and cell.attempts else None
+
+
+def _first(cell: Cell | None, seconds: float) -> float | None:
+    return Sketch(cell.first).quantile(0.9) if cell else None
+
+
+def _whole(cell: Cell | None, seconds: float) -> float | None:
+    return Sketch(cell.whole).quantile(0.9) if cell else None
+
+
+def _per_cent(value: float) -> str:
+    return f"{number(round(value, 1))} %"
+
+
+_KINDS = (
+    _Kind(
+        name="rate",
+        title="Requests",
+        unit="a second, by who answered",
+        reading=_rate,
+        says=number,
+        top=1.0,
+    ),
+    _Kind(
+        name="failed",
+        title="Failed attempts",
+        unit="per cent of attempts",
+        reading=_failed,
+        says=_per_cent,
+        top=10.0,
+    ),
+    _Kind(
+        name="first",
+        title="First token",
+        unit="9 of 10 came within",
+        reading=_first,
+        says=ms,
+        top=10.0,
+    ),
+    _Kind(
+        name="whole",
+        title="Whole answer",
+        unit="9 of 10 came within",
+        reading=_whole,
+        says=ms,
+        top=10.0,
+    ),
+)

@@ -1,0 +1,197 @@
+"""Who gets to see the page at /admin: by the operator's key, for a while, from here alone."""
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.admin.session import COOKIE, LASTS_S, Sessions
+from gateway.auth import AdminKey
+from gateway.config.model import Auth
+from schemas.secret import Secret
+from tests.gateway.serving import one_model, serving
+
+KEY = "key-of-the-operator"
+asynchronous = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def visiting(
+    run_dir: Path, auth: str = f"{{admin_key: {KEY}}}"
+) -> AsyncGenerator[httpx.AsyncClient]:
+    config = one_model("http://127.0.0.1:9/v1", f"auth: {auth}")
+    async with serving(config, run_dir) as up:
+        async with httpx.AsyncClient(base_url=up.url) as client:
+            yield client
+
+
+def admin_key(key: str = KEY) -> AdminKey:
+    return AdminKey(Auth(admin_key=Secret(key)))
+
+
+@asynchronous
+async def test_the_key_opens_the_page_and_signing_out_closes_it(tmp_path: Path) -> None:
+    async with visiting(tmp_path) as client:
+        before = await client.get("/admin")
+        entered = await client.post("/admin/sign-in", data={"key": KEY})
+        inside = await client.get("/admin")
+        left = await client.post("/admin/sign-out")
+        after = await client.get("/admin")
+
+    assert (before.status_code, before.headers["location"]) == (303, "/admin/sign-in")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/admin")
+    assert inside.status_code == 200
+    assert "Models and backends" in inside.text
+    assert left.status_code == 303
+    assert (after.status_code, after.headers["location"]) == (303, "/admin/sign-in")
+
+
+@asynchronous
+async def test_another_key_opens_nothing_and_says_so(tmp_path: Path) -> None:
+    async with visiting(tmp_path) as client:
+        answer = await client.post("/admin/sign-in", data={"key": KEY + "x"})
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+    assert "not the operator" in answer.text
+
+
+@asynchronous
+@pytest.mark.parametrize("proto", ["http", "https"])
+async def test_the_cookie_stays_out_of_scripts_and_of_other_sites(
+    proto: str, tmp_path: Path
+) -> None:
+    async with visiting(tmp_path) as client:
+        answer = await client.post(
+            "/admin/sign-in", data={"key": KEY}, headers={"x-forwarded-proto": proto}
+        )
+
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"{COOKIE}=")
+    assert {"Path=/admin", "HttpOnly", "SameSite=Strict", f"Max-Age={LASTS_S}"} <= set(
+        cookie.split("; ")
+    )
+    assert ("Secure" in cookie) == (proto == "https")
+    assert KEY not in cookie
+
+
+@asynchronous
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://elsewhere.test"},
+        {"origin": "null"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/admin/sign-in", "/admin/sign-out"])
+async def test_a_form_on_another_site_is_refused(
+    path: str, headers: dict[str, str], tmp_path: Path
+) -> None:
+    async with visiting(tmp_path) as client:
+        answer = await client.post(path, data={"key": KEY}, headers=headers)
+
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+@asynchronous
+async def test_a_session_reads_what_the_key_reads(tmp_path: Path) -> None:
+    async with visiting(tmp_path) as client:
+        nobody = await client.get("/admin/live")
+        await client.post("/admin/sign-in", data={"key": KEY})
+        live, series = await client.get("/admin/live"), await client.get("/admin/series")
+
+    assert nobody.status_code == 401
+    assert live.status_code == series.status_code == 200
+
+
+@asynchronous
+@pytest.mark.parametrize(
+    "path", ["/admin", "/admin/sign-in", "/admin/live", "/admin/static/page.js"]
+)
+async def test_without_a_key_in_the_configuration_there_is_no_page(
+    path: str, tmp_path: Path
+) -> None:
+    async with visiting(tmp_path, "{}") as client:
+        answer = await client.get(path)
+
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "unknown_url"
+
+
+@asynchronous
+async def test_pages_are_not_kept_and_run_no_script_but_our_own(tmp_path: Path) -> None:
+    async with visiting(tmp_path) as client:
+        await client.post("/admin/sign-in", data={"key": KEY})
+        pages = [await client.get(path) for path in ("/admin", "/admin/live", "/admin/sign-in")]
+
+    for answer in pages:
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "style=" not in answer.text
+        assert "onclick" not in answer.text
+
+
+@asynchronous
+@pytest.mark.parametrize("name", ["page.js", "page.css", "icon.svg"])
+async def test_our_files_are_sent_once_and_then_known(name: str, tmp_path: Path) -> None:
+    async with visiting(tmp_path) as client:
+        first = await client.get(f"/admin/static/{name}")
+        again = await client.get(
+            f"/admin/static/{name}", headers={"if-none-match": first.headers["etag"]}
+        )
+        other = await client.get(f"/admin/static/{name}", headers={"if-none-match": '"other"'})
+
+    assert first.status_code == other.status_code == 200
+    assert b"://" not in first.content.replace(b"http://www.w3.org/2000/svg", b"")
+    assert again.status_code == 304
+    assert again.content == b""
+
+
+@asynchronous
+async def test_nothing_but_our_files_is_read_from_the_disk(tmp_path: Path) -> None:
+    async with visiting(tmp_path) as client:
+        answers = [
+            await client.get(f"/admin/static/{name}")
+            for name in ("..%2froutes.py", "routes.py", "%2e%2e/files.py")
+        ]
+
+    assert [answer.status_code for answer in answers] == [404, 404, 404]
+
+
+def test_a_session_ends_by_itself() -> None:
+    time = 1_000_000.0
+    value = Sessions(admin_key(), lambda: time).begin()
+
+    held = [Sessions(admin_key(), lambda at=at: at).holds(value) for at in (time, time + LASTS_S)]
+
+    assert held == [True, False]
+
+
+def test_another_key_ends_every_session() -> None:
+    value = Sessions(admin_key()).begin()
+
+    assert not Sessions(admin_key("a-new-key")).holds(value)
+
+
+@given(place=st.integers(0, 55), bit=st.integers(0, 7))
+def test_a_session_with_any_bit_turned_holds_no_more(place: int, bit: int) -> None:
+    data = bytearray(base64.urlsafe_b64decode(Sessions(admin_key()).begin()))
+    data[place] ^= 1 << bit
+
+    assert not Sessions(admin_key()).holds(base64.urlsafe_b64encode(data).decode())
+
+
+@given(value=st.text(max_size=90))
+def test_what_is_no_session_is_refused_and_breaks_nothing(value: str) -> None:
+    assert not Sessions(admin_key()).holds(value)
