@@ -69,6 +69,7 @@ class Endpoint:
         except GatewayError as exc:
             status = exc.status
             trip.error = exc.code
+            trip.refused = "" if trip.attempts else exc.message
             await self._fail(exc, answering)
         except asyncio.CancelledError:
             status = 503
@@ -125,7 +126,7 @@ class Endpoint:
                 caller=caller.name,
                 headers=scope["headers"],
             )
-            planned = plan(runtime.table, route, request, facts)
+            planned = _kept(plan(runtime.table, route, request, facts), trip)
             with HangUp(receive) as hangup:
                 if isinstance(request, EmbeddingsRequest):
                     vectors = await pipeline.embed(planned, trip, tenant=caller.name)
@@ -225,3 +226,10 @@ class Endpoint:
             return
         error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
         await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))
+
+
+def _kept(planned: Plan, trip: Trip) -> Plan:
+    """Notes what tells afterwards why it went where it went; nothing of what was asked."""
+    trip.rule, trip.ruled_out = planned.rule, planned.ruled_out
+    trip.candidates = tuple([candidate.name for candidate in planned.candidates])
+    return planned

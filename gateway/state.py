@@ -15,6 +15,7 @@ from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
+from gateway.telemetry.decisions import Decision, Decisions
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
@@ -56,6 +57,7 @@ class Gateway:
         self.runtime = runtime
         self.metrics = Metrics()
         self.series = Series()
+        self.decisions = Decisions()
         self.access_log = access_log
         self.recorder = recorder
         self.keepalive = KeepAlive(server.sse_keepalive_s)
@@ -166,6 +168,11 @@ class Gateway:
         self.write_books()
         return self.series.strands(window, at)
 
+    def recent(self, limit: int) -> list[Decision]:
+        """The last requests that have ended, the newest first."""
+        self.write_books()
+        return self.decisions.recent(limit)
+
     def book(self, trip: Trip, status: int, ended: float) -> None:
         """Note what became of a request: once, however it ended.
 
@@ -190,6 +197,9 @@ class Gateway:
         for line in lines:
             self.metrics.book(line)
         self.series.add(lines)
+        self.decisions.add(
+            _decision(trip, line) for (trip, _, _), line in zip(notes, lines, strict=True)
+        )
         self.access_log.add(lines)
         if self.recorder is not None:
             for (trip, _, _), line in zip(notes, lines, strict=True):
@@ -226,4 +236,14 @@ def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) 
         usage_source=source,
         cost_usd=None if price is None else cost_of(usage, price),
         unpriced=bool(prices and source and price is None),
+    )
+
+
+def _decision(trip: Trip, line: AccessLine) -> Decision:
+    return Decision(
+        line=line,
+        rule=trip.rule,
+        candidates=trip.candidates,
+        ruled_out=trip.ruled_out,
+        refused=trip.refused,
     )

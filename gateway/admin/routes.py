@@ -5,9 +5,11 @@ from collections.abc import Callable
 from litestar import Router
 
 from gateway.admin.access import admin_exists, admin_only
+from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
 from gateway.admin.explain import explain_route
 from gateway.admin.page.routes import live_route, page_routes
+from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
 from gateway.auth import AdminKey
 from gateway.state import Gateway
@@ -25,6 +27,8 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             series_route(current),
             explain_route(current),
             live_route(current),
+            backends_route(current),
+            *request_routes(current),
         ],
         tags=["admin"],
     )

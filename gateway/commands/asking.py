@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -17,6 +18,7 @@ from schemas.errors import InvalidConfig, UpstreamError, UpstreamTimeout, Upstre
 CONNECT_S, ANSWER_S = 5.0, 30.0
 LARGEST_BODY = 64 * 1024 * 1024
 Headers = Sequence[tuple[str, str]]
+T = TypeVar("T")
 
 
 class _Told(msgspec.Struct):
@@ -63,9 +65,15 @@ class Site:
         )
 
 
-def fetch(url: str, target: str, *, key: str, body: bytes = b"", headers: Headers = ()) -> bytes:
-    """The body of an answer with status 200. Raises Faults for every other outcome."""
-    return asyncio.run(_fetch(url, target, key, body, headers))
+def fetch(
+    url: str, target: str, kind: type[T], *, key: str, body: bytes = b"", headers: Headers = ()
+) -> T:
+    """An answer with status 200, decoded. Raises Faults for every other outcome."""
+    data = asyncio.run(_fetch(url, target, key, body, headers))
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as exc:
+        raise Faults((f"what answers at {url} is no Strowger of this version: {exc}",)) from exc
 
 
 def url_of(config: Config) -> str:

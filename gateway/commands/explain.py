@@ -21,8 +21,6 @@ from gateway.runtime import Runtime
 from gateway.surfaces.routes import SURFACES
 from schemas.errors import GatewayError
 
-_explanation: msgspec.json.Decoder[Explanation] = msgspec.json.Decoder(Explanation)
-
 
 @click.command()
 @click.argument("request", type=click.Path(path_type=Path, allow_dash=True))
@@ -117,5 +115,4 @@ def _from_gateway(question: Question, url: str, admin_key: str) -> Explanation:
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in question.headers
     ]
     target = f"/admin/explain?{query}" if query else "/admin/explain"
-    data = fetch(url, target, key=admin_key, body=question.body, headers=headers)
-    return _explanation.decode(data)
+    return fetch(url, target, Explanation, key=admin_key, body=question.body, headers=headers)

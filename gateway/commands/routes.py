@@ -1,40 +1,108 @@
-"""`strowger routes`: what each model resolves to."""
+"""`strowger routes`: what each model resolves to, and with --url how its backends are."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.markup import escape
+from rich.table import Table
 
+from gateway.admin.backends import BackendView, ModelList, ModelView
+from gateway.commands.asking import fetch
 from gateway.commands.configuration import config_option, load
+from gateway.commands.options import admin_key_option, url_option
 from gateway.commands.screen import show, table_of
 from gateway.config.model import Model
+from gateway.routing import health
+from gateway.routing.rules import in_words
+
+_Row = tuple[str, str, tuple[str, ...]]
+"""A model, which of its requests, and where those go."""
 
 
 @click.command()
+@url_option("Show a running gateway's models, with the health of each backend.")
+@admin_key_option
 @config_option
-def routes(path: Path) -> None:
-    """Show what each model resolves to: backends, shares of traffic and fallbacks."""
-    config = load(path)
+def routes(path: Path, url: str | None, admin_key: str) -> None:
+    """Show what each model resolves to: backends, shares, rules and fallbacks."""
+    led: list[_Row] = []
+    if url is None:
+        config = load(path)
+        show(_configured(config.models))
+        for model in config.models:
+            led += [(model.name, f"when {in_words(one)}", one.backends) for one in model.when]
+            led += _detours(model)
+    else:
+        found = fetch(url, "/admin/backends", ModelList, key=admin_key).models
+        show(_running(found))
+        for model in found:
+            led += [(model.name, f"when {one.when}", one.backends) for one in model.when]
+            led += _detours(model)
+    if led:
+        table = table_of("MODEL", "REQUESTS", "GO TO")
+        for name, requests, targets in led:
+            table.add_row(escape(name), escape(requests), escape(", ".join(targets)))
+        click.echo()
+        show(table)
+
+
+def _detours(model: Model | ModelView) -> list[_Row]:
+    return [
+        (model.name, f"after {', '.join(one.codes)}", one.models) for one in model.fallback_by_error
+    ]
+
+
+def _configured(models: Sequence[Model]) -> Table:
     table = table_of("MODEL", "ALIASES", "POLICY", "BACKEND", "SHARE", "FALLBACK")
-    for model in config.models:
+    for model in models:
+        weights = [1.0 if ref.weight is None else ref.weight for ref in model.backends]
         table.add_row(
             escape(model.name),
             escape(", ".join(model.aliases)),
             model.policy,
             escape("\n".join(f"{ref.provider}/{ref.model}" for ref in model.backends)),
-            "\n".join(shares(model)),
+            "\n".join(shares(model.policy, weights)),
             escape(", ".join(model.fallback)),
         )
-    show(table)
+    return table
 
 
-def shares(model: Model) -> list[str]:
+def _running(models: Sequence[ModelView]) -> Table:
+    table = table_of(
+        "MODEL", "POLICY", "BACKEND", "SHARE", "BREAKER", "UNDER WAY", "LATENCY", "FALLBACK"
+    )
+    for model in models:
+        own = [one for one in model.backends if one.weight is not None]
+        parts = shares(model.policy, [one.weight or 0.0 for one in own])
+        parts += ["by a rule"] * (len(model.backends) - len(own))
+        for place, (one, share) in enumerate(zip(model.backends, parts, strict=True)):
+            table.add_row(
+                "" if place else escape(model.name),
+                "" if place else model.policy,
+                escape(one.name),
+                share,
+                health.in_words(one.health),
+                str(one.health.in_flight + one.health.elsewhere),
+                _latency(one),
+                "" if place else escape(", ".join(model.fallback)),
+            )
+    return table
+
+
+def _latency(one: BackendView) -> str:
+    first, whole = one.health.first_content_s, one.health.whole_answer_s
+    words = [] if first is None else [f"{first * 1e3:.0f} ms to the first content"]
+    words += [] if whole is None else [f"{whole * 1e3:.0f} ms whole"]
+    return ", ".join(words) or "unknown"
+
+
+def shares(policy: str, weights: Sequence[float]) -> list[str]:
     """Of the traffic, for each backend; words where the policy knows no shares."""
-    if model.policy == "in_order":
-        return ["first", *["then"] * (len(model.backends) - 1)]
-    if model.policy != "weighted":
-        return [""] * len(model.backends)
-    weights = [1.0 if ref.weight is None else ref.weight for ref in model.backends]
+    if policy == "in_order":
+        return ["first", *["then"] * (len(weights) - 1)]
+    if policy != "weighted":
+        return ["" if weight else "fallback only" for weight in weights]
     return [
         f"{100 * weight / sum(weights):.4g} %" if weight else "fallback only" for weight in weights
     ]

@@ -40,6 +40,8 @@ class Trip(Struct, kw_only=True):
     experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;
              variant and unit are also "" where nobody could be assigned.
     fallback: a backend answers that is not the variant's.
+    rule, candidates, ruled_out: as planned; candidates by name.
+    refused: our own words where no backend was asked.
     asking:  tries under way, since `asking_since`; before that some were for `upstream_s`.
     """
 
@@ -67,6 +69,10 @@ class Trip(Struct, kw_only=True):
     upstream_s: float = 0.0
     deltas: int = 0
     usage: Usage | None = None
+    rule: int | None = None
+    candidates: tuple[str, ...] = ()
+    ruled_out: tuple[tuple[str, str], ...] = ()
+    refused: str = ""
 
     @property
     def asked(self) -> int:

@@ -1,0 +1,129 @@
+"""`GET /admin/requests` and `/admin/requests/{id}`: what was decided about the last requests."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+from msgspec import Struct
+
+from gateway.admin.access import SCHEME
+from gateway.routing.trip import Attempt
+from gateway.state import Gateway
+from gateway.telemetry.decisions import KEPT, Decision
+from schemas.errors import RouteNotFound
+
+
+class AttemptView(Struct, frozen=True, kw_only=True):
+    """One try. outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code.
+
+    hedge: begun beside one that was late. refused: nothing was sent, for want of words.
+    """
+
+    backend: str
+    outcome: str
+    ms: float
+    hedge: bool
+    refused: bool
+
+
+class RuledOutView(Struct, frozen=True, kw_only=True):
+    backend: str
+    reason: str
+
+
+class RequestView(Struct, frozen=True, kw_only=True):
+    """One request that has ended: its access line, and why it went where it went.
+
+    time:       its end, Unix seconds. rule: the `when` rule that decided, from 0.
+    candidates: in the order of asking, asked or not. refused: why no backend was asked, else "".
+    """
+
+    time: float
+    request_id: str
+    client_request_id: str
+    surface: str
+    task: str
+    model: str
+    route: str
+    key: str
+    stream: bool
+    status: int
+    error: str
+    ms: float
+    ttft_ms: float | None
+    backend: str
+    variant: str
+    rule: int | None
+    candidates: tuple[str, ...]
+    ruled_out: list[RuledOutView]
+    attempts: list[AttemptView]
+    refused: str
+    dropped: tuple[str, ...]
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    usage_source: str
+    cost_usd: float | None
+
+
+class RequestList(Struct, frozen=True, kw_only=True):
+    """The newest first."""
+
+    requests: list[RequestView]
+
+
+def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
+    @get(
+        "/requests",
+        summary=f"The last requests of this process, of {KEPT} at most, and what decided each",
+        security=[{SCHEME: []}],
+    )
+    async def requests(
+        limit: Annotated[int, QueryParameter(ge=1, le=KEPT, description="the newest so many")] = 50,
+    ) -> RequestList:
+        return RequestList(requests=[viewed(one) for one in current().recent(limit)])
+
+    @get(
+        "/requests/{request_id:str}",
+        summary="One of the last requests, by x-gateway-request-id or the client's own id",
+        security=[{SCHEME: []}],
+    )
+    async def request(request_id: FromPath[str]) -> RequestView:
+        gateway = current()
+        gateway.write_books()
+        found = gateway.decisions.find(request_id)
+        if found is None:
+            raise RouteNotFound(
+                f"no request {request_id!r} is among the last {KEPT} of this process",
+                code="unknown_request",
+            )
+        return viewed(found)
+
+    return [requests, request]
+
+
+def viewed(decision: Decision) -> RequestView:
+    """The line's fields under the same names, and what was decided."""
+    values: dict[str, object] = {}
+    for field in msgspec.structs.fields(RequestView):
+        source = decision if hasattr(decision, field.name) else decision.line
+        values[field.name] = getattr(source, field.name)
+    values["ruled_out"] = [
+        RuledOutView(backend=backend, reason=reason) for backend, reason in decision.ruled_out
+    ]
+    values["attempts"] = [_attempt(attempt) for attempt in decision.line.attempts]
+    return msgspec.convert(values, RequestView)
+
+
+def _attempt(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        backend=attempt.backend,
+        outcome=attempt.outcome,
+        ms=round(attempt.ms, 3),
+        hedge=attempt.hedge,
+        refused=attempt.refused,
+    )

@@ -1,0 +1,50 @@
+"""The last requests of this process with what was decided about each, in memory."""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from msgspec import Struct
+
+from gateway.telemetry.access_log import AccessLine
+
+KEPT = 1000
+"""About two megabytes. No content of requests or answers is among it."""
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What became of one request, and why.
+
+    rule:       the place of the `when` rule that matched, from 0; `None` where none did.
+    candidates: backends in the order in which they would be asked, asked or not.
+    ruled_out:  those that could not be, each with the reason.
+    refused:    our own words where the request reached no backend, else "".
+    """
+
+    line: AccessLine
+    rule: int | None = None
+    candidates: tuple[str, ...] = ()
+    ruled_out: tuple[tuple[str, str], ...] = ()
+    refused: str = ""
+
+
+class Decisions:
+    """A ring: the newest push the oldest out."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._ring: deque[Decision] = deque(maxlen=kept)
+
+    def add(self, decisions: Iterable[Decision]) -> None:
+        """In the order in which the requests ended."""
+        self._ring.extend(decisions)
+
+    def recent(self, limit: int) -> list[Decision]:
+        """The newest first."""
+        return list(islice(reversed(self._ring), limit))
+
+    def find(self, request_id: str) -> Decision | None:
+        """By the gateway's id or the client's own; of several the newest."""
+        for decision in reversed(self._ring):
+            if request_id in (decision.line.request_id, decision.line.client_request_id):
+                return decision
+        return None
