@@ -20,13 +20,16 @@ CELLS = 60
 STEPS: dict[Window, int] = {"5m": 5, "15m": 15, "1h": 60}
 """Seconds of one cell of each window."""
 
+_BLAMELESS = ("ok", "cancelled", "lost")
+
 
 class Cell(Struct, frozen=True, kw_only=True):
     """What happened at one backend in a span that begins at `time`, Unix seconds.
 
     requests: that ended with this backend, or with none ("") having been asked.
     errors:   of them: 429, 5xx, or broken off after a 200. refused: other 4xx but 499.
-    attempts: tries at this backend, mirrored ones too. failed: neither ok nor cancelled.
+    attempts: tries at this backend, mirrored ones too. failed: neither ok nor cancelled, nor lost
+              to a faster one.
     first, whole: to the first content and to the end, as counts of a `Sketch`.
     """
 
@@ -151,7 +154,7 @@ class Series:
                 ended = sums
             if not attempt.refused:
                 sums.attempts += 1
-                if attempt.outcome not in ("ok", "cancelled"):
+                if attempt.outcome not in _BLAMELESS:
                     sums.failed += 1
         sums = ended or self._at(line.route, "")
         sums.requests += 1

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from gateway.admin.page.wording import ms
 from gateway.routing.trip import Attempt
 from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.decisions import Decision
 
 _SECTION = Markup("""
 <section id="decisions" data-live aria-labelledby="h-decisions">
@@ -25,6 +26,7 @@ _ROW = Markup("""
 </summary>
 <p>{told}</p>
 <ol class="attempts">{attempts}</ol>
+{ruled_out}
 <dl class="pairs">{pairs}</dl>
 </details>
 """)
@@ -34,16 +36,20 @@ _ATTEMPT = Markup(
     '<span class="quiet">{more}</span></li>'
 )
 _PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+_OUTS = Markup('<ul class="attempts">{}</ul>')
+_OUT = Markup('<li><span class="state">ruled out</span> {} <span class="quiet">{}</span></li>')
+_FINE = ("ok", "cancelled", "lost", "")
 _EMPTY = Markup('<p class="empty">No request yet. Ask something below, or point a client here.</p>')
 
 
-def decisions_section(lines: Sequence[AccessLine]) -> Markup:
-    """lines: newest first."""
-    rows = Markup().join(_row(line) for line in lines)
-    return _SECTION.format(rows=rows if lines else _EMPTY)
+def decisions_section(decisions: Sequence[Decision]) -> Markup:
+    """decisions: newest first."""
+    rows = Markup().join(_row(decision) for decision in decisions)
+    return _SECTION.format(rows=rows if decisions else _EMPTY)
 
 
-def _row(line: AccessLine) -> Markup:
+def _row(decision: Decision) -> Markup:
+    line = decision.line
     at = datetime.fromtimestamp(line.time, UTC)
     return _ROW.format(
         id=line.request_id,
@@ -53,8 +59,9 @@ def _row(line: AccessLine) -> Markup:
         backend=line.backend or "nobody",
         tags=_tags(line),
         took=ms(line.ms),
-        told=_told(line),
+        told=_told(decision),
         attempts=Markup().join(_attempt(attempt) for attempt in line.attempts),
+        ruled_out=_ruled_out(decision),
         pairs=_pairs(line),
     )
 
@@ -71,26 +78,47 @@ def _tags(line: AccessLine) -> Markup:
     return Markup().join(_TAG.format(tone=tone, words=words) for tone, words in tags)
 
 
-def _told(line: AccessLine) -> str:
-    """One sentence about where it went."""
-    failed = [one for one in line.attempts if one.outcome not in ("ok", "cancelled", "")]
+def _told(decision: Decision) -> str:
+    """Where it went, and why."""
+    line = decision.line
     if not line.attempts:
-        return f"No backend was asked: {line.error or f'status {line.status}'}."
+        why = decision.refused or line.error or f"status {line.status}"
+        return f"No backend was asked: {why.rstrip('.')}."
+    said: list[str] = []
+    if decision.rule is not None:
+        said.append(f"Rule {decision.rule + 1} of {line.route} named the backends.")
+    first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
+    said.append(f"First in line was {first}.")
+    failed = [one.backend for one in line.attempts if one.outcome not in _FINE]
     if line.status == 499:
-        return "The client hung up before the answer was whole."
-    if line.error:
-        return f"Nobody could answer: the last error was {line.error}."
-    if not failed:
-        return f"{line.backend} was first in line and answered."
-    behind = ", ".join(dict.fromkeys(one.backend for one in failed))
-    return f"{line.backend} answered after {behind} did not."
+        said.append("The client hung up before the answer was whole.")
+    elif line.error:
+        said.append(f"Nobody could answer: the last error was {line.error}.")
+    elif failed:
+        behind = ", ".join(dict.fromkeys(failed))
+        said.append(f"{line.backend} answered after {behind} did not.")
+    else:
+        said.append(f"{line.backend} answered.")
+    left = [name for name in decision.candidates if name not in {a.backend for a in line.attempts}]
+    if left:
+        said.append(f"Not needed: {', '.join(left)}.")
+    return " ".join(said)
+
+
+def _ruled_out(decision: Decision) -> Markup:
+    if not decision.ruled_out:
+        return Markup()
+    rows = [_OUT.format(backend, reason) for backend, reason in decision.ruled_out]
+    return _OUTS.format(Markup().join(rows))
 
 
 def _attempt(attempt: Attempt) -> Markup:
-    fine = attempt.outcome in ("ok", "")
+    fine = attempt.outcome in _FINE
     more = [ms(attempt.ms)] if not attempt.refused else ["not sent: it cannot say this request"]
-    if attempt.role:
-        more.append(attempt.role)
+    if attempt.hedge:
+        more.append("begun beside one that was late")
+    if attempt.role == "mirror":
+        more.append("mirrored")
     return _ATTEMPT.format(
         tone="good" if fine else "warn" if attempt.refused else "bad",
         outcome=attempt.outcome or "ok",

@@ -37,6 +37,7 @@ _PAGE = Markup("""
 </header>
 <main>
 {sections}
+<div class="split">{beside}</div>
 </main>
 <footer><p>{told} <a href="/docs">API</a></p></footer>
 """)
@@ -64,8 +65,15 @@ def state_mark(tone: str, word: str) -> Markup:
     return _STATE.format(tone, word)
 
 
-def page(state: Markup, sections: Sequence[Markup], *, window: Window, told: str) -> Markup:
-    """told: the last line."""
+def page(
+    state: Markup,
+    sections: Sequence[Markup],
+    beside: Sequence[Markup],
+    *,
+    window: Window,
+    told: str,
+) -> Markup:
+    """beside: the last two sections, next to each other where there is room. told: at the end."""
     windows = Markup().join(
         _WINDOW.format(window=one, current=Markup(' aria-current="page"') if one == window else "")
         for one in STEPS
@@ -74,6 +82,7 @@ def page(state: Markup, sections: Sequence[Markup], *, window: Window, told: str
         state=state,
         windows=windows,
         sections=Markup().join(sections),
+        beside=Markup().join(beside),
         told=told,
     )
     return _DOCUMENT.format(title="Strowger", head=_RELOAD, kind="page", body=body)

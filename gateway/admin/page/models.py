@@ -1,27 +1,24 @@
 """Models and their backends: who may be asked now, how busy it is, and how it has done."""
 
-from collections.abc import Iterable, Sequence
-from math import ceil, isinf
+from math import ceil
 
 from markupsafe import Markup
 from msgspec import Struct
 
+from gateway.admin.backends import BackendView, ModelView
 from gateway.admin.page.plots import COLOURS
 from gateway.admin.page.traffic import Traffic
 from gateway.admin.page.wording import count, ms, number, share, span
-from gateway.routing.route import Backend, Route
 from gateway.telemetry.engine_reports import EngineReport
 from gateway.telemetry.series import Cell, total
 from gateway.telemetry.sketch import Sketch
 
 
-class Serving(Struct, frozen=True, kw_only=True, eq=False):
-    """What can be followed. now: the clock's seconds. engines: in words, by provider."""
+class Serving(Struct, frozen=True, kw_only=True):
+    """What can be followed, and the engines among it."""
 
-    routes: tuple[Route, ...]
-    aliases: dict[str, str]
+    models: list[ModelView]
     engines: tuple[EngineReport, ...]
-    now: float
 
 
 _SECTION = Markup("""
@@ -74,63 +71,46 @@ _ENGINE = Markup("""<tr>
 <td data-label="Up for" class="n">{up}</td>
 <td data-label="Restarts" class="n">{restarts}</td>
 </tr>""")
+_LONG_AGO_S = 3600
 _TONES = {"ready": "good", "failed": "bad"}
 
 
 def models_section(serving: Serving, traffic: Traffic) -> Markup:
-    models = Markup().join(_model(route, serving, traffic) for route in serving.routes)
+    models = Markup().join(_model(model, serving, traffic) for model in serving.models)
     rows = Markup().join(_engine(report) for report in serving.engines)
     engines = _ENGINES.format(rows=rows) if serving.engines else Markup()
     return _SECTION.format(models=models, engines=engines)
 
 
-def _model(route: Route, serving: Serving, traffic: Traffic) -> Markup:
-    listed = [*zip(route.backends, route.weights, strict=True)]
-    known = {id(backend) for backend in route.backends}
-    listed += [(one, 0.0) for one in _only_by_rule(route, known)]
-    rows = [_row(route, backend, weight, serving, traffic) for backend, weight in listed]
-    return _MODEL.format(
-        name=route.name,
-        facts=" · ".join(_facts(route, serving.aliases)),
-        rows=Markup().join(rows),
-    )
+def _model(model: ModelView, serving: Serving, traffic: Traffic) -> Markup:
+    rows = [_row(model, backend, serving, traffic) for backend in model.backends]
+    return _MODEL.format(name=model.name, facts=" · ".join(_facts(model)), rows=Markup().join(rows))
 
 
-def _only_by_rule(route: Route, known: set[int]) -> Iterable[Backend]:
-    for rule in route.rules:
-        for backend in rule.backends:
-            if id(backend) not in known:
-                known.add(id(backend))
-                yield backend
-
-
-def _facts(route: Route, aliases: dict[str, str]) -> Sequence[str]:
-    facts = [route.policy.name.replace("_", " ")]
-    names = [alias for alias, model in aliases.items() if model == route.name]
-    if names:
-        facts.append("also " + ", ".join(names))
-    if route.rules:
-        facts.append(f"{len(route.rules)} rule{'s' if len(route.rules) > 1 else ''}")
-    if route.fallback:
-        facts.append("falls back to " + ", ".join(route.fallback))
+def _facts(model: ModelView) -> list[str]:
+    facts = [model.policy.replace("_", " ")]
+    if model.aliases:
+        facts.append("also " + ", ".join(model.aliases))
+    facts += [f"{rule.when}: {', '.join(rule.backends)}" for rule in model.when]
+    if model.fallback:
+        facts.append("falls back to " + ", ".join(model.fallback))
+    facts += [f"{', '.join(row.codes)}: {', '.join(row.models)}" for row in model.fallback_by_error]
     return facts
 
 
-def _row(
-    route: Route, backend: Backend, weight: float, serving: Serving, traffic: Traffic
-) -> Markup:
-    cell = _cell(route, backend, traffic)
+def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traffic) -> Markup:
+    cell = _cell(model.name, backend.name, traffic)
+    health, order = backend.health, traffic.order
     tone, state = _state(backend, serving)
-    since = serving.now - backend.breaker.last_failure
-    order = traffic.order
+    since = health.failed_s_ago
     return _ROW.format(
         colour=order.index(backend.name) % COLOURS if backend.name in order else 0,
         name=backend.name,
         tone=tone,
         state=state,
-        since=Markup() if isinf(since) or since > 3600 else _SINCE.format(span(since)),
-        weight=number(weight),
-        busy=count(backend.load.busy),
+        since=Markup() if since is None or since > _LONG_AGO_S else _SINCE.format(span(since)),
+        weight="by rule" if backend.weight is None else number(backend.weight),
+        busy=count(health.in_flight + health.elsewhere),
         answered=count(cell.requests),
         failed=f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})"
         if cell.failed
@@ -140,32 +120,32 @@ def _row(
     )
 
 
-def _cell(route: Route, backend: Backend, traffic: Traffic) -> Cell:
+def _cell(model: str, backend: str, traffic: Traffic) -> Cell:
     return total(
         cell
         for strand in traffic.strands
-        if strand.model == route.name and strand.backend == backend.name
+        if strand.model == model and strand.backend == backend
         for cell in strand.cells
     )
 
 
-def _state(backend: Backend, serving: Serving) -> tuple[str, str]:
+def _state(backend: BackendView, serving: Serving) -> tuple[str, str]:
     """A tone, and words."""
     provider = backend.name.partition("/")[0]
     for report in serving.engines:
         if report.name == provider and report.state != "ready":
             return _TONES.get(report.state, "warn"), report.state
-    breaker = backend.breaker
-    wait = ceil(breaker.available_in(serving.now))
-    if breaker.resting(serving.now):
+    health = backend.health
+    wait = ceil(health.available_in_s)
+    if health.resting:
         return "warn", f"resting, {wait} s"
-    match breaker.state(serving.now):
+    match health.breaker:
         case "closed":
             return "good", "healthy"
         case "open":
             return "bad", f"left alone, {wait} s"
         case "half_open":
-            return "warn", "being tried"
+            return "warn", "being tried" if health.probing else "due for a try"
 
 
 def _engine(report: EngineReport) -> Markup:

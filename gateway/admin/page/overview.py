@@ -4,6 +4,8 @@ import time
 
 from markupsafe import Markup
 
+from gateway.admin.backends import listed
+from gateway.admin.page.decisions import decisions_section
 from gateway.admin.page.document import state_mark
 from gateway.admin.page.models import Serving, models_section
 from gateway.admin.page.traffic import Traffic, traffic_section
@@ -12,6 +14,9 @@ from gateway.admin.series import span_of
 from gateway.clock import now
 from gateway.state import Gateway
 from gateway.telemetry.series import Window
+
+SHOWN = 15
+"""So many of the last requests."""
 
 
 async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
@@ -28,15 +33,14 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         in_flight=gateway.in_flight,
     )
     serving = Serving(
-        routes=tuple(runtime.table.routes.values()),
-        aliases=runtime.table.aliases,
+        models=listed(runtime, now()).models,
         engines=reports,
-        now=now(),
     )
     return [
         state_mark(*_state(gateway)),
         traffic_section(traffic),
         models_section(serving, traffic),
+        decisions_section(gateway.recent(SHOWN)),
     ]
 
 

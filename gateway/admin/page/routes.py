@@ -48,10 +48,10 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         key, headers = gateway.runtime.admin_key, request.scope["headers"]
         if not key.opens(headers) and not signed_in(key, headers):
             return _to("/admin/sign-in")
-        state, *sections = await live_sections(gateway, window)
+        state, *sections, recent = await live_sections(gateway, window)
         keys = gateway.runtime.config.auth.mode != "none"
-        sections.append(chat_section(gateway.model_names(EVERYONE), keys=keys))
-        return _html(page(state, sections, window=window, told=told_of(gateway)))
+        beside = (recent, chat_section(gateway.model_names(EVERYONE), keys=keys))
+        return _html(page(state, sections, beside, window=window, told=told_of(gateway)))
 
     @get("/sign-in", include_in_schema=False)
     async def ask(request: _Request) -> Response[str]:

@@ -78,7 +78,7 @@ def remember(up: Serving, now: float, *, seconds: int = 300, seed: int = 3) -> N
     """Give the gateway a past of so many seconds, until now."""
     draw = random.Random(seed)
     lines = [
-        _line(at, draw)
+        _line(at, second / seconds, draw)
         for second in range(seconds)
         for _ in range(_poisson(7 + 3 * sin(second / 23) + draw.random() * 2, draw))
         for at in [now - seconds + second + draw.random()]
@@ -99,13 +99,12 @@ async def ask(up: Serving, times: int) -> None:
         await client.post("/v1/chat/completions", json={"model": "asistant", "messages": []})
 
 
-def _line(at: float, draw: random.Random) -> AccessLine:
-    """South turns slow, and fails more and more, in the second half."""
+def _line(at: float, phase: float, draw: random.Random) -> AccessLine:
+    """South turns slow, and fails, in the second half. phase: 0 to 1 of the past."""
     model = "small" if draw.random() < 0.25 else "assistant"
     first = "cellar/small" if model == "small" else "north/large"
     if model == "assistant" and draw.random() < 0.4:
         first = "south/large"
-    phase = (at % 300) / 300
     attempts: list[Attempt] = []
     backend, slow = first, 1.0
     if first == "south/large":

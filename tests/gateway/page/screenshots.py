@@ -20,17 +20,24 @@ from tests.gateway.serving import Serving
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
 
+_PICTURES = (
+    ("admin-light", "light", 1280),
+    ("admin-dark", "dark", 1280),
+    ("admin-phone", "light", 390),
+)
+
+
 async def main() -> None:
     if chromium() is None:
         sys.exit("no Chromium here: apt-get install chromium-headless-shell")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as run_dir:
-        async with crowded(Path(run_dir)) as up, browsing() as browser:
-            remember(up, time.time())
-            await ask(up, 24)
-            await _picture(browser, up, "admin-light", "light", 1280)
-            await _picture(browser, up, "admin-dark", "dark", 1280)
-            await _picture(browser, up, "admin-phone", "light", 390)
+    async with browsing() as browser:
+        for name, theme, width in _PICTURES:
+            with tempfile.TemporaryDirectory() as run_dir:
+                async with crowded(Path(run_dir)) as up:
+                    remember(up, time.time())
+                    await ask(up, 24)
+                    await _picture(browser, up, name, theme, width)
 
 
 async def _picture(browser: Browser, up: Serving, name: str, theme: str, width: int) -> None:
@@ -45,6 +52,8 @@ async def _picture(browser: Browser, up: Serving, name: str, theme: str, width: 
     await page.click("#talk button")
     await page.wait_for_selector("#talk .theirs .facts")
     await page.evaluate("document.activeElement.blur()")
+    row = page.locator("#decisions details", has=page.locator(".tag.warn")).first
+    await row.locator("summary").click()
     await page.evaluate("scrollTo(0, 0)")
     picture = FOLDER / f"{name}.png"
     height = 1640 if width < 500 else await page.evaluate("document.body.scrollHeight")

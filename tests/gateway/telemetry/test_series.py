@@ -88,6 +88,15 @@ def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> Non
     assert (by_backend["b/m"][0].requests, by_backend["b/m"][0].attempts) == (0, 1)
 
 
+def test_who_lost_a_race_did_not_fail() -> None:
+    series = Series()
+
+    series.add([line(T, Attempt(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])
+
+    (cell,) = cells(series, T)["a/m"]
+    assert (cell.attempts, cell.failed, cell.requests) == (1, 0, 0)
+
+
 def test_what_no_backend_could_be_asked_for_is_nobodys() -> None:
     series = Series()
 
