@@ -36,7 +36,7 @@ async def main() -> None:
             with tempfile.TemporaryDirectory() as run_dir:
                 async with crowded(Path(run_dir)) as up:
                     remember(up, time.time())
-                    await ask(up, 24)
+                    await ask(up, 13)
                     await _picture(browser, up, name, theme, width)
 
 
