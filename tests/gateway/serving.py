@@ -17,6 +17,7 @@ from gateway.config.load import read_config
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, AccessLog
+from tests.gateway.shared_engine import SharedEngine
 
 _lines = msgspec.json.Decoder(AccessLine)
 
@@ -37,13 +38,21 @@ class Serving(Struct, frozen=True, kw_only=True, eq=False):
 
 @asynccontextmanager
 async def serving(
-    config: str, run_dir: Path, env: Mapping[str, str] | None = None, seed: int | None = None
+    config: str,
+    run_dir: Path,
+    env: Mapping[str, str] | None = None,
+    seed: int | None = None,
+    engine: SharedEngine | None = None,
 ) -> AsyncGenerator[Serving, None]:
-    """Serve a configuration, given as YAML, until the block ends."""
+    """Serve a configuration, given as YAML, until the block ends.
+
+    engine: where the configuration has one that runs already, instead of starting its own.
+    """
     log = io.BytesIO()
     access_log = AccessLog(log, "json")
     settings = read_config(config, source="config.yaml", env=env or {})
-    runtime = Runtime(settings, run_dir=run_dir)
+    engines = None if engine is None else engine.serving(settings)
+    runtime = Runtime(settings, run_dir=run_dir, engines=engines)
     state = Gateway(runtime, access_log, seed=seed)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)

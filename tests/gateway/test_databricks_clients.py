@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack
 from typing import cast
 
 import openai
@@ -18,11 +17,12 @@ from databricks.sdk.service.serving import (
 
 from tests.gateway.mlflow_client import Deployments, deployments
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 
 pytest.importorskip("torch")
 
 from tests.local_engine.goldens.embeddings import read
-from tests.local_engine.tiny_embedders import CASES, TEXTS, save_embedder
+from tests.local_engine.tiny_embedders import TEXTS
 
 pytestmark = [
     pytest.mark.anyio,
@@ -41,15 +41,7 @@ auth:
   keys:
     - {{name: team-a, key: key-of-team-a, models: [chat, assistant, embed]}}
 providers:
-  - name: here
-    adapter: local
-    engine:
-      device: cpu
-      threads: 1
-      compile: "off"
-      models:
-        - {{name: mini, path: {folder}, task: embed}}
-        - {{name: tiny, path: "bundled:tiny-chat"}}
+  - {here}
 models:
   - {{name: chat, aliases: [assistant], backends: [{{provider: here, model: tiny}}]}}
   - {{name: embed, backends: [{{provider: here, model: mini}}]}}
@@ -63,14 +55,12 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    """One for the whole file: the engine's start is the slow part."""
-    folder = save_embedder(tmp_path_factory.mktemp("mini"), CASES[CASE])
-    async with AsyncExitStack() as stack:
-        config = CONFIG.format(folder=folder)
-        gateway = await stack.enter_async_context(serving(config, tmp_path_factory.mktemp("run")))
-        assert await gateway.state.runtime.wait_ready()
-        yield gateway
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    config = CONFIG.format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,35 +2,22 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from typing import cast
 
 import httpx
 import pytest
 
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 from tests.gateway.surfaces.databricks_seed import BODIES, INSTRUCTION, TABLES, Field, sent
 
 pytest.importorskip("torch")
-
-from tests.local_engine.talkers import save_talker
-from tests.local_engine.tiny_embedders import CASES, save_embedder
 
 pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:
-  - name: here
-    adapter: local
-    engine:
-      device: cpu
-      threads: 1
-      compile: "off"
-      max_seq_len: 512
-      models:
-        - {{name: mini, path: {folder}, task: embed}}
-        - {{name: tiny, path: "bundled:tiny-chat"}}
-        - {{name: caller, path: {caller}}}
+  - {here}
 models:
   - {{name: chat, backends: [{{provider: here, model: tiny}}]}}
   - {{name: caller, backends: [{{provider: here, model: caller}}]}}
@@ -47,7 +34,7 @@ NEEDS_TOOLS = {"tools", "tool_choice"}
 """The bundled model knows none."""
 
 QUESTION, ANSWER = "What is 17 + 25?", "17 + 25 = 42."
-LONG = "How many? " * 200
+LONG = "How many? " * 400
 """More tokens than the model reads here."""
 
 
@@ -57,15 +44,12 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    """One for the whole file: the engine's start is the slow part."""
-    folder = save_embedder(tmp_path_factory.mktemp("mini"), CASES["bert-cls"])
-    async with AsyncExitStack() as stack:
-        caller = save_talker(tmp_path_factory.mktemp("caller"), "hermes")
-        config = CONFIG.format(folder=folder, caller=caller)
-        gateway = await stack.enter_async_context(serving(config, tmp_path_factory.mktemp("run")))
-        assert await gateway.state.runtime.wait_ready()
-        yield gateway
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    config = CONFIG.format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
+        yield running
 
 
 @pytest.fixture
@@ -243,7 +227,7 @@ async def test_a_prompt_that_is_too_long_is_an_error(
 
     assert answer.status_code == 400
     assert answer.json()["error_code"] == "BAD_REQUEST"
-    assert "512" in answer.json()["message"]
+    assert "1024" in answer.json()["message"]
 
 
 async def test_a_prompt_that_is_too_long_is_cut_if_the_client_would_have_it(
@@ -251,7 +235,7 @@ async def test_a_prompt_that_is_too_long_is_cut_if_the_client_would_have_it(
 ) -> None:
     answer = await complete(client, prompt=LONG, error_behavior="truncate", max_tokens=5)
 
-    assert 5 < answer.usage["prompt_tokens"] <= 507
+    assert 5 < answer.usage["prompt_tokens"] <= 1019
     assert answer.usage["completion_tokens"] <= 5
 
 

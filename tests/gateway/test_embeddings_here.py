@@ -1,31 +1,24 @@
 """`/v1/embeddings` from the local engine, through the whole gateway, with OpenAI's own client."""
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 
 import openai
 import pytest
 
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 
 pytest.importorskip("torch")
 
 from tests.local_engine.goldens.embeddings import read
-from tests.local_engine.tiny_embedders import CASES, TEXTS, WORDS, save_embedder
+from tests.local_engine.tiny_embedders import TEXTS, WORDS
 
 pytestmark = pytest.mark.anyio
 
 CASE = "bert-cls"
 CONFIG = """
 providers:
-  - name: here
-    adapter: local
-    engine:
-      device: cpu
-      threads: 1
-      models:
-        - {{name: mini, path: {folder}, task: embed}}
-        - {{name: tiny, path: "bundled:tiny-chat"}}
+  - {here}
 models:
   - {{name: embed, backends: [{{provider: here, model: mini}}]}}
   - {{name: chat, backends: [{{provider: here, model: tiny}}]}}
@@ -38,14 +31,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    """One for the whole file: the engine's start is the slow part."""
-    folder = save_embedder(tmp_path_factory.mktemp("mini"), CASES[CASE])
-    async with AsyncExitStack() as stack:
-        config = CONFIG.format(folder=folder)
-        gateway = await stack.enter_async_context(serving(config, tmp_path_factory.mktemp("run")))
-        assert await gateway.state.runtime.wait_ready()
-        yield gateway
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    config = CONFIG.format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
+        yield running
 
 
 @pytest.fixture

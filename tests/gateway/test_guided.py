@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import openai
 import pytest
@@ -10,18 +9,17 @@ from openai.types.chat import ChatCompletionToolParam
 from openai.types.shared_params import ResponseFormatJSONSchema
 
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 
 pytest.importorskip("torch")
-
-from tests.local_engine.talkers import save_talker
 
 pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:
-  - {{name: here, adapter: local, engine: {{models: [{{name: tiny, path: {path}}}]}}}}
+  - {here}
 models:
-  - {{name: tiny, backends: [{{provider: here, model: tiny}}]}}
+  - {{name: tiny, backends: [{{provider: here, model: caller}}]}}
 """
 CITY: dict[str, object] = {
     "type": "object",
@@ -41,11 +39,11 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    run_dir: Path = tmp_path_factory.mktemp("run")
-    folder = save_talker(tmp_path_factory.mktemp("tiny"), "hermes")
-    async with serving(CONFIG.format(path=folder), run_dir) as running:
-        assert await running.state.runtime.wait_ready()
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    config = CONFIG.format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
         yield running
 
 

@@ -7,7 +7,6 @@ import asyncio
 import functools
 from collections.abc import AsyncGenerator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import cast
 
 import httpx
@@ -16,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 from tests.gateway.triton import Answered, Array, Refused, infer
 from tests.gateway.triton_requests import (
     HIDDEN,
@@ -37,11 +37,9 @@ pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:
-  - name: here
-    adapter: local
-    engine: {accept_lora: true, models: [{name: tiny, path: "bundled:tiny-chat"}]}
+  - {here}
 models:
-  - {name: tiny, backends: [{provider: here, model: tiny}]}
+  - {{name: tiny, backends: [{{provider: here, model: tiny}}]}}
 """
 END = 2
 LENGTH = 12
@@ -53,10 +51,11 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    run_dir: Path = tmp_path_factory.mktemp("run")
-    async with serving(CONFIG, run_dir) as running:
-        assert await running.state.runtime.wait_ready()
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    config = CONFIG.format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
         yield running
 
 

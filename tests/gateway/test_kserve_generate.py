@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.gateway.serving import serving
+from tests.gateway.shared_engine import SharedEngine
 from tests.gateway.triton import Array, infer
 from tests.gateway.triton_requests import INPUT_IDS
 from tests.provider import Answer, Provider, Received, provider
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.anyio
 CONFIG = """
 providers:
   - {{name: remote, adapter: openai, base_url: {url}, api_key: k}}
-  - {{name: here, adapter: local, engine: {{models: [{{name: tiny, path: "bundled:tiny-chat"}}]}}}}
+  - {here}
 models:
   - {{name: org/tiny, backends: [{{provider: here, model: tiny}}]}}
   - {{name: far, retry: {{attempts: 1}}, backends: [{{provider: remote, model: m}}]}}
@@ -42,15 +43,13 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 async def both(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
 ) -> AsyncGenerator[tuple[Provider, httpx.AsyncClient], None]:
     run_dir: Path = tmp_path_factory.mktemp("run")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
-        gateway = await stack.enter_async_context(
-            serving(CONFIG.format(url=remote.base_url), run_dir)
-        )
-        assert await gateway.state.runtime.wait_ready()
+        config = CONFIG.format(url=remote.base_url, here=engine.provider)
+        gateway = await stack.enter_async_context(serving(config, run_dir, engine=engine))
         client = httpx.AsyncClient(base_url=f"{gateway.url}/v2/models", timeout=60)
         yield remote, await stack.enter_async_context(client)
 

@@ -13,7 +13,7 @@ from typing import cast
 import httpx
 import pytest
 
-from gateway.engines import EngineProcess
+from gateway.engines import EngineView
 from tests.gateway.serving import Serving, serving
 from tests.provider import Provider, provider
 
@@ -90,7 +90,7 @@ def client(gateway: Serving, key: str = "key-a") -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=SOON_S)
 
 
-def engine(gateway: Serving) -> EngineProcess:
+def engine(gateway: Serving) -> EngineView:
     return gateway.state.runtime.engines["here"]
 
 

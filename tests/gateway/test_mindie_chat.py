@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
 from typing import Final, cast
 
 import httpx
@@ -10,6 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 from tests.gateway.surfaces.answers import payloads
 from tests.gateway.surfaces.mindie_bodies import SEED
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.anyio
 
 CONFIG = """
 providers:
-  - {name: here, adapter: local, engine: {models: [{name: tiny, path: "bundled:tiny-chat"}]}}
+  - {here}
 models:
-  - {name: tiny-chat, aliases: [gpt-3.5-turbo], backends: [{provider: here, model: tiny}]}
+  - {{name: tiny-chat, aliases: [gpt-3.5-turbo], backends: [{{provider: here, model: tiny}}]}}
 """
 ONE_TURN: Final = """
     {
@@ -72,10 +72,11 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    run_dir: Path = tmp_path_factory.mktemp("run")
-    async with serving(CONFIG, run_dir) as running:
-        assert await running.state.runtime.wait_ready()
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    config = CONFIG.format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
         yield running
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.upstream.local import LocalUpstream
 from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 from tests.provider import Answer, Provider, Received, answers, provider
 
 pytest.importorskip("torch")
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 CONFIG = """
 providers:
   - {{name: remote, adapter: openai, base_url: {url}, api_key: k}}
-  - {{name: here, adapter: local, engine: {{models: [{{name: tiny, path: "bundled:tiny-chat"}}]}}}}
+  - {here}
 models:
   - name: chat
     defaults: {{temperature: 0}}
@@ -45,15 +46,16 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 async def pair(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
 ) -> AsyncGenerator[tuple[Provider, Serving], None]:
-    """One provider and one gateway for the whole file; the engine's start is the slow part."""
+    """One provider and one gateway for the whole file."""
     run_dir: Path = tmp_path_factory.mktemp("run")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
-        config = CONFIG.format(url=remote.base_url)
-        gateway = await stack.enter_async_context(serving(config, run_dir, seed=20_26))
-        assert await gateway.state.runtime.wait_ready()
+        config = CONFIG.format(url=remote.base_url, here=engine.provider)
+        gateway = await stack.enter_async_context(
+            serving(config, run_dir, seed=20_26, engine=engine)
+        )
         yield remote, gateway
 
 

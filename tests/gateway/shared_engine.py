@@ -1,0 +1,48 @@
+"""One engine process for all test files of a worker that need no other: its start takes seconds."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from anyio.from_thread import start_blocking_portal
+from msgspec import Struct
+
+from gateway.config.load import read_config
+from gateway.config.model import Config
+from gateway.engines import EngineProcess, EngineView, engine_settings
+
+PROVIDER = """{{name: here, adapter: local, engine: {{
+  device: cpu, threads: 1, accept_lora: true, models: [
+    {{name: tiny, path: "bundled:tiny-chat"}},
+    {{name: caller, path: "{caller}"}},
+    {{name: mini, path: "{mini}", task: embed}}]}}}}"""
+"""tiny adds; caller, with random weights, has a template with tools; mini embeds."""
+
+MODELS = "models: [{name: tiny, backends: [{provider: here, model: tiny}]}]"
+
+
+class SharedEngine(Struct, frozen=True, kw_only=True, eq=False):
+    """A running engine. provider: the entry under `providers` that describes it, as YAML."""
+
+    provider: str
+    process: EngineProcess
+
+    def serving(self, config: Config) -> Mapping[str, EngineView]:
+        """The engines of a configuration, which must describe this one and no other."""
+        local = [provider for provider in config.providers if provider.engine is not None]
+        assert [engine_settings(provider) for provider in local] == [self.process.settings]
+        return {local[0].name: self.process}
+
+
+@contextmanager
+def shared_engine(run_dir: Path, *, caller: Path, mini: Path) -> Generator[SharedEngine, None]:
+    """Ready. It has an event loop, in a thread, that outlives those of the tests."""
+    provider = PROVIDER.format(caller=caller, mini=mini)
+    config = read_config(f"providers: [{provider}]\n{MODELS}", source="config.yaml", env={})
+    process = EngineProcess("here", engine_settings(config.providers[0]), run_dir)
+    with (
+        start_blocking_portal("asyncio") as portal,
+        portal.wrap_async_context_manager(process),
+    ):
+        assert portal.call(process.wait_ready), process.status
+        yield SharedEngine(provider=provider, process=process)
