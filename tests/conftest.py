@@ -12,10 +12,11 @@ LONGEST = (
     "tests/gateway/test_two_backends.py",
     "tests/gateway/test_local_engine.py",
     "tests/gateway/upstream/test_local.py",
-    "tests/gateway/test_guided.py",
     "tests/adapters/test_contract.py",
     "tests/local_engine/test_equality.py",
     "tests/local_engine/test_sampler.py",
+    "tests/local_engine/test_leaks.py",
+    "tests/local_engine/test_beams.py",
 )
 """Files that begin first: at the end one of them would keep one worker while the others idle."""
 
