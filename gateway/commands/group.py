@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from gateway.commands.chat import chat
 from gateway.commands.check import check
 from gateway.commands.doctor import doctor
 from gateway.commands.explain import explain
@@ -27,5 +28,5 @@ def strowger() -> None:
     """One endpoint for many language models, on this machine and elsewhere."""
 
 
-for command in (serve, check, routes, explain, models, doctor):
+for command in (serve, check, routes, explain, chat, models, doctor):
     strowger.add_command(command)

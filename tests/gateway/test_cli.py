@@ -257,7 +257,15 @@ def test_serve_refuses_an_open_host_from_the_command_line(good: Path) -> None:
 
 
 def test_only_commands_that_work_are_listed() -> None:
-    assert set(strowger.commands) == {"serve", "check", "routes", "explain", "models", "doctor"}
+    assert set(strowger.commands) == {
+        "serve",
+        "check",
+        "routes",
+        "explain",
+        "chat",
+        "models",
+        "doctor",
+    }
 
 
 def start(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
