@@ -6,6 +6,8 @@ from collections.abc import Generator
 import pytest
 import trustme
 
+from tests.gateway.shared_engine import SharedEngine, shared_engine
+
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
 LONGEST = (
@@ -45,3 +47,14 @@ def few_authorities(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
 def anyio_backend() -> tuple[str, dict[str, object]]:
     """On uvloop, as in production: its transports and timings differ from asyncio's."""
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Generator[SharedEngine]:
+    """For files that neither stop it, nor count what it did, nor need settings of their own.
+
+    What they ask of it may meet prompts that another file has left in its cache.
+    """
+    pytest.importorskip("torch")
+    with shared_engine(tmp_path_factory.mktemp("engine")) as running:
+        yield running

@@ -1,4 +1,4 @@
-"""The engine that the gateway's tests share, and what they clean up after clients not ours."""
+"""What the gateway's tests clean up after clients that are not ours."""
 
 import gc
 import warnings
@@ -6,8 +6,6 @@ from collections.abc import Generator
 from types import ModuleType
 
 import pytest
-
-from tests.gateway.shared_engine import SharedEngine, shared_engine
 
 LEAVE_CONNECTIONS = {"test_databricks_clients", "test_databricks_failures", "test_databricks_sdk"}
 """Files whose clients (Databricks' SDK, MLflow's) never close a connection."""
@@ -23,20 +21,3 @@ def collected(request: pytest.FixtureRequest) -> Generator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
-
-
-@pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Generator[SharedEngine]:
-    """For files that neither stop it, nor count what it did, nor need settings of their own.
-
-    What they ask of it may meet prompts that another file has left in its cache.
-    """
-    pytest.importorskip("torch")
-    from tests.local_engine.talkers import save_talker
-    from tests.local_engine.tiny_embedders import CASES, save_embedder
-
-    caller = save_talker(tmp_path_factory.mktemp("caller"), "hermes")
-    mini = save_embedder(tmp_path_factory.mktemp("mini"), CASES["bert-cls"])
-    run_dir = tmp_path_factory.mktemp("engine")
-    with shared_engine(run_dir, caller=caller, mini=mini) as running:
-        yield running

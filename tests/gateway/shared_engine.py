@@ -22,9 +22,13 @@ MODELS = "models: [{name: tiny, backends: [{provider: here, model: tiny}]}]"
 
 
 class SharedEngine(Struct, frozen=True, kw_only=True, eq=False):
-    """A running engine. provider: the entry under `providers` that describes it, as YAML."""
+    """A running engine.
+
+    provider: the entry under `providers` that describes it, as YAML. tokenizer: of `caller`.
+    """
 
     provider: str
+    tokenizer: Path
     process: EngineProcess
 
     def serving(self, config: Config) -> Mapping[str, EngineView]:
@@ -35,8 +39,13 @@ class SharedEngine(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @contextmanager
-def shared_engine(run_dir: Path, *, caller: Path, mini: Path) -> Generator[SharedEngine, None]:
-    """Ready. It has an event loop, in a thread, that outlives those of the tests."""
+def shared_engine(run_dir: Path) -> Generator[SharedEngine, None]:
+    """Ready. It has an event loop, in a thread, that outlives those of the tests. Needs torch."""
+    from tests.local_engine.talkers import save_talker
+    from tests.local_engine.tiny_embedders import CASES, save_embedder
+
+    caller = save_talker(run_dir / "caller", "hermes")
+    mini = save_embedder(run_dir / "mini", CASES["bert-cls"])
     provider = PROVIDER.format(caller=caller, mini=mini)
     config = read_config(f"providers: [{provider}]\n{MODELS}", source="config.yaml", env={})
     process = EngineProcess("here", engine_settings(config.providers[0]), run_dir)
@@ -45,4 +54,5 @@ def shared_engine(run_dir: Path, *, caller: Path, mini: Path) -> Generator[Share
         portal.wrap_async_context_manager(process),
     ):
         assert portal.call(process.wait_ready), process.status
-        yield SharedEngine(provider=provider, process=process)
+        tokenizer = caller / "tokenizer.json"
+        yield SharedEngine(provider=provider, tokenizer=tokenizer, process=process)

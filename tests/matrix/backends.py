@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from tests.databricks_server import databricks_server
 from tests.gateway.serving import Serving, serving
-from tests.local_engine.talkers import save_talker
-from tests.local_engine.tiny_embedders import CASES, save_embedder
+from tests.gateway.shared_engine import SharedEngine
 from tests.matrix.openai_server import speaks_openai
 from tests.mindie_server import MODEL, mindie_server
 from tests.provider import provider
@@ -43,18 +42,11 @@ BACKENDS: Final = (
 
 CONFIG = """
 providers:
-  - name: here
-    adapter: local
-    engine:
-      device: cpu
-      threads: 1
-      models:
-        - {{name: talker, path: {talker}}}
-        - {{name: embedder, path: {embedder}, task: embed}}
+  - {here}
 {remote}
 models:
-  - {{name: local, backends: [{{provider: here, model: talker}}]}}
-  - {{name: local-embed, backends: [{{provider: here, model: embedder}}]}}
+  - {{name: local, backends: [{{provider: here, model: caller}}]}}
+  - {{name: local-embed, backends: [{{provider: here, model: mini}}]}}
 {served}
 """
 
@@ -89,8 +81,8 @@ def _lines(remotes: Sequence[Remote], tokenizer: Path) -> tuple[str, str]:
 
 
 @asynccontextmanager
-async def every_backend(folder: Path) -> AsyncGenerator[Serving, None]:
-    """A gateway before all of them, its engine warm."""
+async def every_backend(run_dir: Path, engine: SharedEngine) -> AsyncGenerator[Serving, None]:
+    """A gateway before all of them."""
     async with AsyncExitStack() as stack:
         openai = await stack.enter_async_context(provider(speaks_openai))
         databricks = await stack.enter_async_context(databricks_server())
@@ -110,16 +102,6 @@ async def every_backend(folder: Path) -> AsyncGenerator[Serving, None]:
                 model="tensorrt_llm_streaming",
             ),
         )
-        talker = save_talker(folder / "talker", "hermes")
-        providers, models = _lines(remotes, talker / "tokenizer.json")
-        config = CONFIG.format(
-            talker=talker,
-            embedder=save_embedder(folder / "embedder", CASES["bert-cls"]),
-            remote=providers,
-            served=models,
-        )
-        run_dir = folder / "run"
-        run_dir.mkdir()
-        gateway = await stack.enter_async_context(serving(config, run_dir))
-        assert await gateway.state.runtime.wait_ready()
-        yield gateway
+        providers, models = _lines(remotes, engine.tokenizer)
+        config = CONFIG.format(here=engine.provider, remote=providers, served=models)
+        yield await stack.enter_async_context(serving(config, run_dir, engine=engine))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.gateway.shared_engine import SharedEngine, shared_engine
 from tests.matrix.backends import BACKENDS, every_backend
 from tests.matrix.outcome import Outcome, ask
 from tests.matrix.questions import QUESTIONS, Feature
@@ -14,12 +15,12 @@ from tests.matrix.table import page
 DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
-async def measure(folder: Path) -> dict[tuple[str, Feature, str], Outcome]:
+async def measure(run_dir: Path, engine: SharedEngine) -> dict[tuple[str, Feature, str], Outcome]:
     """Every question to every backend; raises AssertionError with all that went wrong."""
     cells: dict[tuple[str, Feature, str], Outcome] = {}
     faults: list[str] = []
     async with (
-        every_backend(folder) as gateway,
+        every_backend(run_dir, engine) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         for question in QUESTIONS:
@@ -36,8 +37,8 @@ async def measure(folder: Path) -> dict[tuple[str, Feature, str], Outcome]:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        text = page(asyncio.run(measure(Path(folder))))
+    with tempfile.TemporaryDirectory() as folder, shared_engine(Path(folder)) as engine:
+        text = page(asyncio.run(measure(Path(folder), engine)))
     DOCUMENT.write_text(text)
     print(f"{DOCUMENT.name}: {text.count('✓')} work")
 

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests.gateway.shared_engine import SharedEngine
 from tests.matrix.measure import measure
 from tests.matrix.questions import FEATURES, HAS_NO_FORM, QUESTIONS, SURFACES
 from tests.matrix.table import page
@@ -19,8 +20,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_the_documented_matrix_is_what_the_gateway_does(tmp_path: Path) -> None:
-    written = page(await measure(tmp_path))
+async def test_the_documented_matrix_is_what_the_gateway_does(
+    tmp_path: Path, engine: SharedEngine
+) -> None:
+    written = page(await measure(tmp_path, engine))
 
     assert written == DOCUMENT.read_text(), "docs/matrix.md is out of date: run `make matrix`"
 
