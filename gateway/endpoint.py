@@ -26,10 +26,11 @@ from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer
 from gateway.surfaces.hot import HotRoute, Paths
 from gateway.surfaces.sse import frame
+from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import GatewayError, MethodNotAllowed
 from schemas.events import Event
 from schemas.fields import task_of
-from schemas.requests import EmbeddingsRequest
+from schemas.requests import EmbeddingsRequest, Request
 
 _log = logging.getLogger("strowger.endpoint")
 
@@ -128,24 +129,44 @@ class Endpoint:
             )
             planned = _kept(plan(runtime.table, route, request, facts), trip)
             with HangUp(receive) as hangup:
-                if isinstance(request, EmbeddingsRequest):
-                    vectors = await pipeline.embed(planned, trip, tenant=caller.name)
-                    hangup.disarm()
-                    vector_renderer = self._surface.renderer(request, trip.request_id)
-                    body = vector_renderer.embeddings(vectors)
-                    await answering.whole(200, body, vector_renderer.headers(trip.backend))
-                    return 200
-                renderer = self._surface.renderer(request, trip.request_id)
-                if request.stream:
-                    await self._stream(planned, trip, answering, renderer, gateway, hangup)
-                    return 200
-                answer = await pipeline.whole(planned, trip, tenant=caller.name)
+                await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
+            return 200
+        finally:
+            gateway.release(size)
+
+    async def _answer(
+        self,
+        planned: Plan,
+        request: Request,
+        trip: Trip,
+        answering: Answering,
+        gateway: Gateway,
+        runtime: Runtime,
+        hangup: HangUp,
+    ) -> None:
+        """What the client asked for; afterwards the copy, where one is due."""
+        real: Answer | Embeddings
+        if isinstance(request, EmbeddingsRequest):
+            vectors = real = await pipeline.embed(planned, trip, tenant=trip.caller)
+            hangup.disarm()
+            vector_renderer = self._surface.renderer(request, trip.request_id)
+            body = vector_renderer.embeddings(vectors)
+            await answering.whole(200, body, vector_renderer.headers(trip.backend))
+        else:
+            renderer = self._surface.renderer(request, trip.request_id)
+            if request.stream:
+                copied = None if planned.mirror is None else Fold()
+                await self._stream(planned, trip, answering, renderer, gateway, hangup, copied)
+                if copied is None or trip.error:
+                    return
+                real = copied.answer()
+            else:
+                answer = real = await pipeline.whole(planned, trip, tenant=trip.caller)
                 hangup.disarm()
                 body = renderer.answer(answer)
                 await answering.whole(200, body, renderer.headers(trip.backend))
-                return 200
-        finally:
-            gateway.release(size)
+        if planned.mirror is not None:
+            gateway.mirror(planned, trip, real, runtime)
 
     def _model(self, path: str, runtime: Runtime) -> str:
         """The one that the path names, or the operator's where nothing names one, or ""."""
@@ -161,9 +182,12 @@ class Endpoint:
         renderer: Renderer,
         gateway: Gateway,
         hangup: HangUp,
+        copied: Fold | None,
     ) -> None:
         """Frames as events come. Raises before the first byte; after it, the error is a frame."""
         source = pipeline.stream(planned, trip, tenant=trip.caller)
+        if copied is not None:
+            source = folded(source, copied)
         try:
             async with aclosing(source):
                 held = await self._first(source, answering, gateway)

@@ -15,7 +15,7 @@ from gateway.routing.load import Load
 from gateway.routing.policies import POLICIES
 from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
-from gateway.routing.route import NOTHING, Backend, Detour, Hedging, Route, RouteTable, Rule
+from gateway.routing.route import NOTHING, Backend, Detour, Hedging, Mirror, Route, RouteTable, Rule
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
@@ -142,9 +142,12 @@ class Runtime:
                 if backend.upstream is upstream:
                     backend.breaker.renew()
 
-    def _backend(self, model: Model, name: str, before: "Runtime | None") -> Backend:
-        """The model's own, made once: what is known of its health belongs to all its uses."""
-        key = f"{model.name}: {name}"
+    def _backend(self, model: Model, name: str, before: "Runtime | None", use: str = "") -> Backend:
+        """The model's own, made once: what is known of its health belongs to all its uses.
+
+        use: but not to one that is kept apart.
+        """
+        key = f"{model.name}: {name}{use}"
         if key in self.backends:
             return self.backends[key]
         provider, _, theirs = name.partition("/")
@@ -202,6 +205,12 @@ class Runtime:
             else Hedging(
                 after_s=model.hedge_after_s,
                 budget=RetryBudget(floor=HEDGES_FLOOR, share=HEDGES_SHARE),
+            ),
+            mirror=None
+            if model.mirror is None
+            else Mirror(
+                backend=self._backend(model, model.mirror.backend, before, " (mirror)"),
+                share=model.mirror.share,
             ),
             defaults=NOTHING if model.defaults == NOTHING else model.defaults,
             overrides=NOTHING if model.overrides == NOTHING else model.overrides,

@@ -9,8 +9,11 @@ from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
 from gateway.auth import Caller
 from gateway.clock import now
+from gateway.mirror.line import MirrorLine
+from gateway.mirror.mirrors import Mirrors
 from gateway.records.booking import counted, rows_of
-from gateway.records.rows import Recorder
+from gateway.records.rows import AttemptRow, Recorder
+from gateway.routing.plan import Plan
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
@@ -20,10 +23,14 @@ from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window
+from schemas.answers import Answer, Embeddings
 from schemas.errors import Unavailable
 
 _BATCH, _BOOK_S = 64, 0.2
 """Notes are written up when there are so many, or after so many seconds."""
+
+MIRRORING_UP_TO = 0.5
+"""Of `max_in_flight`; with more requests than that under way, no copy is sent."""
 
 Elsewhere = Callable[[], Awaitable[Families]]
 
@@ -63,6 +70,7 @@ class Gateway:
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
+        self.mirrors = Mirrors(self._book_mirrored)
         self.elsewhere: Elsewhere = _nothing
         self._reports = EngineReports()
         self._notes: list[tuple[Trip, int, float]] = []
@@ -117,6 +125,17 @@ class Gateway:
             )
         if config.store.usage == "required" and self.recorder is not None and self.recorder.full:
             raise Unavailable("what requests use cannot be recorded now", retry_after=5)
+
+    def mirror(self, plan: Plan, trip: Trip, answer: Answer | Embeddings, runtime: Runtime) -> None:
+        """Send the copy that goes with a request, unless clients need what there is."""
+        limit = self.runtime.config.server.max_in_flight
+        busy = self.refusing or self.in_flight > limit * MIRRORING_UP_TO
+        self.mirrors.offer(plan, trip, answer, runtime, busy=busy)
+
+    async def finished(self) -> None:
+        """After `refuse`: once every running request has ended, and every copy."""
+        await self.idle.wait()
+        await self.mirrors.settle()
 
     def buffer(self, size: int) -> None:
         """Claim memory for a body; give it back with `release`. Raises Unavailable when full."""
@@ -204,6 +223,12 @@ class Gateway:
         if self.recorder is not None:
             for (trip, _, _), line in zip(notes, lines, strict=True):
                 self.recorder.extend(rows_of(trip, line, prices))
+
+    def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
+        self.metrics.mirrors.book(line)
+        self.access_log.add((line,))
+        if self.recorder is not None and row is not None:
+            self.recorder.extend((row,))
 
 
 def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:

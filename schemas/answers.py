@@ -1,6 +1,7 @@
 """Whole answers: what a stream of events folds to, and what an embedding model returns."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 
 from msgspec import Raw, Struct
 
@@ -151,3 +152,13 @@ class Fold:
             )
             self._choices[index] = choice
         return choice
+
+
+async def folded(
+    source: AsyncGenerator[list[Event], None], fold: Fold
+) -> AsyncGenerator[list[Event], None]:
+    """The same batches, each added to `fold` as it passes. Closing it closes the source."""
+    async with aclosing(source):
+        async for batch in source:
+            fold.add(batch)
+            yield batch

@@ -19,6 +19,8 @@ def check_routing(config: Config, problems: Problems) -> None:
         path: Path = ("models", index)
         for place, rule in enumerate(model.when):
             _rule(rule, (*path, "when", place), providers, problems)
+        if model.mirror is not None:
+            check_backend(model.mirror.backend, (*path, "mirror", "backend"), providers, problems)
         _detours(model, path, names, problems)
         _policy(model, path, config, problems)
     _prices(config, providers, problems)

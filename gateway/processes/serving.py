@@ -77,6 +77,7 @@ class Serving:
         finally:
             draining.cancel()
             await asyncio.gather(draining, return_exceptions=True)
+            await self.gateway.mirrors.cut()
             await self._generations.close()
             self.gateway.write_books()
             self._recorder.close()
@@ -136,7 +137,7 @@ class Serving:
         await asyncio.sleep(settings.drain_delay_s)
         self.gateway.refuse()
         try:
-            await asyncio.wait_for(self.gateway.idle.wait(), settings.drain_timeout_s)
+            await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
         except TimeoutError:
             in_flight = self.gateway.in_flight
             _log.warning("%d requests outlasted drain_timeout_s and are cut", in_flight)

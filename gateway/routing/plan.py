@@ -12,7 +12,7 @@ from gateway.config.model import Retry as RetryRule
 from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
 from gateway.routing.policies import Key, Policy, Standing
 from gateway.routing.prices import expected_cost
-from gateway.routing.route import NOTHING, Backend, Hedging, Route, RouteTable
+from gateway.routing.route import NOTHING, Backend, Hedging, Mirror, Route, RouteTable
 from gateway.routing.rules import holds
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest, Unavailable
@@ -56,6 +56,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
     rule:      the place of the `when` rule that matched, from 0; `None` where none did.
     detour:    by the code of a failure, who may answer in place of those that are left.
+    mirror:    who gets a copy afterwards.
     """
 
     route: str
@@ -66,6 +67,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     rule: int | None = None
     detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
     hedging: Hedging | None = None
+    mirror: Candidate | None = None
 
 
 def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Plan:
@@ -96,7 +98,21 @@ def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Pla
         rule=rule,
         detour=_detours(table, route, request, facts) if route.detours else _nowhere,
         hedging=route.hedging,
+        mirror=None if route.mirror is None else _copy(route, route.mirror, request, facts.draw),
     )
+
+
+def _copy(route: Route, mirror: Mirror, request: Request, draw: float) -> Candidate | None:
+    """The copy of a request that is drawn for one, and that the backend has words for.
+
+    The draw's later digits decide: the first ones have chosen who answers.
+    """
+    if draw * 2.0**20 % 1.0 >= mirror.share:
+        return None
+    try:
+        return _able(route, (mirror.backend,), (1.0,), request, [])[0]
+    except InvalidRequest:
+        return None
 
 
 def _rule(route: Route, request: Request, facts: Facts) -> int | None:

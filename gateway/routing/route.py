@@ -63,6 +63,13 @@ class Hedging(Struct, frozen=True, kw_only=True, eq=False):
     budget: RetryBudget
 
 
+class Mirror(Struct, frozen=True, kw_only=True, eq=False):
+    """Where copies of a share of the requests go. The backend is its own: clients never meet it."""
+
+    backend: Backend
+    share: float
+
+
 class Route(Struct, frozen=True, kw_only=True):
     """One entry of `models`, ready to be followed.
 
@@ -87,6 +94,7 @@ class Route(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     on_unsupported: Literal["error", "drop"] = "error"
     hedging: Hedging | None = None
+    mirror: Mirror | None = None
     defaults: RequestFields = NOTHING
     overrides: RequestFields = NOTHING
 

@@ -2,11 +2,13 @@
 
 import queue
 import threading
+from collections.abc import Sequence
 from typing import BinaryIO, Literal
 
 import msgspec
 from msgspec import Struct
 
+from gateway.mirror.line import MirrorLine
 from gateway.routing.trip import Attempt
 
 _encode = msgspec.json.Encoder().encode
@@ -71,7 +73,7 @@ class AccessLog:
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._thread.start()
 
-    def add(self, lines: list[AccessLine]) -> None:
+    def add(self, lines: Sequence[AccessLine | MirrorLine]) -> None:
         if self._queued - self._written + len(lines) > self._limit:
             self._lost += len(lines)
             return
@@ -103,11 +105,14 @@ class AccessLog:
             self._written += batch.count(b"\n")
 
 
-def _as_json(line: AccessLine) -> bytes:
+def _as_json(line: AccessLine | MirrorLine) -> bytes:
     return _encode(line) + b"\n"
 
 
-def _as_text(line: AccessLine) -> bytes:
+def _as_text(line: AccessLine | MirrorLine) -> bytes:
+    if isinstance(line, MirrorLine):
+        text = f"mirror {line.route} -> {line.mirror} {line.mirror_ms:.0f} ms {line.outcome}"
+        return f"\x1b[2m{text} {line.mirror_of}\x1b[0m\n".encode()
     colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
     tried = f" after {len(line.attempts)} attempts" if len(line.attempts) > 1 else ""
     tokens = ""

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.engine_metrics import EngineCollector
+from gateway.telemetry.mirror_metrics import MirrorMetrics
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -57,6 +58,7 @@ class Metrics:
             ("model", "outcome"),
             registry=self.registry,
         )
+        self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
         self.in_flight = Gauge(
             "strowger_in_flight_requests", "Requests being answered.", registry=self.registry

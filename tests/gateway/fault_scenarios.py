@@ -165,7 +165,10 @@ class Sees(Struct, frozen=True, kw_only=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """times: how many requests the fault lasts; `None`: all. second: what the second does."""
+    """times: how many requests the fault lasts; `None`: all. second: what the second does.
+
+    waits: for a timeout; only then are they short, so that no busy machine is taken for a fault.
+    """
 
     fault: str
     first: Behaviour
@@ -173,6 +176,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
     stream: Sees
     times: int | None = None
     second: Behaviour = answers
+
+    @property
+    def waits(self) -> bool:
+        return self.first in (silent, slow_first_token, stalls, endless)
 
     @property
     def speaks_chat(self) -> bool:

@@ -14,12 +14,16 @@ from msgspec import Struct
 from gateway.app import build_app
 from gateway.asgi.coalescing import CoalescingHttp
 from gateway.config.load import read_config
+from gateway.mirror.line import MirrorLine
+from gateway.records.rows import Recorder
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, AccessLog
 from tests.gateway.shared_engine import SharedEngine
 
 _lines = msgspec.json.Decoder(AccessLine)
+_mirror_lines = msgspec.json.Decoder(MirrorLine)
+_MIRRORED = b'{"mirror_of"'
 
 
 class Serving(Struct, frozen=True, kw_only=True, eq=False):
@@ -33,7 +37,14 @@ class Serving(Struct, frozen=True, kw_only=True, eq=False):
         """What the access log holds so far."""
         self.state.write_books()
         self.state.access_log.settle()
-        return [_lines.decode(line) for line in self.log.getvalue().splitlines()]
+        lines = self.log.getvalue().splitlines()
+        return [_lines.decode(line) for line in lines if not line.startswith(_MIRRORED)]
+
+    def mirror_lines(self) -> list[MirrorLine]:
+        """What it says of copies."""
+        self.state.access_log.settle()
+        lines = self.log.getvalue().splitlines()
+        return [_mirror_lines.decode(line) for line in lines if line.startswith(_MIRRORED)]
 
 
 @asynccontextmanager
@@ -43,6 +54,7 @@ async def serving(
     env: Mapping[str, str] | None = None,
     seed: int | None = None,
     engine: SharedEngine | None = None,
+    recorder: Recorder | None = None,
 ) -> AsyncGenerator[Serving, None]:
     """Serve a configuration, given as YAML, until the block ends.
 
@@ -53,7 +65,7 @@ async def serving(
     settings = read_config(config, source="config.yaml", env=env or {})
     engines = None if engine is None else engine.serving(settings)
     runtime = Runtime(settings, run_dir=run_dir, engines=engines)
-    state = Gateway(runtime, access_log, seed=seed)
+    state = Gateway(runtime, access_log, recorder=recorder, seed=seed)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     server = uvicorn.Server(
@@ -75,6 +87,7 @@ async def serving(
     finally:
         server.should_exit = True
         await running
+        await state.mirrors.cut()
         await runtime.close()
         access_log.close()
 

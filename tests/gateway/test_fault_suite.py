@@ -51,17 +51,18 @@ def name_of(place: int, task: str) -> str:
 def config(url: str) -> str:
     """A model and two providers for each scenario and task: no breaker or budget is shared."""
     providers, models = ["providers:"], ["models:"]
-    limits = "{connect_s: 0.5, first_token_s: 0.3, between_tokens_s: 0.3, total_s: 0.6}"
-    for place in range(len(SCENARIOS)):
+    short = "{connect_s: 5, first_token_s: 0.3, between_tokens_s: 0.3, total_s: 0.6}"
+    for place, scenario in enumerate(SCENARIOS):
+        limits = {"first": short if scenario.waits else "{}", "second": "{}"}
         for task in TASKS:
             name = name_of(place, task)
             providers += [
                 f"  - {{name: {name}-{side}, adapter: openai, base_url: {url}, api_key: k,\n"
-                f"     timeouts: {limits}}}"
+                f"     timeouts: {limits[side]}}}"
                 for side in ("first", "second")
             ]
             models.append(
-                f"  - {{name: {name}, policy: in_order, deadline_s: 4,\n"
+                f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
                 "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
                 f"     {{provider: {name}-first, model: {name}-first}},\n"
                 f"     {{provider: {name}-second, model: {name}-second}}]}}"

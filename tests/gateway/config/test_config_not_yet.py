@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.config.not_yet import NOT_YET
-from tests.gateway.config.configs import GOOD, faults, faults_of_model, read
+from tests.gateway.config.configs import GOOD, faults, read
 
 SPLIT = """
 experiments:
@@ -25,19 +25,11 @@ TOP_LEVEL = [
     ("telemetry: {otlp_endpoint: 'http://x'}",
      "telemetry.otlp_endpoint: sending OpenTelemetry spans"),
 ]  # fmt: skip
-OF_A_MODEL = [
-    ("mirror: {backend: openai/gpt, share: 0.1}", "mirror: mirroring"),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "told"), TOP_LEVEL)
 def test_a_section_that_does_nothing_yet_is_refused(text: str, told: str) -> None:
     assert faults(f"{GOOD}{text}\n") == [f"{told} is not available yet; leave it out"]
-
-
-@pytest.mark.parametrize(("fields", "told"), OF_A_MODEL)
-def test_a_model_setting_that_does_nothing_yet_is_refused(fields: str, told: str) -> None:
-    assert faults_of_model(fields) == [f"models[2].{told} is not available yet; leave it out"]
 
 
 def test_writing_a_default_out_is_not_refused() -> None:
@@ -64,6 +56,5 @@ def test_a_wrong_value_is_told_once_and_not_as_unavailable() -> None:
 
 def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
-    tried |= {f"models[].{told.split(':')[0]}" for _, told in OF_A_MODEL}
 
     assert {row.path for row in NOT_YET} == tried

@@ -1,0 +1,95 @@
+"""A shadow answer beside the real one: a pure function of the two."""
+
+import math
+from array import array
+from base64 import b64decode
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from schemas.answers import Answer, Choice, Embeddings
+
+INPUTS = 8
+"""So many of an answer's vectors are compared, the first ones: enough to see, and quick."""
+
+
+class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`None` where the question has no sense: about JSON of prose, about calls where none is.
+
+    same_text:   every choice says the same, character by character.
+    same_json:   both parse, and to the same values; only where the real answer parses.
+    same_calls:  the same functions in the same order, with the same arguments as JSON.
+    same_finish: each choice ended for the same reason.
+    characters, mirror_characters: of all choices' text.
+    similarity:  the least cosine between two vectors of one input.
+    """
+
+    same_text: bool | None = None
+    same_json: bool | None = None
+    same_calls: bool | None = None
+    same_finish: bool | None = None
+    characters: int | None = None
+    mirror_characters: int | None = None
+    similarity: float | None = None
+
+
+def compared(real: Answer | Embeddings, shadow: Answer | Embeddings) -> Comparison:
+    """real and shadow: both of one kind."""
+    if isinstance(real, Embeddings) or isinstance(shadow, Embeddings):
+        assert isinstance(real, Embeddings)
+        assert isinstance(shadow, Embeddings)
+        return Comparison(similarity=_similarity(real, shadow))
+    ours, theirs = _texts(real), _texts(shadow)
+    values = [_value(text) for text in ours]
+    calls = [_calls(choice) for choice in real.choices]
+    their_calls = [_calls(choice) for choice in shadow.choices]
+    return Comparison(
+        same_text=ours == theirs,
+        same_json=None if None in values or not values else values == [*map(_value, theirs)],
+        same_calls=calls == their_calls if any(calls) or any(their_calls) else None,
+        same_finish=_finishes(real) == _finishes(shadow),
+        characters=sum(map(len, ours)),
+        mirror_characters=sum(map(len, theirs)),
+    )
+
+
+def _texts(answer: Answer) -> list[str]:
+    return [choice.text or "" for choice in answer.choices]
+
+
+def _value(text: str) -> bytes | None:
+    """JSON in one spelling; `None` for what is none."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(text), order="deterministic")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _calls(choice: Choice) -> list[tuple[str, bytes | str]]:
+    return [(call.name, _value(call.arguments) or call.arguments) for call in choice.tool_calls]
+
+
+def _finishes(answer: Answer) -> list[str]:
+    return [choice.finish.reason if choice.finish else "" for choice in answer.choices]
+
+
+def _similarity(real: Embeddings, shadow: Embeddings) -> float | None:
+    """`None` where the vectors cannot be compared: of other lengths, or none."""
+    pairs = list(zip(real.vectors[:INPUTS], shadow.vectors[:INPUTS], strict=False))
+    ours = [(_numbers(one), _numbers(other)) for one, other in pairs]
+    if not ours or any(len(one) != len(other) for one, other in ours):
+        return None
+    return min(_cosine(one, other) for one, other in ours)
+
+
+def _numbers(vector: list[float] | str) -> Sequence[float]:
+    if isinstance(vector, str):
+        return array("f", b64decode(vector))
+    return vector
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    length = math.hypot(*one) * math.hypot(*other)
+    product = sum(a * b for a, b in zip(one, other, strict=True))
+    return product / length if length else 0.0

@@ -1,0 +1,54 @@
+"""Counts of mirrored copies: what became of them, and how far their answers agree."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from gateway.mirror.line import MirrorLine
+
+_LABELS = ("model", "backend")
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+ASPECTS = ("same_text", "same_json", "same_calls", "same_finish")
+
+
+class MirrorMetrics:
+    """`backend` is the one that the copies go to, as configured."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._copies = Counter(
+            "strowger_mirror_copies",
+            "Copies of requests by what became of them; shed ones were not sent.",
+            (*_LABELS, "outcome"),
+            registry=registry,
+        )
+        self._compared = Counter(
+            "strowger_mirror_compared",
+            "Answers to copies that could be compared in an aspect with the real one.",
+            (*_LABELS, "aspect", "same"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "strowger_mirror_seconds",
+            "How long copies took, those that failed as well.",
+            _LABELS,
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._cost = Counter(
+            "strowger_mirror_cost_usd",
+            "US dollars that copies cost; not part of strowger_cost_usd.",
+            _LABELS,
+            registry=registry,
+        )
+
+    def book(self, line: MirrorLine) -> None:
+        labels = (line.route, line.pattern or line.mirror)
+        self._copies.labels(*labels, line.outcome).inc()
+        if line.outcome != "shed":
+            self._seconds.labels(*labels).observe(line.mirror_ms / 1e3)
+        if line.mirror_cost_usd is not None:
+            self._cost.labels(*labels).inc(line.mirror_cost_usd)
+        if line.compared is None:
+            return
+        for aspect in ASPECTS:
+            same: bool | None = getattr(line.compared, aspect)
+            if same is not None:
+                self._compared.labels(*labels, aspect, "yes" if same else "no").inc()
