@@ -1,0 +1,78 @@
+"""Rows of the records, with what a test does not care about filled in."""
+
+from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow
+
+NOON = 1_700_000_000.0
+"""A time in Unix seconds."""
+
+
+def request_row(
+    request_id: str,
+    *,
+    variant: str = "a",
+    unit: str = "u",
+    epoch: int = 1,
+    experiment: str = "e",
+    status: int = 200,
+    error: str = "",
+    key: str = "key",
+    time: float = NOON,
+    fallback: bool = False,
+    tokens: int | None = None,
+    cost: float | None = None,
+) -> RequestRow:
+    return RequestRow(
+        request_id=request_id,
+        time=time,
+        status=status,
+        ms=20.0,
+        key=key,
+        model="chat",
+        route="chat",
+        backend="remote/m",
+        error=error,
+        completion_tokens=tokens,
+        cost_usd=cost,
+        experiment=experiment,
+        epoch=epoch,
+        variant=variant,
+        unit=unit,
+        fallback=fallback,
+    )
+
+
+def attempt_row(request_id: str, number: int = 1, *, time: float = NOON) -> AttemptRow:
+    return AttemptRow(
+        request_id=request_id,
+        number=number,
+        time=time,
+        backend="remote/m",
+        role="served",
+        outcome="ok",
+        ms=10.0,
+        source="reported",
+        prompt_tokens=7,
+        completion_tokens=3,
+        cost_usd=0.5,
+    )
+
+
+def vote(
+    request_id: str,
+    value: float | None,
+    *,
+    metric: str = "stars",
+    key: str = "key",
+    time: float = NOON,
+    boolean: bool = False,
+    comment: str = "",
+) -> FeedbackRow:
+    return FeedbackRow(
+        request_id=request_id,
+        time=time,
+        key=key,
+        metric=metric,
+        value=value,
+        boolean=boolean,
+        comment=comment,
+    )

@@ -1,0 +1,118 @@
+"""Feedback in whatever order it comes, on both databases."""
+
+import pytest
+
+from gateway.store.sql import SqlStore
+from tests.gateway.store.rows import NOON, request_row, vote
+
+DAY = 86_400.0
+
+
+def totals(store: SqlStore, metric: str = "stars") -> list[tuple[str, float, float]]:
+    return [(cell.variant, cell.count, cell.total) for cell in store.outcomes("e", metric).cells]
+
+
+def test_a_vote_counts_for_the_variant_of_its_request(store: SqlStore) -> None:
+    store.take("f", 0, 1, [request_row("r1", variant="a"), request_row("r2", variant="b")])
+
+    store.take("f", 1, 2, [vote("r1", 4.0), vote("r2", 2.0)])
+
+    assert totals(store) == [("a", 1, 4.0), ("b", 1, 2.0)]
+
+
+def test_a_vote_that_comes_before_its_request_waits_for_it(store: SqlStore) -> None:
+    store.take("f", 0, 1, [vote("r1", 4.0)])
+    before = totals(store)
+
+    store.take("f", 1, 2, [request_row("r1", variant="b", epoch=3)])
+
+    assert before == []
+    assert totals(store) == [("b", 1, 4.0)]
+    assert store.outcomes("e", "stars").cells[0].epoch == 3
+
+
+def test_a_later_vote_replaces_the_earlier_one_exactly(store: SqlStore) -> None:
+    """1e300 − 1e300 + 1 is 1 only where nothing is subtracted."""
+    store.take("f", 0, 1, [request_row("r1"), request_row("r2"), vote("r2", 0.1)])
+    store.take("f", 1, 2, [vote("r1", 1e300)])
+
+    store.take("f", 2, 3, [vote("r1", 0.2, time=NOON + 1)])
+
+    assert totals(store) == [("a", 2, 0.1 + 0.2)]
+
+
+def test_an_older_vote_that_comes_later_changes_nothing(store: SqlStore) -> None:
+    store.take("f", 0, 1, [request_row("r1"), vote("r1", 5.0, time=NOON + 9)])
+
+    store.take("g", 0, 1, [vote("r1", 1.0, time=NOON)])
+
+    assert totals(store) == [("a", 1, 5.0)]
+
+
+def test_a_comment_in_the_place_of_a_number_takes_the_number_away(store: SqlStore) -> None:
+    store.take("f", 0, 1, [request_row("r1"), vote("r1", 5.0)])
+
+    store.take("f", 1, 2, [vote("r1", None, comment="well", time=NOON + 1)])
+
+    assert totals(store) == []
+    assert store.metrics("e") == {}
+
+
+def test_metrics_are_told_with_whether_all_their_votes_are_boolean(store: SqlStore) -> None:
+    rows = [
+        request_row("r1"),
+        request_row("r2"),
+        vote("r1", 1.0, metric="thumbs", boolean=True),
+        vote("r2", 0.0, metric="thumbs", boolean=True),
+        vote("r1", 1.0, metric="stars", boolean=True),
+        vote("r2", 3.0, metric="stars"),
+        vote("r1", None, metric="words", comment="good"),
+    ]
+
+    store.take("f", 0, 1, rows)
+
+    assert store.metrics("e") == {"stars": False, "thumbs": True}
+
+
+def test_a_vote_of_another_key_is_refused_and_leaves_the_owners(store: SqlStore) -> None:
+    store.take("f", 0, 1, [vote("r1", 1.0, key="thief"), vote("r1", 5.0, key="key")])
+
+    taken = store.take("f", 1, 2, [request_row("r1", key="key")])
+    later = store.take("f", 2, 3, [vote("r1", 2.0, key="thief", time=NOON + 5)])
+
+    assert (taken.refused, later.refused) == (1, 1)
+    assert totals(store) == [("a", 1, 5.0)]
+
+
+def test_a_vote_cannot_pass_for_a_measurement_of_ours(store: SqlStore) -> None:
+    taken = store.take("f", 0, 1, [request_row("r1"), vote("r1", 99.0, metric="error")])
+
+    assert taken.refused == 1
+    assert totals(store, "error") == [("a", 1, 0.0)]
+
+
+def test_votes_whose_request_never_comes_are_dropped_after_a_day(store: SqlStore) -> None:
+    store.take("f", 0, 1, [vote("r1", 1.0), vote("r2", 1.0, time=NOON + DAY)])
+
+    dropped = store.prune(0.0, NOON + DAY / 2)
+    store.take("f", 1, 2, [request_row("r1"), request_row("r2")])
+
+    assert dropped == 1
+    assert totals(store) == [("a", 1, 1.0)]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\U0001f600 \u2028"])
+def test_texts_that_clients_make_up_do_not_stop_the_import(text: str, store: SqlStore) -> None:
+    taken = store.take("f", 0, 1, [request_row("r1"), vote("r1", None, metric=text, comment=text)])
+
+    assert (taken.rows, taken.refused) == (2, 0)
+
+
+def test_a_row_that_no_database_takes_costs_no_other_row(store: SqlStore) -> None:
+    rows = [request_row("r1"), request_row("r2", tokens=2**70), request_row("r3")]
+
+    taken = store.take("f", 0, 1, rows)
+
+    assert (taken.rows, taken.refused) == (3, 1)
+    assert [store.known(name) is not None for name in ("r1", "r2", "r3")] == [True, False, True]
+    assert store.position("f") == 1

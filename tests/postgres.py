@@ -1,0 +1,112 @@
+"""A PostgreSQL server for the tests: started when the first asks for it, and gone with the last.
+
+It has its data in a folder of its own and listens on a socket in there. `strowger` may do anything
+and needs no password. Sorting follows English where a column does not say otherwise, as on many a
+real server.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+_FAST = "-c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=30"
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name) or next(
+        (str(place / name) for place in _PLACES if (place / name).exists()), None
+    )
+
+
+def _owner() -> str | None:
+    """PostgreSQL refuses to run as root; Debian's package brings a user for it."""
+    return "postgres" if os.geteuid() == 0 else None
+
+
+def why_not() -> str:
+    """Why there can be no server here; "" where there can."""
+    if _program("initdb") is None or _program("pg_ctl") is None:
+        return "PostgreSQL is not installed (on Debian: apt-get install postgresql)"
+    if _owner() is not None:
+        try:
+            pwd.getpwnam("postgres")
+        except KeyError:
+            return "PostgreSQL does not run as root, and there is no user postgres"
+    return ""
+
+
+def _run(folder: Path, *words: str) -> None:
+    subprocess.run(
+        words,
+        check=True,
+        capture_output=True,
+        cwd=folder,
+        user=_owner(),
+        extra_groups=[] if _owner() else None,
+    )
+
+
+class Postgres:
+    """A server. url: of a database, which need not exist yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._made = 0
+
+    def url(self, database: str) -> str:
+        return f"postgresql://strowger@/{database}?host={self.folder}"
+
+    def new_database(self) -> str:
+        """The URL of an empty database."""
+        import psycopg
+
+        self._made += 1
+        name = f"test_{self._made}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def start(self) -> None:
+        options = f"-k {self.folder} -c listen_addresses= {_FAST}"
+        log = str(self.folder / "log")
+        self._ctl("-l", log, "-o", options, "-w", "start")
+
+    def stop(self) -> None:
+        self._ctl("-m", "immediate", "-w", "stop")
+
+    def _ctl(self, *words: str) -> None:
+        program = _program("pg_ctl")
+        assert program is not None
+        _run(self.folder, program, "-D", str(self.folder / "data"), *words)
+
+
+@contextmanager
+def running_postgres() -> Generator[Postgres]:
+    """Skips the test where there can be none."""
+    if reason := why_not():
+        pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="strowger-pg-"))
+    try:
+        if (owner := _owner()) is not None:
+            shutil.chown(folder, owner)
+        program = _program("initdb")
+        assert program is not None
+        words = ("-D", str(folder / "data"), "-U", "strowger", "-A", "trust", "-E", "UTF8")
+        sorting = ("--locale-provider=icu", "--icu-locale=en", "--locale=C.UTF-8")
+        _run(folder, program, *words, *sorting, "--no-sync", "--no-instructions")
+        server = Postgres(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
