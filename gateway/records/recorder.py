@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gateway.records.frames import packed
 from gateway.records.rows import Row
-from gateway.records.spool import Spool, SpoolFile
+from gateway.records.spool import Spool, SpoolFile, SpoolFull
 
 _log = logging.getLogger("strowger.records")
 _AT_ONCE = 4096
@@ -86,7 +86,7 @@ class FileRecorder:
         if not (self._packed or self._rows):
             return
         try:
-            self._spool.check_room(len(self._packed))
+            self._check_room()
             while self._packed or self._rows:
                 self._pack()
                 self._append()
@@ -101,6 +101,16 @@ class FileRecorder:
             _log.warning("records are written again; %d were lost", self.lost - self._told)
             self._told = self.lost
         self._failing = False
+
+    def _check_room(self) -> None:
+        """Raises SpoolFull; our own file is finished then, so that the importer can remove it."""
+        try:
+            self._spool.check_room()
+        except SpoolFull:
+            if self._file is not None:
+                self._sync(self._file)
+            self._let_go()
+            raise
 
     def _pack(self) -> None:
         """The next rows as bytes, unless some are waiting from the last time."""
@@ -125,7 +135,7 @@ class FileRecorder:
             if self._file is not None:
                 self._sync(self._file)
             self._let_go()
-            self._spool.check_room(len(self._packed))
+            self._check_room()
             self._file = self._spool.create()
         self._file.append(self._packed)
         self._unsynced.append((self._packed, self._held))

@@ -79,9 +79,9 @@ class Spool:
             raise
         return SpoolFile(path, fd)
 
-    def check_room(self, size: int) -> None:
-        """Raises SpoolFull where `size` more bytes are too many."""
-        if self.size() + size > self._max_bytes:
+    def check_room(self) -> None:
+        """Raises SpoolFull. Each writer may go beyond by what it writes at once."""
+        if self.size() >= self._max_bytes:
             raise SpoolFull(f"{self.folder} has reached store.max_spool_bytes")
 
     def size(self) -> int:

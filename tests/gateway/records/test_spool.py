@@ -1,0 +1,311 @@
+"""What lies in the spool is found again: torn files, dead writers, a disk that takes nothing."""
+
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway.records.frames import HEAD, packed, unpacked
+from gateway.records.importer import Importer
+from gateway.records.recorder import FileRecorder
+from gateway.records.rows import Row
+from gateway.records.spool import MIB, Spool, SpoolFile
+from gateway.store.opening import open_store
+from gateway.store.sql import SqlStore
+from schemas.secret import Secret
+from tests.gateway.store.rows import request_row
+
+ROWS: list[Row] = [request_row(f"r{number}") for number in range(4)]
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqlStore:
+    return open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+
+
+def requests(store: SqlStore) -> int:
+    return sum(row.requests for row in store.answered("e"))
+
+
+def finished(spool: Spool, data: bytes) -> SpoolFile:
+    """A file whose writer has ended."""
+    file = spool.create()
+    file.append(data)
+    file.close()
+    return file
+
+
+def test_a_file_torn_at_any_byte_gives_its_whole_frames_and_no_more() -> None:
+    data = packed(ROWS[:2]) + packed(ROWS[2:])
+    first = len(packed(ROWS[:2]))
+
+    for cut in range(len(data) + 1):
+        read = unpacked(data[:cut], limit=100)
+
+        whole = 4 if cut == len(data) else 2 if cut >= first else 0
+        assert list(read.rows) == ROWS[:whole]
+        assert not read.damaged
+
+
+def test_a_changed_byte_is_damage_and_never_another_row() -> None:
+    data = packed(ROWS[:2]) + packed(ROWS[2:])
+
+    for place in range(8, len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 0x40
+        read = unpacked(bytes(changed), limit=100)
+
+        assert list(read.rows) in ([], ROWS[:2])
+
+
+def test_a_dead_writers_torn_end_is_dropped_and_its_file_removed(
+    store: SqlStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    file = finished(spool, packed(ROWS) + packed(ROWS)[:-1])
+
+    with caplog.at_level(logging.WARNING):
+        imported = Importer(spool, store).once()
+
+    assert imported == requests(store) == 4
+    assert not file.path.exists()
+    assert "never completed" in caplog.text
+
+
+def test_a_damaged_file_is_set_apart(store: SqlStore, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    torn = bytearray(packed(ROWS))
+    torn[-1] ^= 1
+    file = finished(spool, packed(ROWS) + bytes(torn))
+
+    Importer(spool, store).once()
+
+    assert requests(store) == 4
+    assert not file.path.exists()
+    assert file.path.with_suffix(".damaged").exists()
+
+
+def test_a_living_writers_half_frame_is_waited_for(store: SqlStore, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    importer = Importer(spool, store)
+    file = spool.create()
+    data = packed(ROWS)
+    file.append(data[:50])
+    before = importer.once()
+
+    file.append(data[50:])
+    after = importer.once()
+
+    assert (before, after) == (0, 4)
+    assert file.path.exists()
+    file.close()
+
+
+def test_a_frame_larger_than_any_read_is_read_whole(store: SqlStore, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    file = finished(spool, packed([request_row("r1", error="e" * 9 * MIB)]))
+
+    imported = Importer(spool, store).once()
+
+    assert imported == 1
+    assert not file.path.exists()
+
+
+def test_a_file_gives_way_to_another_when_it_is_large(store: SqlStore, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", max_bytes=80_000)
+    recorder = FileRecorder(spool, every_s=0.02)
+
+    for part in range(3):
+        recorder.extend(request_row(f"{part}-{number}") for number in range(4096))
+        while requests(store) < 4096 * (part + 1):
+            Importer(spool, store).once()
+    recorder.close()
+    Importer(spool, store).once()
+
+    assert requests(store) == 3 * 4096
+    assert spool.files() == []
+
+
+WRITER = """
+    import os, sys, time
+    from pathlib import Path
+    from gateway.records.recorder import FileRecorder
+    from gateway.records.spool import Spool
+    from tests.gateway.store.rows import request_row
+
+    recorder = FileRecorder(Spool(Path(sys.argv[1])), every_s=0.001)
+    for number in range(1_000_000):
+        recorder.add(request_row(f"{os.getpid()}-{number}"))
+        if number % 5 == 0:
+            time.sleep(0.001)
+"""
+
+
+def writer(folder: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WRITER), str(folder)],
+        cwd=ROOT,
+    )
+
+
+def test_what_a_killed_writer_had_written_is_imported_once_and_without_gaps(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    """Killed while it writes and syncs all the time, and imported from meanwhile."""
+    spool = Spool(tmp_path / "spool")
+    importer = Importer(spool, store)
+    with writer(spool.folder) as process:
+        imported = 0
+        while imported < 500:
+            imported += importer.once()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    importer.once()
+
+    count = requests(store)
+    assert count >= imported
+    assert store.known(f"{process.pid}-{count - 1}") is not None
+    assert store.known(f"{process.pid}-{count}") is None
+    assert spool.files() == []
+
+
+FULL_DISK = """
+    import resource, sys, time
+    from pathlib import Path
+    from gateway.records.recorder import FileRecorder
+    from gateway.records.spool import Spool
+    from tests.gateway.store.rows import request_row
+
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, hard))
+    recorder = FileRecorder(Spool(Path(sys.argv[1])), limit=200, every_s=0.02)
+    for number in range(300):
+        recorder.add(request_row(f"r{number}"))
+    time.sleep(0.2)
+    assert recorder.full
+    assert recorder.lost == 100
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    while recorder.full:
+        time.sleep(0.01)
+    recorder.add(request_row("afterwards"))
+    recorder.close()
+    assert recorder.lost == 100
+"""
+
+
+def test_a_disk_that_is_full_for_a_while_loses_only_what_memory_cannot_hold(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    """A limit on the file's size cuts a frame in its middle, as a full disk does."""
+    spool = Spool(tmp_path / "spool")
+
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(spool.folder)],
+        check=False,
+        capture_output=True,
+        cwd=ROOT,
+    )
+    Importer(spool, store).once()
+
+    assert process.returncode == 0, process.stderr.decode()
+    log = process.stderr.decode().splitlines()
+    assert [line for line in log if "cannot be written" in line] == log[:1]
+    assert "records are written again; 100 were lost" in log[1:]
+    assert requests(store) == 201
+    assert store.known("r199") is not None
+    assert store.known("r200") is None
+
+
+def test_a_spool_at_its_bound_takes_no_more_until_the_store_has_some(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path / "spool", max_bytes=2_000)
+    finished(spool, packed([request_row(f"old-{number}") for number in range(30)]))
+    recorder = FileRecorder(spool, limit=10, every_s=0.01)
+
+    recorder.extend(request_row(f"r{number}") for number in range(12))
+    full, lost = recorder.full, recorder.lost
+    Importer(spool, store).once()
+    recorder.close()
+    Importer(spool, store).once()
+
+    assert (full, lost) == (True, 2)
+    assert requests(store) == 30 + 10
+
+
+def test_a_spool_that_somebody_removes_is_made_anew_with_what_was_not_imported(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    recorder = FileRecorder(spool, every_s=0.01)
+    recorder.add(request_row("r1"))
+    while not (files := spool.files()) or files[0].stat().st_size == len(HEAD):
+        pass
+    files[0].unlink()
+
+    recorder.add(request_row("r2"))
+    recorder.close()
+    Importer(spool, store).once()
+
+    assert store.known("r2") is not None
+
+
+def test_two_importers_of_one_spool_take_turns(
+    store: SqlStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    finished(spool, packed(ROWS))
+    second = Importer(spool, store)
+
+    with spool.alone() as alone:
+        refused = [second.once(), second.once()]
+    imported = second.once()
+
+    assert alone
+    assert (refused, imported) == ([0, 0], 4)
+    assert caplog.text.count("another process imports") == 1
+
+
+def test_importing_at_the_same_time_from_many_threads_takes_each_row_once(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    for part in range(20):
+        finished(spool, packed([request_row(f"{part}-{number}") for number in range(50)]))
+
+    threads = [threading.Thread(target=Importer(spool, store).once) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    Importer(spool, store).once()
+
+    assert requests(store) == 1000
+
+
+def test_what_writers_left_while_they_were_born_is_swept(store: SqlStore, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.folder.mkdir()
+    old, young = spool.folder / "1.new", spool.folder / "2.new"
+    old.touch()
+    young.touch()
+    os.utime(old, (1, 1))
+
+    Importer(spool, store).once()
+
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_limits_can_be_set_here() -> None:
+    """What the test of a full disk stands on."""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
