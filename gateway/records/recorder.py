@@ -4,12 +4,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable
+from time import monotonic
 
 from gateway.records.frames import packed
 from gateway.records.rows import Row
 from gateway.records.spool import Spool, SpoolFile, SpoolFull
 
 _log = logging.getLogger("strowger.records")
+_REST_S = 3600.0
 _AT_ONCE = 4096
 """Rows that are packed and written together; so many wake the thread early."""
 
@@ -75,6 +77,7 @@ class FileRecorder:
             self._wake.wait(self._every_s)
             self._wake.clear()
             self._write_out()
+            self._rest()
         self._write_out()
         self._unwritten += len(self._rows) + self._held
         if self.lost > self._told:
@@ -101,6 +104,12 @@ class FileRecorder:
             _log.warning("records are written again; %d were lost", self.lost - self._told)
             self._told = self.lost
         self._failing = False
+
+    def _rest(self) -> None:
+        """A file that nobody has written to for an hour is finished, so that none grows old."""
+        if self._file is not None and not self._packed:
+            if monotonic() - self._file.written_at > _REST_S:
+                self._let_go()
 
     def _check_room(self) -> None:
         """Raises SpoolFull; our own file is finished then, so that the importer can remove it."""

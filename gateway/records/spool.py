@@ -31,6 +31,7 @@ class SpoolFile:
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self.size = len(HEAD)
+        self.written_at = time.monotonic()
         self._fd = fd
 
     def append(self, data: bytes) -> None:
@@ -40,6 +41,7 @@ class SpoolFile:
             written = os.pwrite(self._fd, view, at)
             at, view = at + written, view[written:]
         self.size = at
+        self.written_at = time.monotonic()
 
     def sync(self) -> None:
         """Onto the disk. Raises OSError also where somebody has removed the file."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gateway.config.store import SQLITE
+from gateway.store.database import Driver
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteDriver
 from schemas.errors import InvalidConfig
@@ -11,9 +12,14 @@ from schemas.secret import Secret
 
 def open_store(url: Secret) -> SqlStore:
     """Raises InvalidConfig for an address that cannot be one, or without the extra it needs."""
+    return SqlStore(driver_of(url))
+
+
+def driver_of(url: Secret) -> Driver:
+    """Raises InvalidConfig, as `open_store`."""
     address = url.reveal()
     if address.startswith(SQLITE):
-        return SqlStore(SqliteDriver(Path(address.removeprefix(SQLITE))))
+        return SqliteDriver(Path(address.removeprefix(SQLITE)))
     try:
         from gateway.store.postgres import PostgresDriver
     except ImportError as exc:
@@ -23,4 +29,4 @@ def open_store(url: Secret) -> SqlStore:
                 "pip install 'strowger-gateway[postgres]', or use sqlite:///strowger.db",
             )
         ) from exc
-    return SqlStore(PostgresDriver(address))
+    return PostgresDriver(address)

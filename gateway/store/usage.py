@@ -30,7 +30,8 @@ class Used(Struct, frozen=True, kw_only=True):
 
 _SQL = """SELECT a.day, r.key_name, r.route, a.backend,
     SUM(CASE WHEN a.role = 'served' THEN 1 ELSE 0 END), COUNT(*),
-    COALESCE(SUM(a.prompt_tokens), 0), COALESCE(SUM(a.completion_tokens), 0),
+    CAST(COALESCE(SUM(a.prompt_tokens), 0) AS BIGINT),
+    CAST(COALESCE(SUM(a.completion_tokens), 0) AS BIGINT),
     COALESCE(SUM(a.cost_usd), 0),
     SUM(CASE WHEN a.cost_usd IS NULL AND a.source <> '' THEN 1 ELSE 0 END)
     FROM attempts a JOIN requests r ON r.request_id = a.request_id WHERE a.time >= ?

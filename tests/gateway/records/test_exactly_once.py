@@ -1,0 +1,191 @@
+"""Each row is imported once, wherever the import breaks off."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.records.frames import packed
+from gateway.records.importer import Importer
+from gateway.records.rows import Row
+from gateway.records.spool import Spool
+from gateway.store.database import Value
+from gateway.store.errors import StoreAway
+from gateway.store.sql import SqlStore
+from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from gateway.store.usage import Used
+from tests.gateway.store.rows import attempt_row, request_row, vote
+
+
+class Breaking(SqliteDriver):
+    """SQLite that fails at the statements with these numbers; after the statement where `late`.
+
+    A COMMIT that fails late was done, and nobody knows: the connection was lost with its answer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.faults: dict[int, bool] = {}
+        self.count = 0
+
+    def connect(self) -> SqliteConnection:
+        return _Breaking(super().connect(), self)
+
+    def step(self) -> Iterator[None]:
+        self.count += 1
+        late = self.faults.get(self.count)
+        if late is False:
+            raise sqlite3.OperationalError("the connection is gone")
+        yield
+        if late:
+            raise sqlite3.OperationalError("the connection is gone")
+
+
+class _Breaking(SqliteConnection):
+    def __init__(self, inner: SqliteConnection, driver: Breaking) -> None:
+        self._inner = inner
+        self._driver = driver
+
+    def execute(self, sql: str, values: Sequence[Value]) -> sqlite3.Cursor:
+        (cursor,) = [self._inner.execute(sql, values) for _ in self._driver.step()]
+        return cursor
+
+    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        for _ in self._driver.step():
+            self._inner.many(sql, rows)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+FILES: tuple[tuple[Sequence[Row], ...], ...] = (
+    (
+        [vote("r1", 3.0), request_row("r1", unit="u1"), attempt_row("r1")],
+        [request_row("r2", unit="u1", variant="b", epoch=2), attempt_row("r2")],
+        [vote("r2", 1.0), vote("r3", 5.0), request_row("r1", unit="u1"), attempt_row("r1")],
+    ),
+    ([request_row("r3", unit="u2"), attempt_row("r3"), attempt_row("r3", 2)], [vote("r1", 4.0)]),
+)
+"""Two workers' frames: votes before their request and after it, and rows that came twice."""
+
+
+def told(store: SqlStore) -> tuple[object, ...]:
+    """Everything that somebody could count twice or not at all."""
+    used: list[Used] = store.used()
+    outcomes = [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")]
+    return (used, *outcomes, store.counts("e"), store.answered("e"))
+
+
+def import_until_done(spool: Spool, driver: Breaking) -> tuple[object, ...]:
+    """Each pass by a new process, which knows nothing of the one before it."""
+    for _ in range(50):
+        Importer(spool, SqlStore(driver)).once()
+        if not spool.files():
+            driver.faults = {}
+            return told(SqlStore(driver))
+    raise AssertionError("the import came to no end")
+
+
+def filled(folder: Path) -> Spool:
+    spool = Spool(folder / "spool")
+    for frames in FILES:
+        file = spool.create()
+        for rows in frames:
+            file.append(packed(rows))
+        file.close()
+    return spool
+
+
+def undisturbed() -> tuple[tuple[object, ...], int]:
+    """What the store tells after an import that nothing disturbed, and its statements."""
+    with TemporaryDirectory() as folder:
+        driver = Breaking(Path(folder) / "store.db")
+        found = import_until_done(filled(Path(folder)), driver)
+        return found, driver.count
+
+
+EXPECTED, STATEMENTS = undisturbed()
+
+
+def test_the_expected_result_is_the_one_that_a_person_would_count() -> None:
+    used, error, _, stars, _, answered = EXPECTED
+
+    assert isinstance(used, list)
+    assert [(row.requests, row.attempts, row.prompt_tokens) for row in used] == [(4, 4, 28)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  a list of Used, seen as an object
+    assert "units=2" in repr(error)
+    assert "total=9.0" in repr(stars)
+    assert repr(answered).count("requests=2") == 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("at", range(1, STATEMENTS + 1))
+def test_an_import_that_breaks_at_any_statement_goes_on_where_it_was(
+    at: int, late: bool, tmp_path: Path
+) -> None:
+    driver = Breaking(tmp_path / "store.db")
+    driver.faults = {at: late}
+
+    found = import_until_done(filled(tmp_path), driver)
+
+    assert found == EXPECTED
+
+
+@settings(max_examples=25, deadline=None)
+@given(faults=st.dictionaries(st.integers(1, 2 * STATEMENTS), st.booleans(), max_size=12))
+def test_an_import_that_breaks_again_and_again_counts_nothing_twice(
+    faults: dict[int, bool],
+) -> None:
+    with TemporaryDirectory() as folder:
+        driver = Breaking(Path(folder) / "store.db")
+        driver.faults = faults
+
+        found = import_until_done(filled(Path(folder)), driver)
+
+    assert found == EXPECTED
+
+
+def test_a_store_that_is_away_is_told_once_and_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "not-there-yet"
+    store = SqlStore(SqliteDriver(folder / "store.db"))
+    importer = Importer(filled(tmp_path), store)
+
+    before = [importer.once() for _ in range(3)]
+    folder.mkdir()
+    after = [importer.once() for _ in range(2)]
+
+    assert (before, after) == ([0, 0, 0], [13, 0])
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert "the store is away" in caplog.records[0].message
+    assert "the store is back" in caplog.records[1].message
+
+
+def test_what_is_asked_of_a_store_that_is_away_is_refused_as_such(tmp_path: Path) -> None:
+    store = SqlStore(SqliteDriver(tmp_path / "no-folder" / "store.db"))
+
+    with pytest.raises(StoreAway) as caught:
+        store.pauses()
+
+    assert caught.value.status == 503
+
+
+def test_ten_thousand_requests_are_imported_in_seconds(tmp_path: Path) -> None:
+    """In about one; the bound is for machines that are busy."""
+    spool = Spool(tmp_path / "spool")
+    file = spool.create()
+    for part in range(10):
+        names = [f"{part}-{number}" for number in range(1000)]
+        file.append(packed([request_row(name, unit=name[-3:]) for name in names]))
+        file.append(packed([attempt_row(name) for name in names]))
+    file.close()
+    store = SqlStore(SqliteDriver(tmp_path / "store.db"))
+
+    imported = Importer(spool, store).once()
+
+    assert imported == 20_000
+    assert store.answered("e")[0].requests == 10_000

@@ -1,0 +1,127 @@
+"""The tables' versions, and what is kept for how long, on both databases."""
+
+import pytest
+
+from gateway.store.database import Database
+from gateway.store.errors import StoreAway
+from gateway.store.opening import driver_of, open_store
+from gateway.store.schema import MIGRATIONS, migration
+from gateway.store.sql import SqlStore
+from schemas.errors import InvalidConfig
+from schemas.secret import Secret
+from tests.gateway.store.rows import NOON, attempt_row, request_row, vote
+
+DAY = 86_400.0
+
+
+def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
+    driver = driver_of(url)
+    newer = Database(driver, migration(driver.text, (*MIGRATIONS, ("SELECT 1",))))
+    newer.prepare()
+    newer.close()
+
+    with pytest.raises(InvalidConfig, match="has version 2 of the tables and this program knows 1"):
+        open_store(url).prepare()
+
+
+def test_an_older_database_is_brought_up_to_date_with_what_is_in_it(
+    url: Secret, store: SqlStore
+) -> None:
+    store.take("f", 0, 1, [request_row("r1")])
+    driver = driver_of(url)
+    step = ("ALTER TABLE requests ADD COLUMN mood {text} NOT NULL DEFAULT 'calm'",)
+    newer = Database(driver, migration(driver.text, (*MIGRATIONS, step)))
+
+    with newer.reading() as session:
+        moods = session.rows(tuple[str], "SELECT mood FROM requests")
+
+    newer.close()
+    assert moods == [("calm",)]
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(url: Secret, store: SqlStore) -> None:
+    store.prepare()
+    driver = driver_of(url)
+    steps = (*MIGRATIONS, ("CREATE TABLE half (done INTEGER)", "CREATE TABLE requests (x INTEGER)"))
+    broken = Database(driver, migration(driver.text, steps))
+
+    with pytest.raises(Exception, match="already exists"):
+        broken.prepare()
+
+    sound = Database(driver, migration(driver.text, (*MIGRATIONS, steps[1][:1])))
+    sound.prepare()
+    sound.close()
+
+
+def test_old_requests_go_and_what_experiments_learnt_stays(store: SqlStore) -> None:
+    store.epoch("e", "f", {"a": 1.0}, NOON)
+    old = [request_row("r1"), attempt_row("r1"), vote("r1", 3.0)]
+    other = [request_row("r2", experiment="", variant="", unit=""), vote("r2", 4.0)]
+    new = [request_row("r3", time=NOON + 9), attempt_row("r3", time=NOON + 9)]
+    store.take("f", 0, 1, [*old, *other, *new])
+    learnt = [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")]
+
+    store.prune(NOON + 5, 0.0)
+
+    assert [store.known(name) is not None for name in ("r1", "r2", "r3")] == [False, False, True]
+    assert [row.requests for row in store.used()] == [1]
+    assert [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")] == learnt
+    assert store.counts("e")[0].arms[0].units == 1
+    store.take("g", 0, 1, [vote("r1", 5.0, time=NOON + 9)])
+    assert store.outcomes("e", "stars").cells[0].total == 5.0
+
+
+def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> None:
+    rows = [
+        *(request_row("r1", key="a"), attempt_row("r1"), attempt_row("r1", 2)),
+        *(request_row("r2", key="b"), attempt_row("r2")),
+        *(request_row("r3", key="a", time=NOON + DAY), attempt_row("r3", time=NOON + DAY)),
+    ]
+
+    store.take("f", 0, 1, rows)
+
+    told = [
+        (row.day, row.key, row.attempts, row.prompt_tokens, row.cost_usd) for row in store.used()
+    ]
+    assert told == [
+        ("2096-10-02", "a", 2, 14, 1.0),
+        ("2096-10-02", "b", 1, 7, 0.5),
+        ("2096-10-03", "a", 1, 7, 0.5),
+    ]
+    assert [row.key for row in store.used(since=NOON + 1)] == ["a"]
+
+
+def test_two_that_change_the_store_at_once_wait_for_each_other(url: Secret) -> None:
+    """Else both would find no epoch, or count the same unit."""
+    import threading
+
+    stores = [open_store(url) for _ in range(4)]
+    stores[0].prepare()
+
+    def work(number: int) -> None:
+        for turn in range(5):
+            stores[number].epoch("e", f"{number}-{turn}", {"a": 1.0}, NOON)
+            rows = [request_row(f"{number}-{turn}", unit="u"), vote(f"{number}-{turn}", 0.5)]
+            stores[number].take(f"file-{number}", turn, turn + 1, rows)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [epoch.number for epoch in stores[0].epochs("e")] == list(range(1, 21))
+    assert stores[0].outcomes("e", "stars").cells[0].total == 10.0
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:secret-word@127.0.0.1:1/x", "sqlite:////no/such/folder/x.db"]
+)
+def test_what_is_said_of_a_store_that_is_away_holds_no_password(url: str) -> None:
+    with pytest.raises(StoreAway) as caught:
+        open_store(Secret(url)).prepare()
+
+    assert "secret-word" not in str(caught.value)
+    assert "PostgreSQL at 127.0.0.1/x" in str(caught.value) or "unable to open" in str(caught.value)
