@@ -107,9 +107,9 @@ class FileRecorder:
 
     def _rest(self) -> None:
         """A file that nobody has written to for an hour is finished, so that none grows old."""
-        if self._file is not None and not self._packed:
-            if monotonic() - self._file.written_at > _REST_S:
-                self._let_go()
+        file = self._file
+        if file is not None and not self._packed and monotonic() - file.written_at > _REST_S:
+            self._let_go()
 
     def _check_room(self) -> None:
         """Raises SpoolFull; our own file is finished then, so that the importer can remove it."""
