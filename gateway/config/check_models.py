@@ -7,8 +7,9 @@ from msgspec import UNSET
 
 from adapters.base import Range
 from gateway.config.known import LOCAL
-from gateway.config.model import BackendRef, Config, Model, Provider, RequestFields
+from gateway.config.model import BackendRef, Config, Model, Provider
 from gateway.config.problems import Found, Path, Problems, nearest
+from schemas.sampling import Sampling
 
 _NAME = re.compile(r"[A-Za-z0-9@+:/]([A-Za-z0-9._/:@+-]*[A-Za-z0-9@+:/])?")
 _WILDCARD = re.compile(r"([A-Za-z0-9@+:/][A-Za-z0-9._/:@+-]*)?\*")
@@ -48,8 +49,8 @@ def check_models(config: Config, problems: Problems) -> None:
         _twice(model, path, problems)
         _weights(model, path, problems)
         _order(model, path, problems)
-        _values(model.defaults, (*path, "defaults"), problems)
-        _values(model.overrides, (*path, "overrides"), problems)
+        check_values(model.defaults.sampling, (*path, "defaults"), problems)
+        check_values(model.overrides.sampling, (*path, "overrides"), problems)
     _fallbacks(config.models, problems)
 
 
@@ -164,9 +165,10 @@ def _order(model: Model, path: Path, problems: Problems) -> None:
             problems.add((*place, low), f"{least:g} is more than {high}, {most:g}")
 
 
-def _values(fields: RequestFields, path: Path, problems: Problems) -> None:
+def check_values(sampling: Sampling, path: Path, problems: Problems) -> None:
+    """Each number within the widest bounds of any surface."""
     for name, bounds in RANGES.items():
-        value: object = getattr(fields.sampling, name)
+        value: object = getattr(sampling, name)
         if value is UNSET or not isinstance(value, int | float) or problems.at((*path, name)):
             continue
         if not _inside(value, bounds):

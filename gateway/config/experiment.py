@@ -1,12 +1,31 @@
 """The shape of `experiments`: A/B tests over models."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.quantities import BackendName, Name, Weight
+from gateway.config.quantities import BackendName, Count, Name, Weight
 from schemas.sampling import Sampling
 
+FEEDBACK_METRIC = r"[a-z][a-z0-9_]{0,63}"
+"""What feedback may call its metrics."""
+
+Label = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="up to 64 letters, digits and . - _, starting with a letter or digit",
+    ),
+]
+"""A name that travels in headers and paths."""
+
+MetricName = Annotated[
+    str,
+    Meta(
+        pattern=f"^{FEEDBACK_METRIC}$",
+        description="up to 64 small letters, digits and _, starting with a letter",
+    ),
+]
 AssignBy = Annotated[
     str,
     Meta(
@@ -17,7 +36,10 @@ AssignBy = Annotated[
 
 
 class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a variant changes in a request; in config.yaml all at one level."""
+    """What a variant changes in a request; in config.yaml all at one level.
+
+    system: put in front of the conversation's own system message.
+    """
 
     sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
     system: str | UnsetType = UNSET
@@ -26,7 +48,7 @@ class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An arm of an experiment."""
 
-    name: Name
+    name: Label
     backend: BackendName
     weight: Weight
     set: VariantFields = VariantFields()
@@ -35,16 +57,32 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pauses the experiment when a variant's metric is worse by so much beyond doubt."""
 
-    metric: Name
+    metric: MetricName
     worse_by: Annotated[float, Meta(gt=0)]
 
 
 class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An A/B test over one model."""
+    """An A/B test over one model. The first variant is the control.
 
-    name: Name
+    per:      what a mean is over: all observations, or the units' own means.
+    alpha:    that the primary metric's intervals ever miss, over all looks and treatments.
+    planned:  units in all, where the intervals are narrowest; fixed before the experiment begins.
+    smallest: the least difference of the primary metric that matters; a part for times.
+    aa:       all variants are the same, and the experiment tests the gateway.
+    """
+
+    name: Label
     model: Name
     variants: tuple[Variant, ...]
-    primary: Name
+    primary: MetricName
     assign_by: AssignBy = "user"
     guardrails: tuple[Guardrail, ...] = ()
+    per: Literal["observation", "unit"] = "observation"
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    planned: Count = 10_000
+    smallest: Annotated[float, Meta(gt=0)] | None = None
+    aa: bool = False
+
+    @property
+    def control(self) -> Variant:
+        return self.variants[0]

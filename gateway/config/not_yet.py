@@ -24,7 +24,6 @@ class NotYet(Struct, frozen=True):
 NOT_YET: tuple[NotYet, ...] = (
     NotYet("server.workers", (1,), "more than one worker"),
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
-    NotYet("experiments", ((),), "A/B testing"),
     NotYet("limits", ((),), "limiting rates"),
     NotYet("logging.payloads", ("off",), "logging payloads"),
     NotYet("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),

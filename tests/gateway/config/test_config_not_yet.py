@@ -5,21 +5,9 @@ import pytest
 from gateway.config.not_yet import NOT_YET
 from tests.gateway.config.configs import GOOD, faults, read
 
-SPLIT = """
-experiments:
-  - name: e
-    model: chat
-    primary: error
-    variants:
-      - {name: a, backend: openai/gpt, weight: 1}
-      - {name: b, backend: here/tiny, weight: 1, set: {temperature: 0, system: Be brief.}}
-    guardrails: [{metric: error, worse_by: 0.02}]
-"""
-
 TOP_LEVEL = [
     ("server: {workers: 2}", "server.workers: more than one worker"),
     ("store: {redis_url: 'redis://x'}", "store.redis_url: sharing state through Redis"),
-    (SPLIT, "experiments: A/B testing"),
     ("limits: [{model: chat, concurrent: 1}]", "limits: limiting rates"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
     ("telemetry: {otlp_endpoint: 'http://x'}",

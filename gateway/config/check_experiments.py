@@ -1,0 +1,142 @@
+"""Cross-checks of `experiments`: what an experiment names must exist, and be comparable."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import pairwise
+
+import msgspec
+
+from gateway.config.check_models import check_values
+from gateway.config.check_routing import check_backend
+from gateway.config.experiment import Experiment, Variant
+from gateway.config.model import Config
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.experiments.metrics import BUILT_IN
+
+_ALIKE = 0.8
+"""A name so near to one of our own metrics is taken for a slip of the keys."""
+
+
+def check_experiments(config: Config, problems: Problems) -> None:
+    names: dict[str, int] = {}
+    models: dict[str, int] = {}
+    for index, experiment in enumerate(config.experiments):
+        path: Path = ("experiments", index)
+        _once(names, experiment.name, "the name", index, (*path, "name"), problems)
+        _model(experiment, models, index, config, problems)
+        _variants(experiment, path, config, problems)
+        _metric(experiment.primary, config, (*path, "primary"), problems)
+        for place, guardrail in enumerate(experiment.guardrails):
+            _metric(guardrail.metric, config, (*path, "guardrails", place, "metric"), problems)
+        if experiment.aa:
+            _alike(experiment, path, problems)
+
+
+def _once(
+    seen: dict[str, int], name: str, what: str, index: int, path: Path, problems: Problems
+) -> None:
+    first = seen.setdefault(name, index)
+    if first != index and name and not problems.at(path):
+        problems.add(path, Found(name), f" is already {what} of experiments[{first}]")
+
+
+def _model(
+    experiment: Experiment, models: dict[str, int], index: int, config: Config, problems: Problems
+) -> None:
+    path: Path = ("experiments", index, "model")
+    names = {model.name for model in config.models}
+    if problems.at(path) or problems.at(("models",)) or "" in names:
+        return
+    aliases = {alias: model.name for model in config.models for alias in model.aliases}
+    name = experiment.model
+    if name in aliases:
+        problems.add(path, Found(name), f' is an alias; write "{aliases[name]}"')
+    elif name not in names:
+        problems.add(path, "no model is named ", Found(name), nearest(name, sorted(names)))
+    elif name.endswith("*"):
+        problems.add(
+            path,
+            Found(name),
+            " is a wildcard, which means a different model with each request; give the model of "
+            "the experiment a name of its own in models",
+        )
+    else:
+        _once(models, name, "the model", index, path, problems)
+
+
+def _variants(experiment: Experiment, path: Path, config: Config, problems: Problems) -> None:
+    variants: Path = (*path, "variants")
+    if problems.at(variants):
+        return
+    if len(experiment.variants) < 2:
+        problems.add(variants, "an experiment compares at least two; the first is the control")
+    providers = {provider.name: provider for provider in config.providers}
+    seen: dict[str, int] = {}
+    for place, variant in enumerate(experiment.variants):
+        where: Path = (*variants, place)
+        first = seen.setdefault(variant.name, place)
+        if first != place and not problems.at((*where, "name")):
+            problems.add(
+                (*where, "name"), Found(variant.name), f" is already the name of variants[{first}]"
+            )
+        _backend(variant, (*where, "backend"), problems)
+        check_backend(variant.backend, (*where, "backend"), providers, problems)
+        check_values(variant.set.sampling, (*where, "set"), problems)
+    weights = [variant.weight for variant in experiment.variants]
+    if weights and not any(weights) and not problems.under(variants):
+        problems.add(variants, "all weights are 0, so nobody could be assigned; raise one")
+    _told_apart(experiment, variants, problems)
+
+
+def _backend(variant: Variant, path: Path, problems: Problems) -> None:
+    if variant.backend.endswith("/*") and not problems.at(path):
+        problems.add(
+            path, Found(variant.backend), " names no model; write the one that this variant gets"
+        )
+
+
+def _told_apart(experiment: Experiment, path: Path, problems: Problems) -> None:
+    """Two variants that are the same are an A/A test, and must say so."""
+    if experiment.aa or problems.under(path):
+        return
+    seen: dict[bytes, int] = {}
+    for place, variant in enumerate(experiment.variants):
+        first = seen.setdefault(_changes(variant), place)
+        if first != place:
+            problems.add(
+                (*path, place),
+                f"changes nothing that variants[{first}] does not; for a test of the gateway "
+                "itself say aa: true",
+            )
+
+
+def _alike(experiment: Experiment, path: Path, problems: Problems) -> None:
+    for place, (one, other) in enumerate(pairwise(experiment.variants), 1):
+        where: Path = (*path, "variants", place)
+        if _changes(one) != _changes(other) and not problems.under(where):
+            problems.add(where, "aa: true says that all variants are the same, and this one is not")
+
+
+def _changes(variant: Variant) -> bytes:
+    return msgspec.json.encode((variant.backend, variant.set))
+
+
+def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
+    if problems.at(path):
+        return
+    if name == "cost_usd" and not config.prices and not problems.at(("prices",)):
+        problems.add(path, "is cost_usd, and prices is empty, so that no cost is known; fill it")
+    if name in BUILT_IN:
+        return
+    close = _nearly(name, BUILT_IN)
+    if close:
+        problems.add(
+            path,
+            Found(name),
+            f' is no metric of the gateway; did you mean "{close[0]}"? Feedback needs a name that '
+            "cannot be taken for it",
+        )
+
+
+def _nearly(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, list(known), n=1, cutoff=_ALIKE)

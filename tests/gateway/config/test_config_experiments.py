@@ -1,0 +1,100 @@
+"""An experiment that could not be run, or not be trusted, is refused with the remedy."""
+
+import pytest
+
+from tests.gateway.config.configs import GOOD, faults, read
+
+ARMS = "{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: here/tiny, weight: 1}"
+
+
+def experiment(fields: str = "", arms: str = ARMS, name: str = "e", model: str = "chat") -> str:
+    primary = "" if "primary" in fields else "primary: error, "
+    return f"  - {{name: {name}, model: {model}, {primary}{fields} variants: [{arms}]}}\n"
+
+
+def told(*experiments: str) -> list[str]:
+    return faults(f"{GOOD}experiments:\n{''.join(experiments)}")
+
+
+def test_a_whole_experiment_is_read() -> None:
+    text = experiment(
+        "assign_by: 'header:x-session-id', per: unit, alpha: 0.1, planned: 500, smallest: 0.02, "
+        "guardrails: [{metric: latency_ms, worse_by: 0.2}], primary: thumbs_up,",
+        "{name: a, backend: openai/gpt, weight: 9},"
+        "{name: b, backend: openai/gpt, weight: 1, set: {temperature: 0, system: Be brief.}}",
+    )
+
+    found = read(f"{GOOD}experiments:\n{text}").experiments[0]
+
+    assert found.control.name == "a"
+    assert found.variants[1].set.sampling.temperature == 0
+    assert found.variants[1].set.system == "Be brief."
+    assert (found.per, found.alpha, found.planned, found.smallest) == ("unit", 0.1, 500, 0.02)
+
+
+SAME = "{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: openai/gpt, weight: 1}"
+FAULTS = [
+    (experiment(model="chatt"),
+     'model: no model is named "chatt"; did you mean "chat"?'),
+    (experiment(arms="{name: a, backend: openai/gpt, weight: 1}"),
+     "variants: an experiment compares at least two; the first is the control"),
+    (experiment(arms=ARMS.replace("name: b", "name: a")),
+     'variants[1].name: "a" is already the name of variants[0]'),
+    (experiment(arms=ARMS.replace("weight: 1", "weight: 0")),
+     "variants: all weights are 0, so nobody could be assigned; raise one"),
+    (experiment(arms=ARMS.replace("here/", "heer/")),
+     'variants[1].backend: no provider is named "heer"; did you mean "here"?'),
+    (experiment(arms=ARMS.replace("here/tiny", "here/tinny")),
+     'variants[1].backend: the engine of here has no model named "tinny"; did you mean "tiny"?'),
+    (experiment(arms=ARMS.replace("openai/gpt", "'openai/*'")),
+     'variants[0].backend: "openai/*" names no model; write the one that this variant gets'),
+    (experiment(arms=ARMS.replace("tiny, weight: 1", "tiny, weight: 1, set: {top_p: 2}")),
+     "variants[1].set.top_p: expected a number of at least 0, at most 1, found 2.0"),
+    (experiment("primary: latncy_ms,"),
+     'primary: "latncy_ms" is no metric of the gateway; did you mean "latency_ms"? Feedback needs '
+     "a name that cannot be taken for it"),
+    (experiment("guardrails: [{metric: errors, worse_by: 0.1}],"),
+     'guardrails[0].metric: "errors" is no metric of the gateway; did you mean "error"? Feedback '
+     "needs a name that cannot be taken for it"),
+    (experiment("primary: cost_usd,"),
+     "primary: is cost_usd, and prices is empty, so that no cost is known; fill it"),
+    (experiment(arms=SAME),
+     "variants[1]: changes nothing that variants[0] does not; for a test of the gateway itself "
+     "say aa: true"),
+    (experiment("aa: true,"),
+     "variants[1]: aa: true says that all variants are the same, and this one is not"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "fault"), FAULTS)
+def test_what_cannot_be_compared_is_refused(text: str, fault: str) -> None:
+    assert told(text) == [f"experiments[0].{fault}"]
+
+
+def test_a_model_has_one_experiment_and_a_name_is_given_once() -> None:
+    assert told(experiment(), experiment()) == [
+        'experiments[1].name: "e" is already the name of experiments[0]',
+        'experiments[1].model: "chat" is already the model of experiments[0]',
+    ]
+
+
+def test_an_alias_or_a_wildcard_is_no_model_of_an_experiment() -> None:
+    models = (
+        "  - {name: 'any-*', backends: [{provider: openai, model: '*'}]}\n"
+        "  - {name: named, aliases: [nick], backends: [{provider: openai, model: x}]}\n"
+    )
+    wild, alias = experiment(model="'any-*'"), experiment(model="nick", name="f")
+
+    found = faults(f"{GOOD}{models}experiments:\n{wild}{alias}")
+
+    assert found == [
+        'experiments[0].model: "any-*" is a wildcard, which means a different model with each '
+        "request; give the model of the experiment a name of its own in models",
+        'experiments[1].model: "nick" is an alias; write "named"',
+    ]
+
+
+def test_an_experiment_of_the_gateway_itself_may_have_equal_variants() -> None:
+    found = read(f"{GOOD}experiments:\n{experiment('aa: true,', SAME)}")
+
+    assert found.experiments[0].aa
