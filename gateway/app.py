@@ -1,6 +1,7 @@
 """The ASGI application: the hot endpoints before Litestar, everything else as its routes."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from litestar import Litestar, Request, Response
 from litestar.config.cors import CORSConfig
@@ -18,6 +19,7 @@ from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
 from gateway.front import Front
 from gateway.resources.databricks_endpoints import databricks_endpoints
+from gateway.resources.feedback import feedback
 from gateway.resources.kserve_models import kserve_models
 from gateway.resources.openai_models import openai_models
 from gateway.resources.operations import operations
@@ -43,6 +45,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
         *openai_models(gateway),
         *databricks_endpoints(gateway),
         *kserve_models(gateway),
+        *feedback(gateway),
         admin_routes(current),
     ]
     return Front(hot, Paths(HOT), _litestar(gateway, handlers))
@@ -68,9 +71,21 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
             ),
         ),
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
+        on_startup=[partial(_start, gateway)],
+        on_shutdown=[partial(_stop, gateway)],
         exception_handlers={HTTPException: _framework_error, GatewayError: _gateway_error},
         logging_config=None,
     )
+
+
+async def _start(gateway: Gateway) -> None:
+    if gateway.trials is not None:
+        await gateway.trials.start()
+
+
+async def _stop(gateway: Gateway) -> None:
+    if gateway.trials is not None:
+        await gateway.trials.close()
 
 
 def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:

@@ -20,22 +20,28 @@ _TYPES = {kind.value: kind for kind in OpenAPIType}
 
 def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
     """A Litestar POST handler that hands the request to `endpoint`, documented with its body."""
-    schema = _request_schema(route.body)
     path = route.path.replace("}", ":str}")
 
-    @dataclass  # anew, because a __post_init__ is only called by an __init__ generated beside it
-    class Documented(Operation):
-        def __post_init__(self) -> None:
-            self.summary = route.summary
-            self.request_body = RequestBody(
-                required=True, content={"application/json": OpenAPIMediaType(schema=schema)}
-            )
-
-    @post(path, status_code=200, operation_class=Documented, name=path)
+    @post(path, status_code=200, operation_class=operation(route.summary, route.body), name=path)
     async def handler() -> ASGIApp:
         return endpoint
 
     return handler
+
+
+def operation(summary: str, body: type) -> type[Operation]:
+    """For a route that reads its body itself. body: a Struct."""
+    schema = _request_schema(body)
+
+    @dataclass  # anew, because a __post_init__ is only called by an __init__ generated beside it
+    class Documented(Operation):
+        def __post_init__(self) -> None:
+            self.summary = summary
+            self.request_body = RequestBody(
+                required=True, content={"application/json": OpenAPIMediaType(schema=schema)}
+            )
+
+    return Documented
 
 
 @cache

@@ -19,7 +19,8 @@ from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
 from gateway.routing.facts import Facts
-from gateway.routing.plan import Plan, plan
+from gateway.routing.plan import Plan, enrol, plan
+from gateway.routing.trial import Enrolment
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.state import Gateway
@@ -121,13 +122,7 @@ class Endpoint:
             if not isinstance(request, EmbeddingsRequest):
                 check_priority(caller, request.priority)
                 trip.stream = request.stream
-            facts = Facts(
-                draw=gateway.random.random(),
-                now=trip.started,
-                caller=caller.name,
-                headers=scope["headers"],
-            )
-            planned = _kept(plan(runtime.table, route, request, facts), trip)
+            planned = _plan(scope, gateway, runtime, request, trip)
             with HangUp(receive) as hangup:
                 await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
             return 200
@@ -252,8 +247,34 @@ class Endpoint:
         await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))
 
 
-def _kept(planned: Plan, trip: Trip) -> Plan:
-    """Notes what tells afterwards why it went where it went; nothing of what was asked."""
+def _plan(
+    scope: HTTPScope, gateway: Gateway, runtime: Runtime, request: Request, trip: Trip
+) -> Plan:
+    """Notes what tells afterwards why it went where it went; nothing of what was asked.
+
+    What it counts for in an experiment comes first, for a refusal is an outcome, too.
+    """
+    facts = Facts(
+        draw=gateway.random.random(),
+        now=trip.started,
+        caller=trip.caller,
+        headers=scope["headers"],
+        request_id=trip.request_id,
+    )
+    route = runtime.table.routes[trip.route]
+    enrolment = enrol(route, request, facts)
+    if enrolment is not None:
+        _note(enrolment, trip)
+    planned = plan(runtime.table, route, request, facts, enrolment)
     trip.rule, trip.ruled_out = planned.rule, planned.ruled_out
     trip.candidates = tuple([candidate.name for candidate in planned.candidates])
     return planned
+
+
+def _note(enrolment: Enrolment, trip: Trip) -> None:
+    if enrolment.epoch == 0:
+        return
+    trip.experiment, trip.epoch = enrolment.experiment, enrolment.epoch
+    if enrolment.arm is not None and not enrolment.left_out:
+        trip.variant, trip.unit = enrolment.arm.name, enrolment.unit
+        trip.home = enrolment.arm.backend.name

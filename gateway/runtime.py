@@ -1,6 +1,6 @@
 """From a configuration to what serves it: transports, adapters, engines and the route table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,7 @@ from gateway.routing.policies import POLICIES
 from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
 from gateway.routing.route import NOTHING, Backend, Detour, Hedging, Mirror, Route, RouteTable, Rule
+from gateway.routing.trial import ExperimentState, Trial
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
@@ -40,6 +41,7 @@ class Closing(Protocol):
 class Runtime:
     """One generation of the configuration, live. Build it, `start` it, `close` it.
 
+    experiments: how they stand; handed on from generation to generation.
     in_flight: requests that began with it and are not over; work that outlives its request
                (a mirrored copy) counts itself here, too.
     """
@@ -59,6 +61,7 @@ class Runtime:
         """
         self.config = config
         self.in_flight = 0
+        self.experiments = before.experiments if before else ExperimentState()
         self.keyring = Keyring(config.auth)
         self.admin_key = AdminKey(config.auth)
         self._own = engine_processes(config, run_dir) if engines is None else {}
@@ -214,7 +217,15 @@ class Runtime:
             ),
             defaults=NOTHING if model.defaults == NOTHING else model.defaults,
             overrides=NOTHING if model.overrides == NOTHING else model.overrides,
+            trial=self._trial(model, backend),
         )
+
+    def _trial(self, model: Model, backend: Callable[[str], Backend]) -> Trial | None:
+        """The experiment over this model. backend: the model's own, by name."""
+        for experiment in self.config.experiments:
+            if experiment.model == model.name:
+                return Trial(experiment, backend, self.experiments)
+        return None
 
 
 def _rule_weights(when: WhenRule, weights: Mapping[str, float]) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
@@ -15,6 +15,7 @@ from gateway.records.booking import counted, rows_of
 from gateway.records.rows import AttemptRow, Recorder
 from gateway.routing.plan import Plan
 from gateway.routing.prices import Prices, cost_of
+from gateway.routing.trial import fingerprint
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
@@ -23,6 +24,7 @@ from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window
+from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Unavailable
 
@@ -46,6 +48,7 @@ class Gateway:
     draining: /readyz says no. refusing: new requests get 503. in_flight: requests being
     answered. buffered: bytes of their bodies. refused: the configuration's file, as it is now,
     cannot be served, and an older one is in force. elsewhere: what the other processes counted.
+    trials: the experiments, where there is a store.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Gateway:
         self.random = random.Random(seed)
         self.mirrors = Mirrors(self._book_mirrored)
         self.elsewhere: Elsewhere = _nothing
+        self.trials: Trials | None = None
         self._reports = EngineReports()
         self._notes: list[tuple[Trip, int, float]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -174,6 +178,9 @@ class Gateway:
         self.metrics.in_flight.set(self.in_flight)
         self.metrics.buffered.set(self.buffered)
         self.metrics.available.clear()
+        self.metrics.paused.clear()
+        for name, paused in self._paused():
+            self.metrics.paused.labels(name).set(paused)
         for name, backend in self.runtime.backends.items():
             self.metrics.available.labels(name).set(backend.breaker.allows(at))
         self.metrics.engines.reports = engines
@@ -191,6 +198,11 @@ class Gateway:
         """The last requests that have ended, the newest first."""
         self.write_books()
         return self.decisions.recent(limit)
+
+    def _paused(self) -> Iterator[tuple[str, bool]]:
+        for experiment in self.runtime.config.experiments:
+            standing = self.runtime.experiments.standing(fingerprint(experiment))
+            yield experiment.name, standing.paused
 
     def book(self, trip: Trip, status: int, ended: float) -> None:
         """Note what became of a request: once, however it ended.
@@ -248,7 +260,9 @@ def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) 
         model=trip.model,
         route=trip.route,
         backend=trip.backend,
+        experiment=trip.experiment,
         variant=trip.variant,
+        fallback=trip.fallback,
         stream=trip.stream,
         error=trip.error,
         ttft_ms=None if first is None else round((first - trip.started) * 1e3, 3),

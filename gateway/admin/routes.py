@@ -7,6 +7,7 @@ from litestar import Router
 from gateway.admin.access import admin_exists, admin_only
 from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
+from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.requests import request_routes
@@ -29,6 +30,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             live_route(current),
             backends_route(current),
             *request_routes(current),
+            *experiment_routes(current),
         ],
         tags=["admin"],
     )

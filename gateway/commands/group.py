@@ -7,6 +7,7 @@ import click
 from gateway.commands.chat import chat
 from gateway.commands.check import check
 from gateway.commands.doctor import doctor
+from gateway.commands.experiments import experiments
 from gateway.commands.explain import explain
 from gateway.commands.models import models
 from gateway.commands.routes import routes
@@ -28,5 +29,5 @@ def strowger() -> None:
     """One endpoint for many language models, on this machine and elsewhere."""
 
 
-for command in (serve, check, routes, explain, chat, models, doctor):
+for command in (serve, check, routes, explain, chat, models, doctor, experiments):
     strowger.add_command(command)

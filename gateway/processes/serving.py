@@ -20,8 +20,10 @@ from gateway.records.recorder import FileRecorder
 from gateway.records.recording import spool_of
 from gateway.runtime import Runtime
 from gateway.state import Gateway
+from gateway.store.opening import open_store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import set_level
+from gateway.trials.trials import Trials
 from schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
@@ -50,6 +52,13 @@ class Serving:
         first = Runtime(config, run_dir=run_dir, engines=engines)
         self._recorder = FileRecorder(spool_of(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
+        self._store = open_store(config.store.url)
+        self._trials = self.gateway.trials = Trials(
+            self._store,
+            self._recorder,
+            first.experiments,
+            lambda: self.gateway.runtime.config.experiments,
+        )
         self._run_dir = run_dir
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
@@ -81,6 +90,7 @@ class Serving:
             await self._generations.close()
             self.gateway.write_books()
             self._recorder.close()
+            self._store.close()
 
     def drain(self) -> None:
         """Not ready, still serving; then refusing; closed with the last stream."""
@@ -106,6 +116,7 @@ class Serving:
         except Exception as exc:  # noqa: BLE001  whatever a file says, what is in force must go on
             _log.exception("a configuration cannot be built")
             return (f"cannot be built: {exc}",)
+        await self._trials.prepare(proposal.config.experiments)
         self._prepared = (proposal.number, runtime)
         return ()
 

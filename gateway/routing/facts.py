@@ -19,12 +19,16 @@ _strings: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[st
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """draw: uniform in [0, 1). now: the clock's seconds. caller: the key's name, "" without."""
+    """draw: uniform in [0, 1). now: the clock's seconds. caller: the key's name, "" without.
+
+    request_id: ours, another for every request.
+    """
 
     draw: float = 0.0
     now: float = 0.0
     caller: str = ""
     headers: Iterable[tuple[bytes, bytes]] = ()
+    request_id: str = ""
 
     def header(self, name: str) -> str | None:
         """Of several with one name, the first. Names in any case."""

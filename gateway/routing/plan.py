@@ -14,6 +14,7 @@ from gateway.routing.policies import Key, Policy, Standing
 from gateway.routing.prices import expected_cost
 from gateway.routing.route import NOTHING, Backend, Hedging, Mirror, Route, RouteTable
 from gateway.routing.rules import holds
+from gateway.routing.trial import Arm, Enrolment
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest, Unavailable
 from schemas.fields import task_of, without
@@ -55,6 +56,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
 
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
     rule:      the place of the `when` rule that matched, from 0; `None` where none did.
+    enrolment: what the model's experiment means to this request; `None` without one.
     detour:    by the code of a failure, who may answer in place of those that are left.
     mirror:    who gets a copy afterwards.
     """
@@ -65,13 +67,33 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     deadline_s: float
     ruled_out: tuple[tuple[str, str], ...] = ()
     rule: int | None = None
+    enrolment: Enrolment | None = None
     detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
     hedging: Hedging | None = None
     mirror: Candidate | None = None
 
 
-def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Plan:
+def enrol(route: Route, request: Request, facts: Facts) -> Enrolment | None:
+    """The request's part in the model's experiment: one whom a `when` rule takes has none."""
+    trial = route.trial
+    if trial is None:
+        return None
+    if route.rules and _rule(route, request, facts) is not None:
+        return trial.ruled()
+    return trial.enrol(request, facts)
+
+
+def plan(
+    table: RouteTable,
+    route: Route,
+    request: Request,
+    facts: Facts,
+    enrolment: Enrolment | None = None,
+) -> Plan:
     """The candidates for one request on its route.
+
+    enrolment: as `enrol` said, where the caller has asked it already. An arm's backend comes
+    first, then those of the route and of its fallbacks that are no arm's.
 
     Raises InvalidRequest naming the field that no backend can honour; Unavailable with
     retry_after when every backend rests, as it asked for, or is being probed.
@@ -80,11 +102,19 @@ def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Pla
     rule = _rule(route, request, facts)
     able: list[Candidate] = []
     refusal: InvalidRequest | None = None
+    enrolment = enrolment or enrol(route, request, facts)
+    apart: frozenset[str] = frozenset()
+    if enrolment is not None and enrolment.arm is not None and route.trial is not None:
+        apart = route.trial.apart
+        try:
+            able += _in_arm(route, enrolment.arm, request, ruled_out)
+        except InvalidRequest as exc:
+            refusal = exc
     for name in (route.name, *route.fallback):
         current = table.routes[name]
         place = rule if current is route else _rule(current, request, facts)
         try:
-            able += _ordered(current, place, request, facts, ruled_out)
+            able += _ordered(current, place, request, facts, ruled_out, apart)
         except InvalidRequest as exc:
             refusal = refusal or exc
     if not able:
@@ -96,7 +126,8 @@ def plan(table: RouteTable, route: Route, request: Request, facts: Facts) -> Pla
         deadline_s=_deadline(route, request),
         ruled_out=tuple(ruled_out),
         rule=rule,
-        detour=_detours(table, route, request, facts) if route.detours else _nowhere,
+        enrolment=enrolment,
+        detour=_detours(table, route, request, facts, apart) if route.detours else _nowhere,
         hedging=route.hedging,
         mirror=None if route.mirror is None else _copy(route, route.mirror, request, facts.draw),
     )
@@ -124,7 +155,7 @@ def _rule(route: Route, request: Request, facts: Facts) -> int | None:
 
 
 def _detours(
-    table: RouteTable, route: Route, request: Request, facts: Facts
+    table: RouteTable, route: Route, request: Request, facts: Facts, apart: frozenset[str]
 ) -> Callable[[str], tuple[Candidate, ...]]:
     """The routes for a failure, worked out when it has happened."""
 
@@ -139,7 +170,7 @@ def _detours(
                 other = table.routes[name]
                 place = _rule(other, request, at)
                 try:
-                    able = _ordered(other, place, request, at, ruled_out)
+                    able = _ordered(other, place, request, at, ruled_out, apart)
                 except InvalidRequest:
                     continue
                 found += [one for one in able if one.backend.breaker.allows(at.now)]
@@ -154,19 +185,34 @@ def _ordered(
     request: Request,
     facts: Facts,
     ruled_out: list[tuple[str, str]],
+    apart: frozenset[str],
 ) -> list[Candidate]:
     """The able backends, in the policy's order: the route's own, or those of its rule at `place`.
 
+    apart: backends that may not be among them, for they are an experiment's arms.
     Raises InvalidRequest where none is able.
     """
     chosen = route if place is None else route.rules[place]
-    found = _able(route, chosen.backends, chosen.weights, request, ruled_out)
+    backends, weights = chosen.backends, chosen.weights
+    if apart:
+        kept = [place for place, one in enumerate(backends) if _named(one, request) not in apart]
+        backends = tuple([backends[place] for place in kept])
+        weights = tuple([weights[place] for place in kept])
+    found = _able(route, backends, weights, _valued(route, request), ruled_out)
     if len(found) < 2:
         return found
     policy = route.policy
     standings = [standing(one, policy, facts) for one in found]
     key = _key(policy.key, route, request, facts)
     return [found[index] for index in policy.order(standings, facts.draw, key)]
+
+
+def _in_arm(
+    route: Route, arm: Arm, request: Request, ruled_out: list[tuple[str, str]]
+) -> list[Candidate]:
+    """The arm's backend, with what the arm sets. Raises InvalidRequest where it is not able."""
+    changed = arm.changed(_valued(route, request))
+    return _able(route, (arm.backend,), (1.0,), changed, ruled_out)
 
 
 def standing(candidate: Candidate, policy: Policy, facts: Facts) -> Standing:
@@ -204,8 +250,6 @@ def _able(
     ruled_out: list[tuple[str, str]],
 ) -> list[Candidate]:
     """Those backends that honour every field sent; else all, without what they cannot."""
-    if route.defaults is not NOTHING or route.overrides is not NOTHING:
-        request = with_values(request, route.defaults, route.overrides)
     candidates: list[Candidate] = []
     nearly: list[Candidate] = []
     lacking: list[tuple[Candidate, str]] = []
@@ -216,7 +260,7 @@ def _able(
         wild = backend.model == "*"
         candidate = Candidate(
             backend=backend,
-            name=backend.name[:-1] + request.model if wild else backend.name,
+            name=_named(backend, request),
             model=request.model if wild else backend.model,
             request=request,
             weight=weight,
@@ -237,6 +281,18 @@ def _able(
     if candidates or nearly or not lacking:
         return candidates or nearly
     return _with_less(route, lacking)
+
+
+def _named(backend: Backend, request: Request) -> str:
+    """The backend's name with the model that is asked for, where its own is a wildcard."""
+    return backend.name[:-1] + request.model if backend.model == "*" else backend.name
+
+
+def _valued(route: Route, request: Request) -> Request:
+    """The request with the operator's values for the model."""
+    if route.defaults is NOTHING and route.overrides is NOTHING:
+        return request
+    return with_values(request, route.defaults, route.overrides)
 
 
 def reworded_for(request: Request, backend: Backend) -> Request:

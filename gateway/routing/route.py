@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
@@ -16,6 +16,9 @@ from gateway.routing.prices import UNPRICED, Prices
 from gateway.routing.retry import RetryBudget
 from gateway.upstream.base import Upstream
 from schemas.errors import ModelNotFound
+
+if TYPE_CHECKING:
+    from gateway.routing.trial import Trial
 
 NOTHING = RequestFields()
 """No values of the operator's."""
@@ -78,6 +81,7 @@ class Route(Struct, frozen=True, kw_only=True):
     rules:    the first that matches names the backends.
     require:  only backends that honour what is optional, too.
     detours:  by the code of a failure that no other backend of the route would spare.
+    trial:    the experiment over this model.
     defaults: the operator's values where the request is silent; overrides: always.
     """
 
@@ -97,6 +101,7 @@ class Route(Struct, frozen=True, kw_only=True):
     mirror: Mirror | None = None
     defaults: RequestFields = NOTHING
     overrides: RequestFields = NOTHING
+    trial: "Trial | None" = None
 
 
 class RouteTable:

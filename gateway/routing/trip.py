@@ -39,10 +39,10 @@ class Trip(Struct, kw_only=True):
              another.
     experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;
              variant and unit are also "" where nobody could be assigned.
-    fallback: a backend answers that is not the variant's.
     rule, candidates, ruled_out: as planned; candidates by name.
     refused: our own words where no backend was asked.
     asking:  tries under way, since `asking_since`; before that some were for `upstream_s`.
+    home:    the backend of the variant, "" without one.
     """
 
     request_id: str
@@ -54,11 +54,11 @@ class Trip(Struct, kw_only=True):
     caller: str = ""
     stream: bool = False
     backend: str = ""
-    variant: str = ""
     experiment: str = ""
     epoch: int = 0
+    variant: str = ""
     unit: str = ""
-    fallback: bool = False
+    home: str = ""
     dropped: tuple[str, ...] = ()
     attempts: list[Attempt]
     client_request_id: str = ""
@@ -104,6 +104,11 @@ class Trip(Struct, kw_only=True):
         self.asking -= 1
         if self.asking == 0:
             self.upstream_s += at - self.asking_since
+
+    @property
+    def fallback(self) -> bool:
+        """Whether another backend than its variant's answered, or was the last to fail."""
+        return bool(self.home) and self.backend not in ("", self.home)
 
     def upstream_ms(self, now: float) -> float:
         """Milliseconds in which a backend was being asked; retries' pauses are not in it."""

@@ -20,6 +20,8 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status:       499 where the client hung up.
     usage_source: `reported` by the backend, or `estimated` from the pieces of content that went
                   out, where the answer ended before usage came.
+    experiment:   it takes part in it as `variant`; without one it was left out.
+    fallback:     another backend than its variant's answered.
     unpriced:     tokens were used, `prices` is in use, and none of its rows is this backend's.
     """
 
@@ -34,7 +36,9 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     route: str = ""
     backend: str = ""
+    experiment: str = ""
     variant: str = ""
+    fallback: bool = False
     stream: bool = False
     error: str = ""
     ttft_ms: float | None = None

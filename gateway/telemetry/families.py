@@ -7,8 +7,8 @@ from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import CollectorRegistry
 
-LEAST = {"strowger_backend_available"}
-"""Gauges of which the whole has the least: a backend may be asked when every process may."""
+LEAST = {"strowger_backend_available", "strowger_experiment_paused"}
+"""Gauges of which the whole has the least: what is true when it is true in every process."""
 
 _CREATED = "_created"
 """The end of the names of samples that tell when counting began: the whole's is the earliest."""

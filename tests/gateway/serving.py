@@ -3,7 +3,7 @@
 import asyncio
 import io
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -55,10 +55,12 @@ async def serving(
     seed: int | None = None,
     engine: SharedEngine | None = None,
     recorder: Recorder | None = None,
+    equip: Callable[[Gateway], None] | None = None,
 ) -> AsyncGenerator[Serving, None]:
     """Serve a configuration, given as YAML, until the block ends.
 
     engine: where the configuration has one that runs already, instead of starting its own.
+    equip: gives it what `strowger serve` gives it beside the configuration.
     """
     log = io.BytesIO()
     access_log = AccessLog(log, "json")
@@ -66,6 +68,8 @@ async def serving(
     engines = None if engine is None else engine.serving(settings)
     runtime = Runtime(settings, run_dir=run_dir, engines=engines)
     state = Gateway(runtime, access_log, recorder=recorder, seed=seed)
+    if equip is not None:
+        equip(state)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     server = uvicorn.Server(

@@ -265,6 +265,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "chat",
         "models",
         "doctor",
+        "experiments",
     }
 
 

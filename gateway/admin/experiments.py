@@ -1,0 +1,129 @@
+"""`/admin/experiments`: what experiments have shown, and the operator's hand on the switch."""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+from litestar import Request, get, post
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import Struct
+
+from gateway.admin.access import SCHEME
+from gateway.config.experiment import Experiment
+from gateway.config.problems import nearest
+from gateway.documentation import operation
+from gateway.state import Gateway
+from gateway.trials.report import Report
+from gateway.trials.trials import Trials
+from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
+
+_Request = Request[object, object, State]
+LONGEST_REASON = 1_000
+
+
+class ExperimentView(Struct, frozen=True, kw_only=True):
+    """epoch: 0 while the store was not heard."""
+
+    name: str
+    model: str
+    variants: tuple[str, ...]
+    primary: str
+    epoch: int
+    paused: bool
+    reason: str
+
+
+class ExperimentList(Struct, frozen=True, kw_only=True):
+    experiments: list[ExperimentView]
+
+
+class PauseBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """reason: shown wherever the pause is."""
+
+    reason: str = "by the operator"
+
+
+_pause = msgspec.json.Decoder(PauseBody)
+
+
+def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
+    @get("/experiments", summary="Every experiment, and how it stands", security=[{SCHEME: []}])
+    async def listed() -> ExperimentList:
+        trials = _trials(current())
+        return ExperimentList(experiments=[_view(trials, one) for one in trials.experiments])
+
+    @get(
+        "/experiments/{name:str}",
+        summary="What an experiment has shown, with a verdict",
+        security=[{SCHEME: []}],
+    )
+    async def report(name: FromPath[str]) -> Report:
+        trials = _trials(current())
+        return await trials.report(_named(trials, name))
+
+    @post(
+        "/experiments/{name:str}/pause",
+        status_code=200,
+        security=[{SCHEME: []}],
+        operation_class=operation("Control serves everyone, until it is resumed", PauseBody),
+    )
+    async def pause(name: FromPath[str], request: _Request) -> ExperimentView:
+        trials = _trials(current())
+        experiment = _named(trials, name)
+        await trials.pause(experiment, _reason(await request.body()), time.time())
+        return _view(trials, experiment)
+
+    @post(
+        "/experiments/{name:str}/resume",
+        status_code=200,
+        summary="Variants serve again, in a new epoch",
+        security=[{SCHEME: []}],
+    )
+    async def resume(name: FromPath[str]) -> ExperimentView:
+        trials = _trials(current())
+        experiment = _named(trials, name)
+        await trials.resume(experiment)
+        return _view(trials, experiment)
+
+    return [listed, report, pause, resume]
+
+
+def _trials(gateway: Gateway) -> Trials:
+    if gateway.trials is None:
+        raise Unavailable("this gateway has no store, and so no experiments")
+    return gateway.trials
+
+
+def _named(trials: Trials, name: str) -> Experiment:
+    experiment = trials.named(name)
+    if experiment is None:
+        known = nearest(name, [one.name for one in trials.experiments])
+        raise RouteNotFound(f"no experiment is named {name!r}{known}", code="experiment_not_found")
+    return experiment
+
+
+def _view(trials: Trials, experiment: Experiment) -> ExperimentView:
+    standing = trials.standing(experiment)
+    return ExperimentView(
+        name=experiment.name,
+        model=experiment.model,
+        variants=tuple(variant.name for variant in experiment.variants),
+        primary=experiment.primary,
+        epoch=standing.epoch,
+        paused=standing.paused,
+        reason=standing.reason,
+    )
+
+
+def _reason(data: bytes) -> str:
+    if not data:
+        return PauseBody().reason
+    try:
+        reason = _pause.decode(data).reason
+    except msgspec.DecodeError as exc:
+        raise InvalidRequest(f'the body is {{}} or {{"reason": …}}: {exc}') from exc
+    if not 0 < len(reason) <= LONGEST_REASON:
+        raise InvalidRequest(f"reason: 1 to {LONGEST_REASON} characters", param="reason")
+    return reason

@@ -1,0 +1,238 @@
+"""`strowger experiments`: what experiments have shown, what they need, and the switch."""
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import Struct
+from rich.markup import escape
+
+from gateway.commands.configuration import Faults, config_option, faults_shown, load
+from gateway.commands.screen import show, table_of
+from gateway.config.experiment import Experiment
+from gateway.config.model import Config
+from gateway.config.problems import nearest
+from gateway.experiments import planner
+from gateway.store.base import Store
+from gateway.store.errors import StoreAway
+from gateway.trials.report import Measured, MetricReport, Report, report_of
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """One experiment of the configuration. epoch: 0 before its first request could come."""
+
+    name: str
+    model: str
+    variants: tuple[str, ...]
+    primary: str
+    epoch: int
+    paused: bool
+    reason: str
+
+
+@click.group()
+def experiments() -> None:
+    """A/B tests over models: reports, the sample needed, pause and resume."""
+
+
+@experiments.command("list")
+@config_option
+@json_option
+def listed(path: Path, as_json: bool) -> None:
+    """Show every experiment of the configuration and how it stands."""
+    config = load(path)
+    with _opened(config) as store:
+        rows = [_listed(one, store) for one in config.experiments]
+    if as_json:
+        _print_json(rows)
+        return
+    table = table_of("EXPERIMENT", "MODEL", "VARIANTS", "PRIMARY", "EPOCH", "STATE")
+    for row in rows:
+        state = f"PAUSED: {row.reason}" if row.paused else "running" if row.epoch else "not begun"
+        names = (row.name, row.model, ", ".join(row.variants), row.primary, str(row.epoch), state)
+        table.add_row(*map(escape, names))
+    show(table)
+
+
+@experiments.command()
+@click.argument("name")
+@config_option
+@json_option
+def report(name: str, path: Path, as_json: bool) -> None:
+    """Tell what experiment NAME has shown so far, with a verdict."""
+    config = load(path)
+    experiment = _named(config, name)
+    with _opened(config) as store:
+        found = report_of(experiment, store)
+    if as_json:
+        _print_json(found)
+    else:
+        print_report(found)
+
+
+@experiments.command()
+@click.argument("name")
+@click.option("--reason", default="by the operator", show_default=True, help="For the reports.")
+@config_option
+def pause(name: str, reason: str, path: Path) -> None:
+    """Let control serve everyone, until resumed; running gateways follow within 2 s."""
+    config = load(path)
+    experiment = _named(config, name)
+    with _opened(config) as store:
+        store.pause(experiment.name, reason, time.time())
+    click.echo(f"{name} is paused: {experiment.control.name} serves everyone")
+
+
+@experiments.command()
+@click.argument("name")
+@config_option
+def resume(name: str, path: Path) -> None:
+    """Let the variants serve again, in a new epoch; running gateways follow within 2 s."""
+    config = load(path)
+    with _opened(config) as store:
+        was = store.resume(_named(config, name).name)
+    click.echo(f"{name} is resumed" if was else f"{name} was not paused")
+
+
+@experiments.command()
+@click.option("--baseline", type=float, required=True, help="Control's mean, 0.12 for 12 %.")
+@click.option("--lift", type=float, required=True, help="The difference to be found, 0.02.")
+@click.option("--relative", is_flag=True, help="The lift is a part of the baseline.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="False alarms.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="Of finding the lift.")
+@click.option("--shares", default="50,50", show_default=True, help="Control's first.")
+@click.option("--sd", type=float, help="Of a unit's mean, for what is no yes or no.")
+@json_option
+def plan(
+    baseline: float,
+    lift: float,
+    relative: bool,
+    alpha: float,
+    power: float,
+    shares: str,
+    sd: float | None,
+    as_json: bool,
+) -> None:
+    """Tell how many units an experiment needs; it asks for no configuration and no store."""
+    try:
+        found = planner.plan(
+            baseline=baseline,
+            lift=lift,
+            relative=relative,
+            alpha=alpha,
+            power=power,
+            shares=[float(share) for share in shares.split(",")],
+            sd=sd,
+        )
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
+    if as_json:
+        _print_json(found)
+        return
+    each = ", ".join(f"{count:,}" for count in found.units)
+    click.echo(f"{found.total:,} units ({each}), looked at as often as you like: planned")
+    click.echo(f"{found.fixed_total:,} would do for one look at the very end, and none before")
+    click.echo(f"config.yaml: planned: {found.total}, smallest: {abs(found.difference):g}")
+
+
+def print_report(found: Report) -> None:
+    """For people. A split that is broken comes first, and loudly."""
+    state = f"PAUSED: {found.reason}" if found.paused else "running"
+    epoch = f"epoch {found.epoch}" if found.epoch else "not begun"
+    kind = ", A/A" if found.aa else ""
+    click.echo(
+        f"{found.experiment} over {found.model}, by {found.assign_by}{kind}; {epoch}, {state}"
+    )
+    click.echo(f"\n{'!' * 12} " if found.mismatch else "\nVerdict: ", nl=False)
+    click.echo(found.sentence)
+    for sentence in found.guardrails:
+        click.echo(f"Guardrail: {sentence}")
+    if found.excluded:
+        click.echo(f"Left out: {found.excluded:,} requests that name no {found.assign_by}")
+    click.echo()
+    arms = table_of("VARIANT", "BACKEND", "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
+    for arm in found.arms:
+        arms.add_row(
+            escape(arm.name),
+            escape(arm.backend),
+            f"{arm.weight:g}",
+            f"{arm.units:,}",
+            f"{arm.requests:,}",
+            f"{100 * arm.fallback_share:.2g} %",
+        )
+    show(arms)
+    click.echo()
+    table = table_of("METRIC", "VARIANT", "UNITS", "VALUES", "MEAN", "DIFFERENCE", "INTERVAL")
+    for metric in found.metrics:
+        for measured in metric.variants:
+            table.add_row(*map(escape, _cells(metric, measured)))
+    show(table)
+
+
+def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
+    first = metric.name + (" (primary)" if metric.primary else "")
+    between = ""
+    if row.low is not None and row.high is not None:
+        between = f"{_change(metric, row.low)} to {_change(metric, row.high)}"
+    elif row.difference is not None:
+        between = "not yet"
+    return (
+        first,
+        row.variant,
+        f"{row.units:,}",
+        f"{row.observations:,}",
+        "" if row.mean is None else f"{row.mean:.4g}",
+        "" if row.difference is None else _change(metric, row.difference),
+        between,
+    )
+
+
+def _change(metric: MetricReport, value: float) -> str:
+    return f"{100 * value:+.1f} %" if metric.relative else f"{value:+.3g}"
+
+
+def _listed(experiment: Experiment, store: Store) -> Listed:
+    pause = store.pauses().get(experiment.name)
+    epochs = store.epochs(experiment.name)
+    return Listed(
+        name=experiment.name,
+        model=experiment.model,
+        variants=tuple(variant.name for variant in experiment.variants),
+        primary=experiment.primary,
+        epoch=epochs[-1].number if epochs else 0,
+        paused=pause is not None,
+        reason="" if pause is None else pause.reason,
+    )
+
+
+def _named(config: Config, name: str) -> Experiment:
+    for experiment in config.experiments:
+        if experiment.name == name:
+            return experiment
+    known = nearest(name, [one.name for one in config.experiments])
+    raise Faults((f'no experiment is named "{name}"{known}',))
+
+
+@contextmanager
+def _opened(config: Config) -> Generator[Store, None, None]:
+    """The configured store, and why it cannot be asked as a line on stderr."""
+    from gateway.store.opening import open_store
+
+    with faults_shown():
+        store = open_store(config.store.url)
+    try:
+        yield store
+    except StoreAway as exc:
+        raise Faults((f"store.url: {exc.message}",)) from exc
+    finally:
+        store.close()
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

@@ -1,0 +1,166 @@
+"""An experiment as routing follows it: who takes part, in which arm, and what that changes."""
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from gateway.config.experiment import Experiment, Variant
+from gateway.experiments import assignment
+from gateway.experiments.assignment import Assignment
+from gateway.routing.facts import Facts, unit_of
+from gateway.routing.route import Backend
+from gateway.routing.system import with_system
+from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+
+UNIT_KEY = b"strowger experiments, unit 1"
+"""Of the hash under which a unit is recorded. Another key makes strangers of all: never change."""
+
+LeftOut = Literal["", "rule", "no_unit", "wrong_task", "paused", "unknown"]
+"""Why a request does not count: a `when` rule matched, it names no unit, it cannot say `system`,
+the experiment is paused, or its epoch is not known (yet)."""
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How an experiment stands: the epoch that its requests belong to, or a pause.
+
+    epoch: 0 while nobody has asked the store; then control serves everyone. reason: of a pause.
+    """
+
+    epoch: int = 0
+    paused: bool = False
+    reason: str = ""
+
+
+_UNKNOWN = Standing()
+
+
+class ExperimentState:
+    """How each experiment stands, by its fingerprint; whoever knows pushes it here.
+
+    One for a process, kept over reloads. A generation of the configuration asks for its own
+    fingerprint, so requests of two generations never share an epoch by accident.
+    """
+
+    __slots__ = ("_standings",)
+
+    def __init__(self) -> None:
+        self._standings: dict[str, Standing] = {}
+
+    def standing(self, fingerprint: str) -> Standing:
+        return self._standings.get(fingerprint, _UNKNOWN)
+
+    def push(self, standings: Mapping[str, Standing]) -> None:
+        """Replaces those named, from the next request on."""
+        self._standings.update(standings)
+
+
+class Arm(Struct, frozen=True, kw_only=True, eq=False):
+    """A variant, ready to be followed. sampling: the fields that it sets; system: "" none."""
+
+    name: str
+    backend: Backend
+    sampling: Mapping[str, object] = {}
+    system: str = ""
+
+    def changed(self, request: Request) -> Request:
+        """The request with what the variant sets; a field that its task lacks is left out."""
+        if isinstance(request, EmbeddingsRequest):
+            return request
+        if self.sampling:
+            sampling = msgspec.structs.replace(request.sampling, **self.sampling)
+            request = msgspec.structs.replace(request, sampling=sampling)
+        if not self.system or not isinstance(request, ChatRequest):
+            return request
+        messages = with_system(request.messages, self.system)
+        return msgspec.structs.replace(request, messages=messages)
+
+
+class Enrolment(Struct, frozen=True, kw_only=True, eq=False):
+    """What an experiment means to one request.
+
+    arm:      whose backend answers first; `None` where a `when` rule decided.
+    left_out: "": it counts, for `arm` in `epoch`, as `unit` (a hash).
+    """
+
+    experiment: str
+    arm: Arm | None
+    left_out: LeftOut = ""
+    epoch: int = 0
+    unit: str = ""
+
+
+class Trial:
+    """One experiment of one generation of the configuration."""
+
+    def __init__(
+        self, config: Experiment, backend: Callable[[str], Backend], state: ExperimentState
+    ) -> None:
+        """backend: the model's own, by name."""
+        self.experiment = config.name
+        self.fingerprint = fingerprint(config)
+        self.arms = {
+            variant.name: _arm(variant, backend(variant.backend)) for variant in config.variants
+        }
+        self.control = self.arms[config.control.name]
+        self.apart = frozenset(variant.backend for variant in config.variants)
+        self._by = config.assign_by
+        self._chats_only = any(arm.system for arm in self.arms.values())
+        self._state = state
+        self._assignment = Assignment(
+            config.name,
+            [assignment.Arm(name=one.name, weight=one.weight) for one in config.variants],
+        )
+        self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
+
+    def enrol(self, request: Request, facts: Facts) -> Enrolment:
+        """The request's arm: the one that its unit is assigned to, or control's."""
+        standing = self._state.standing(self.fingerprint)
+        if standing.paused:
+            return self._left_out("paused")
+        if not standing.epoch:
+            return self._left_out("unknown")
+        by = self._by
+        unit = facts.request_id if by == "request" else unit_of(request, facts, by)
+        if not unit:
+            return self._left_out("no_unit", standing.epoch)
+        if self._chats_only and not isinstance(request, ChatRequest):
+            return self._left_out("wrong_task", standing.epoch)
+        return Enrolment(
+            experiment=self.experiment,
+            arm=self.arms[self._assignment.variant(unit)],
+            epoch=standing.epoch,
+            unit=self.hashed(unit),
+        )
+
+    def hashed(self, unit: str) -> str:
+        """What the records call a unit: 96 bits in hexadecimal, another for each experiment."""
+        digest = self._hash.copy()
+        digest.update(b"\0")
+        digest.update(unit.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def ruled(self) -> Enrolment:
+        """Of a request that a `when` rule sends elsewhere."""
+        return Enrolment(experiment=self.experiment, arm=None, left_out="rule")
+
+    def _left_out(self, why: LeftOut, epoch: int = 0) -> Enrolment:
+        return Enrolment(experiment=self.experiment, arm=self.control, left_out=why, epoch=epoch)
+
+
+def _arm(variant: Variant, backend: Backend) -> Arm:
+    values = msgspec.structs.asdict(variant.set.sampling)
+    return Arm(
+        name=variant.name,
+        backend=backend,
+        sampling={name: value for name, value in values.items() if value is not UNSET},
+        system=variant.set.system or "",
+    )
+
+
+def fingerprint(config: Experiment) -> str:
+    """Of everything whose change begins a new epoch: model, unit and variants in full."""
+    parts = (config.name, config.model, config.assign_by, config.variants)
+    return blake2b(msgspec.json.encode(parts), digest_size=12).hexdigest()

@@ -1,0 +1,62 @@
+"""From an experiment's configuration and its outcomes in the store to what can be judged."""
+
+from collections.abc import Iterable
+
+from gateway.config.experiment import Experiment
+from gateway.experiments.metrics import BUILT_IN, Metric, metric_named
+from gateway.experiments.verdict import Case, Guard
+from gateway.store.base import Store
+
+
+def metrics_of(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
+    """The primary one, then the guarded ones, the gateway's own, and what feedback came."""
+    feedback = store.metrics(experiment.name)
+    names = [experiment.primary, *(guardrail.metric for guardrail in experiment.guardrails)]
+    return tuple(
+        metric_named(name, boolean=feedback.get(name, False))
+        for name in dict.fromkeys([*names, *BUILT_IN, *sorted(feedback)])
+    )
+
+
+def case_of(
+    experiment: Experiment, store: Store, metrics: Iterable[Metric], *, split: bool = True
+) -> Case:
+    """The case as the store has it now. metrics: whose outcomes to read. split: and the counts."""
+    named = {metric.name: metric for metric in metrics}
+    return Case(
+        control=experiment.control.name,
+        treatments=tuple(variant.name for variant in experiment.variants[1:]),
+        primary=named.get(experiment.primary) or metric_named(experiment.primary),
+        outcomes={
+            name: store.outcomes(experiment.name, name, per=experiment.per) for name in named
+        },
+        counts=store.counts(experiment.name) if split else (),
+        guards=tuple(
+            Guard(metric=named[guardrail.metric], worse_by=guardrail.worse_by)
+            for guardrail in experiment.guardrails
+            if guardrail.metric in named
+        ),
+        alpha=experiment.alpha,
+        planned=planned_pairs(experiment),
+        smallest=experiment.smallest,
+        aa=experiment.aa,
+    )
+
+
+def guarded_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
+    feedback = store.metrics(experiment.name)
+    return tuple(
+        metric_named(guardrail.metric, boolean=feedback.get(guardrail.metric, False))
+        for guardrail in experiment.guardrails
+    )
+
+
+def planned_pairs(experiment: Experiment) -> float:
+    """n1 n0 / (n1 + n0) of control and the smallest treatment in the planned sample.
+
+    Arms without weight count as even ones: so they were, or will be.
+    """
+    weights = [variant.weight for variant in experiment.variants]
+    weights = [weight if weight > 0 else sum(weights) / len(weights) for weight in weights]
+    control, smallest = weights[0] / sum(weights), min(weights[1:]) / sum(weights)
+    return experiment.planned * control * smallest / (control + smallest)

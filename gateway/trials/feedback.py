@@ -1,0 +1,142 @@
+"""Feedback: what somebody thought of an answer, from a body to a row of the records."""
+
+import re
+
+import msgspec
+from msgspec import Struct
+
+from gateway.config.experiment import FEEDBACK_METRIC, Experiment
+from gateway.experiments.metrics import BUILT_IN
+from gateway.records.rows import FeedbackRow
+from schemas.errors import InvalidRequest, RouteNotFound
+
+MOST_METRICS = 64
+"""That one process takes, beside those that experiments name: each is a column of reports."""
+LONGEST_COMMENT = 8_192
+LARGEST = 1e12
+"""Of a value, so that sums of squares stay numbers."""
+YOUNG_S = 60.0
+"""A request's row takes seconds to reach the store; until then its feedback is taken on trust."""
+MAX_BYTES = 65_536
+COMMENT = "comment"
+"""The metric of a comment that comes alone."""
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_METRIC = re.compile(FEEDBACK_METRIC)
+
+
+class FeedbackBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is sent to `/v1/feedback`: a metric with its value, a comment, or both.
+
+    request_id: the answer's `x-gateway-request-id`.
+    metric:     small letters, digits and _; not one of those that the gateway measures.
+    value:      a boolean or a number; of one request and metric the last one counts.
+    """
+
+    request_id: str
+    metric: str = ""
+    value: bool | int | float | None = None
+    comment: str = ""
+
+
+_body = msgspec.json.Decoder(FeedbackBody)
+
+
+def read_feedback(data: bytes) -> FeedbackBody:
+    """Raises InvalidRequest naming the field."""
+    try:
+        body = _body.decode(data)
+    except msgspec.ValidationError as exc:
+        said, _, path = str(exc).partition(" - at `$.")
+        raise InvalidRequest(said, param=path.rstrip("`") or None) from exc
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise InvalidRequest(f"the body is no JSON: {exc}") from exc
+    if body.value is None and not body.comment:
+        raise InvalidRequest("value: give a boolean or a number, or a comment", param="value")
+    if body.value is None and body.metric:
+        raise InvalidRequest(f"value: metric {body.metric!r} has none", param="value")
+    if body.value is not None:
+        _check_metric(body.metric)
+        if not abs(float(body.value)) <= LARGEST:
+            raise InvalidRequest(f"value: at most {LARGEST:g}, either way of 0", param="value")
+    if len(body.comment) > LONGEST_COMMENT:
+        raise InvalidRequest(
+            f"comment: {len(body.comment)} characters; at most {LONGEST_COMMENT} are taken",
+            param="comment",
+        )
+    return body
+
+
+def row_of(body: FeedbackBody, key: str, at: float) -> FeedbackRow:
+    """key: the sender's name. at: Unix seconds."""
+    value = body.value
+    return FeedbackRow(
+        request_id=body.request_id,
+        time=at,
+        key=key,
+        metric=body.metric if value is not None else COMMENT,
+        value=None if value is None else float(value),
+        comment=body.comment,
+        boolean=isinstance(value, bool),
+    )
+
+
+def is_young(request_id: str, at: float) -> bool:
+    """Whether an id of ours was made so lately that its row may still be on its way.
+
+    The first 48 bits are its milliseconds (RFC 9562); clocks of replicas may differ a little.
+    """
+    if not _ID.fullmatch(request_id):
+        return False
+    made = int(request_id[:8] + request_id[9:13], 16) / 1e3
+    return abs(at - made) <= YOUNG_S
+
+
+def nobodys(request_id: str) -> RouteNotFound:
+    """The same words for an id that is unknown and for one of another key."""
+    return RouteNotFound(
+        f"request_id: no request {request_id[:64]!r} was made with this key; send the "
+        "x-gateway-request-id of the answer, with the key that asked for it",
+        param="request_id",
+        code="request_not_found",
+    )
+
+
+class Metrics:
+    """The names of feedback that this process takes: those of experiments, and a few more."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def admit(self, metric: str, experiments: tuple[Experiment, ...]) -> None:
+        """Raises InvalidRequest for one name too many."""
+        if metric in self._seen or any(_named(one, metric) for one in experiments):
+            return
+        if len(self._seen) >= MOST_METRICS:
+            raise InvalidRequest(
+                f"metric: {metric!r} is one more than the {MOST_METRICS} that are kept; use "
+                "fewer names, or make it an experiment's primary metric or guardrail",
+                param="metric",
+            )
+        self._seen.add(metric)
+
+
+def _named(experiment: Experiment, metric: str) -> bool:
+    return metric == experiment.primary or any(
+        metric == guardrail.metric for guardrail in experiment.guardrails
+    )
+
+
+def _check_metric(metric: str) -> None:
+    if not metric:
+        raise InvalidRequest("metric: is missing; a value needs a name", param="metric")
+    if not _METRIC.fullmatch(metric):
+        raise InvalidRequest(
+            f"metric: {metric[:64]!r} is no name: up to 64 small letters, digits and _, "
+            "starting with a letter",
+            param="metric",
+        )
+    if metric in BUILT_IN or metric == COMMENT:
+        raise InvalidRequest(
+            f"metric: {metric!r} is a name of the gateway's own; use another", param="metric"
+        )

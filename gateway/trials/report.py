@@ -1,0 +1,202 @@
+"""What an experiment has shown so far, in numbers and in words."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+
+from msgspec import Struct
+
+from gateway.config.experiment import Experiment
+from gateway.experiments.effects import effect
+from gateway.experiments.metrics import Metric
+from gateway.experiments.outcomes import Cell, Outcomes
+from gateway.experiments.ratio import EpochCounts
+from gateway.experiments.verdict import Case, Kind, judge
+from gateway.store.base import Answered, Pause, Store
+from gateway.trials.cases import case_of, metrics_of
+
+
+class ArmReport(Struct, frozen=True, kw_only=True):
+    """A variant. units: assigned to it first. fallback_share: of the requests."""
+
+    name: str
+    backend: str
+    weight: float
+    units: int
+    requests: int
+    fallbacks: int
+    fallback_share: float
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """A metric of one variant; beside control also the difference, `None` for it.
+
+    units:        with an observation; one that came back in a later epoch counts again.
+    mean:         of everything; the geometric one for times. `None`: nothing came yet.
+    difference:   within epochs, so not always that of the means; for times a part, 0.1 = 10 %.
+    low, high:    its interval, valid at every look; `None` until there is enough for one.
+    """
+
+    variant: str
+    units: int
+    observations: int
+    mean: float | None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+class MetricReport(Struct, frozen=True, kw_only=True):
+    """relative: differences are parts. worse_by: of its guardrail."""
+
+    name: str
+    primary: bool
+    better: str
+    relative: bool
+    variants: tuple[Measured, ...]
+    worse_by: float | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Of the primary metric. more_units: until a verdict, about; `None`: none is in sight."""
+
+    variant: str
+    finding: str
+    more_units: int | None
+    sentence: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """sentence: the verdict. excluded: requests that named no unit, or could not take part.
+
+    mismatch: units are not split as the weights say, and nothing else counts.
+    """
+
+    experiment: str
+    model: str
+    assign_by: str
+    aa: bool
+    paused: bool
+    reason: str
+    epoch: int
+    kind: Kind
+    sentence: str
+    mismatch: bool
+    split_p: float
+    excluded: int
+    arms: tuple[ArmReport, ...]
+    findings: tuple[Finding, ...]
+    guardrails: tuple[str, ...]
+    metrics: tuple[MetricReport, ...]
+
+
+def report_of(experiment: Experiment, store: Store) -> Report:
+    """Blocks: reads the store. Raises StoreAway."""
+    metrics = metrics_of(experiment, store)
+    case = case_of(experiment, store, metrics)
+    verdict = judge(case)
+    pause: Pause | None = store.pauses().get(experiment.name)
+    epochs = store.epochs(experiment.name)
+    answered = store.answered(experiment.name)
+    return Report(
+        experiment=experiment.name,
+        model=experiment.model,
+        assign_by=experiment.assign_by,
+        aa=experiment.aa,
+        paused=pause is not None,
+        reason="" if pause is None else pause.reason,
+        epoch=epochs[-1].number if epochs else 0,
+        kind=verdict.kind,
+        sentence=verdict.sentence,
+        mismatch=verdict.ratio.mismatch,
+        split_p=verdict.ratio.p,
+        excluded=sum(row.requests for row in answered if not row.variant),
+        arms=_arms(experiment, case.counts, answered),
+        findings=tuple(
+            Finding(
+                variant=arm.treatment,
+                finding=arm.finding,
+                more_units=arm.more_units,
+                sentence=arm.sentence,
+            )
+            for arm in verdict.arms
+        ),
+        guardrails=tuple(guard.sentence for guard in verdict.guards),
+        metrics=tuple(_metric(experiment, metric, case) for metric in metrics),
+    )
+
+
+def _arms(
+    experiment: Experiment, counts: Sequence[EpochCounts], answered: Sequence[Answered]
+) -> tuple[ArmReport, ...]:
+    units: Counter[str] = Counter()
+    for epoch in counts:
+        for arm in epoch.arms:
+            units[arm.name] += arm.units
+    requests: Counter[str] = Counter()
+    fallbacks: Counter[str] = Counter()
+    for row in answered:
+        requests[row.variant] += row.requests
+        fallbacks[row.variant] += row.fallbacks
+    return tuple(
+        ArmReport(
+            name=variant.name,
+            backend=variant.backend,
+            weight=variant.weight,
+            units=units[variant.name],
+            requests=requests[variant.name],
+            fallbacks=fallbacks[variant.name],
+            fallback_share=fallbacks[variant.name] / max(requests[variant.name], 1),
+        )
+        for variant in experiment.variants
+    )
+
+
+def _metric(experiment: Experiment, metric: Metric, case: Case) -> MetricReport:
+    outcomes = case.outcomes[metric.name]
+    limits = [one.worse_by for one in experiment.guardrails if one.metric == metric.name]
+    return MetricReport(
+        name=metric.name,
+        primary=metric.name == experiment.primary,
+        better=metric.better,
+        relative=metric.scale == "log",
+        worse_by=min(limits) if limits else None,
+        variants=tuple(
+            _measured(variant.name, metric, outcomes, case) for variant in experiment.variants
+        ),
+    )
+
+
+def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> Measured:
+    cells = [cell for cell in outcomes.cells if cell.variant == variant]
+    alone = Measured(
+        variant=variant,
+        units=sum(cell.units for cell in cells),
+        observations=round(sum(cell.count for cell in cells)),
+        mean=_mean(cells, metric),
+    )
+    if variant == case.control:
+        return alone
+    found = effect(
+        outcomes,
+        control=case.control,
+        treatment=variant,
+        look=case.look,
+        bounds=metric.bounds,
+    )
+    return Measured(
+        variant=variant,
+        units=alone.units,
+        observations=alone.observations,
+        mean=alone.mean,
+        difference=metric.effect(found.difference) if found.pairs else None,
+        low=metric.effect(found.low) if isfinite(found.low) else None,
+        high=metric.effect(found.high) if isfinite(found.high) else None,
+        p=found.p if found.known else None,
+    )
+
+
+def _mean(cells: Sequence[Cell], metric: Metric) -> float | None:
+    count = sum(cell.count for cell in cells)
+    return metric.shown(sum(cell.total for cell in cells) / count) if count else None

@@ -1,0 +1,139 @@
+"""The experiments of one process: asks the store in a thread, and tells its requests."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from gateway.config.experiment import Experiment
+from gateway.records.rows import Recorder
+from gateway.routing.trial import ExperimentState, Standing, fingerprint
+from gateway.store.base import Store
+from gateway.store.errors import StoreAway
+from gateway.trials.report import Report, report_of
+from gateway.trials.watch import Watch
+
+_log = logging.getLogger("strowger.experiments")
+ASK_S = 1.0
+"""Between two looks at the store: a pause reaches every process within 2 s."""
+JUDGE_S = 5.0
+"""Between two looks at the guardrails."""
+FIRST_S = 2.0
+"""For the store to answer before the first request; without it, control serves everyone."""
+
+_T = TypeVar("_T")
+
+
+class Trials:
+    """`start` it before the first request and `close` it after the last.
+
+    While the store is away, experiments go on as they last stood; where it never answered, the
+    controls serve everyone and nobody is enrolled.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        recorder: Recorder,
+        state: ExperimentState,
+        experiments: Callable[[], Sequence[Experiment]],
+        *,
+        judging: bool = True,
+        ask_s: float = ASK_S,
+        judge_s: float = JUDGE_S,
+    ) -> None:
+        """experiments: of the configuration in force. judging: this process minds guardrails."""
+        self.store = store
+        self.recorder = recorder
+        self._state = state
+        self._experiments = experiments
+        self._judging = judging
+        self._ask_s = ask_s
+        self._judge_s = judge_s
+        self._watch = Watch(store)
+        # One thread: a Watch is no place for two. What takes longer has the loop's own threads.
+        self._thread = ThreadPoolExecutor(1, "experiments")
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._away = False
+
+    async def start(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.refresh(), FIRST_S)
+        self._tasks = (asyncio.create_task(self._ask()), asyncio.create_task(self._judge()))
+        for task in self._tasks:
+            task.add_done_callback(_mourn)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, experiments: Sequence[Experiment]) -> None:
+        """Learn the epochs of a configuration that is about to come into force."""
+        with contextlib.suppress(StoreAway, TimeoutError):
+            standings = partial(self._watch.stand, experiments)
+            self._state.push(await asyncio.wait_for(self._apart(standings), FIRST_S))
+
+    async def refresh(self) -> None:
+        """How everything stands now; a store that is away changes nothing and is logged once."""
+        try:
+            standings = await self._apart(partial(self._watch.stand, self._experiments()))
+        except StoreAway as exc:
+            if not self._away:
+                _log.error("experiments go on as they stood, for the store is away: %s", exc)
+            self._away = True
+            return
+        if self._away:
+            _log.warning("the store tells again how experiments stand")
+        self._away = False
+        self._state.push(standings)
+
+    def standing(self, experiment: Experiment) -> Standing:
+        return self._state.standing(fingerprint(experiment))
+
+    def named(self, name: str) -> Experiment | None:
+        return next((one for one in self._experiments() if one.name == name), None)
+
+    @property
+    def experiments(self) -> Sequence[Experiment]:
+        return self._experiments()
+
+    async def report(self, experiment: Experiment) -> Report:
+        """Raises StoreAway."""
+        return await asyncio.to_thread(report_of, experiment, self.store)
+
+    async def pause(self, experiment: Experiment, reason: str, at: float) -> None:
+        """Raises StoreAway."""
+        await asyncio.to_thread(self.store.pause, experiment.name, reason, at)
+        await self.refresh()
+
+    async def resume(self, experiment: Experiment) -> bool:
+        """Whether it was paused. Raises StoreAway."""
+        was = await asyncio.to_thread(self.store.resume, experiment.name)
+        await self.refresh()
+        return was
+
+    async def _ask(self) -> None:
+        while True:
+            await asyncio.sleep(self._ask_s)
+            await self.refresh()
+
+    async def _judge(self) -> None:
+        """A store that is away is `_ask`'s to tell."""
+        while self._judging:
+            await asyncio.sleep(self._judge_s)
+            with contextlib.suppress(StoreAway):
+                await asyncio.to_thread(self._watch.judge, self._experiments())
+
+    async def _apart(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _mourn(task: asyncio.Task[None]) -> None:
+    """A loop that ends by itself is a bug of ours, and must not go unnoticed."""
+    if not task.cancelled() and (exc := task.exception()) is not None:
+        _log.error("experiments are watched no more", exc_info=exc)
