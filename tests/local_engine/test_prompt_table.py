@@ -3,7 +3,8 @@
 # transformers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -32,10 +33,14 @@ PROMPTS = (
     [*range(30, 60), V + 3, V + 4, 21],
     [40, 41, 42],
 )
+Wanted = tuple[Path, list[list[int]]]
 
 
 def random_table(seed: int) -> torch.Tensor:
     return torch.randn(ROWS, HIDDEN, generator=torch.Generator().manual_seed(seed))
+
+
+TABLES = (random_table(1), random_table(2))
 
 
 def table(tensor: torch.Tensor, rows: int = ROWS) -> PromptTable:
@@ -64,6 +69,24 @@ def expected(folder: Path, prompt: Sequence[int], rows: torch.Tensor) -> list[in
     return cast(list[int], out[0].tolist())  # pyright: ignore  # as above
 
 
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Wanted]:
+    """By family: a model, made once, and what transformers says to each prompt and table."""
+
+    @cache
+    def of(family: str) -> Wanted:
+        base = save_model(tmp_path_factory.mktemp(family), family, tie_word_embeddings=False)
+        return base, [expected(base, prompt, rows) for prompt in PROMPTS for rows in TABLES]
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def reader(folder: Folder) -> Hosted:
+    """For requests that are read, and never run."""
+    return hosted(folder("llama"))
+
+
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])
 @pytest.mark.parametrize(
     "changes",
@@ -71,20 +94,19 @@ def expected(folder: Path, prompt: Sequence[int], rows: torch.Tensor) -> list[in
     ids=["whole", "chunked", "preempted"],
 )
 def test_a_table_answers_as_inputs_embeds_do_in_any_company(
-    family: str, changes: dict[str, object], tmp_path: Path
+    family: str, changes: dict[str, object], wanted: Callable[[str], Wanted]
 ) -> None:
     """llama runs without transformers' modules, gemma with them."""
-    base = save_model(tmp_path / "base", family, tie_word_embeddings=False)
-    tables = [random_table(1), random_table(2)]
+    base, generated = wanted(family)
     model = hosted(base, **changes)
     runs = Runs(model.lane)
 
     for prompt in PROMPTS:
-        for rows in tables:
+        for rows in TABLES:
             runs.add(prompt, GREEDY, conditions=settle_conditions(model, request(prompt, rows)))
 
     answers = runs.finish()
-    assert answers == [expected(base, prompt, rows) for prompt in PROMPTS for rows in tables]
+    assert answers == generated
     assert answers[0] != answers[1]
     assert (model.lane.stats().preemptions > 0) == ("kv_cache" in changes)
 
@@ -137,26 +159,26 @@ def test_penalties_see_no_tokens_in_the_rows_of_a_table(folder: Folder) -> None:
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_a_table_has_rows_in_any_of_three_shapes(
-    shape: tuple[int, ...], dtype: torch.dtype, folder: Folder
+    shape: tuple[int, ...], dtype: torch.dtype, reader: Hosted
 ) -> None:
-    model, rows = hosted(folder("llama")), random_table(4)
+    rows = random_table(4)
 
-    conditions = settle_conditions(model, request([V], rows.to(dtype).reshape(shape)))
+    conditions = settle_conditions(reader, request([V], rows.to(dtype).reshape(shape)))
 
     assert conditions.table is not None
     torch.testing.assert_close(conditions.table, rows.to(dtype).float())
 
 
-def test_bfloat16_rows_are_read(folder: Folder) -> None:
+def test_bfloat16_rows_are_read(reader: Hosted) -> None:
     rows = random_table(4).bfloat16()
     data = rows.view(torch.int16).numpy().tobytes()
     sent = PromptTable(
         table=msgspec.structs.replace(wire(rows.half()), dtype="bfloat16", data=data),
         vocab_size=ROWS,
     )
-    model = hosted(folder("llama"))
+    asked = TokenRequest(model=MODEL, tokens=(V,), prompt_table=sent)
 
-    conditions = settle_conditions(model, TokenRequest(model=MODEL, tokens=(V,), prompt_table=sent))
+    conditions = settle_conditions(reader, asked)
 
     assert conditions.table is not None
     torch.testing.assert_close(conditions.table, rows.float())
@@ -183,19 +205,17 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sent", "field", "why"), REFUSED)
 def test_tables_that_cannot_be_used_are_refused_by_field(
-    sent: PromptTable, field: str, why: str, folder: Folder
+    sent: PromptTable, field: str, why: str, reader: Hosted
 ) -> None:
-    model = hosted(folder("llama"))
     asked = TokenRequest(model=MODEL, tokens=(5,), prompt_table=sent)
 
     with pytest.raises(InvalidRequest, match=f"{field}: {why}") as caught:
-        read_whole(model, asked)
+        read_whole(reader, asked)
 
     assert caught.value.param == field
 
 
-def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(folder: Folder) -> None:
-    model = hosted(folder("llama"))
+def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(reader: Hosted) -> None:
     sampling = Sampling(max_tokens=1)
     last = TokenRequest(
         model=MODEL,
@@ -204,11 +224,11 @@ def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(folder: Fold
         prompt_table=table(random_table(1)),
     )
 
-    assert model.reader.read(last).prompts == ((V + ROWS - 1,),)
+    assert reader.reader.read(last).prompts == ((V + ROWS - 1,),)
     with pytest.raises(InvalidRequest, match=rf"token {V + ROWS} must be within 0 and {V + 5}"):
-        model.reader.read(msgspec.structs.replace(last, tokens=(V + ROWS,)))
+        reader.reader.read(msgspec.structs.replace(last, tokens=(V + ROWS,)))
     with pytest.raises(InvalidRequest, match=rf"token {V} must be within 0 and {V - 1}"):
-        model.reader.read(TokenRequest(model=MODEL, tokens=(V,), sampling=sampling))
+        reader.reader.read(TokenRequest(model=MODEL, tokens=(V,), sampling=sampling))
 
 
 def test_a_model_whose_layers_look_at_tokens_takes_no_table() -> None:
