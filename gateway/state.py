@@ -3,7 +3,8 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
@@ -23,7 +24,7 @@ from gateway.telemetry.decisions import Decision, Decisions
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
-from gateway.telemetry.series import Series, Strand, Window
+from gateway.telemetry.series import Series, Strand, Window, merged
 from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Unavailable
@@ -34,12 +35,27 @@ _BATCH, _BOOK_S = 64, 0.2
 MIRRORING_UP_TO = 0.5
 """Of `max_in_flight`; with more requests than that under way, no copy is sent."""
 
-Elsewhere = Callable[[], Awaitable[Families]]
+
+class Peers(Protocol):
+    """The other processes of the gateway. Raises Unavailable when they do not tell."""
+
+    async def counted(self) -> Sequence[Families]:
+        """What each of them has counted."""
+        ...
+
+    async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+        """What each of them has seen of the traffic. at: Unix seconds."""
+        ...
 
 
-async def _nothing() -> Families:
-    """Where there is no other process."""
-    return ()
+class _Nobody:
+    """The peers of a process that is alone."""
+
+    async def counted(self) -> Sequence[Families]:
+        return ()
+
+    async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+        return ()
 
 
 class Gateway:
@@ -47,7 +63,8 @@ class Gateway:
 
     draining: /readyz says no. refusing: new requests get 503. in_flight: requests being
     answered. buffered: bytes of their bodies. refused: the configuration's file, as it is now,
-    cannot be served, and an older one is in force. elsewhere: what the other processes counted.
+    cannot be served, and an older one is in force. others_in_flight, others_buffered: of
+    the other processes, as last heard. worker: this process's number among those that serve.
     trials: the experiments, where there is a store.
     """
 
@@ -74,9 +91,11 @@ class Gateway:
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
         self.mirrors = Mirrors(self._book_mirrored)
-        self.elsewhere: Elsewhere = _nothing
         self.trials: Trials | None = None
+        self.peers: Peers = _Nobody()
         self._reports = EngineReports()
+        self.worker = 0
+        self._booked = 0
         self._notes: list[tuple[Trip, int, float]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.started_at = int(time.time())
@@ -84,8 +103,8 @@ class Gateway:
         self.refusing = False
         self.refused = False
         self.idle = asyncio.Event()
-        self.in_flight = 0
-        self.buffered = 0
+        self.in_flight = self.others_in_flight = 0
+        self.buffered = self.others_buffered = 0
 
     def adopt(self, runtime: Runtime) -> None:
         """From now on requests begin with this one."""
@@ -123,7 +142,7 @@ class Gateway:
         if self.refusing:
             raise Unavailable("the gateway is shutting down", retry_after=1)
         config = self.runtime.config
-        if self.in_flight > config.server.max_in_flight:
+        if self.in_flight + self.others_in_flight > config.server.max_in_flight:
             raise Unavailable(
                 f"{config.server.max_in_flight} requests are being answered already", retry_after=1
             )
@@ -144,7 +163,7 @@ class Gateway:
     def buffer(self, size: int) -> None:
         """Claim memory for a body; give it back with `release`. Raises Unavailable when full."""
         limit = self.runtime.config.server.max_buffered_bytes
-        if self.buffered + size > limit:
+        if self.buffered + self.others_buffered + size > limit:
             raise Unavailable("too many request bodies are in memory", retry_after=1)
         self.buffered += size
 
@@ -168,8 +187,8 @@ class Gateway:
         Raises Unavailable when the other processes do not tell theirs.
         """
         reports = await self.engine_reports()
-        elsewhere = await self.elsewhere()
-        return text(added((self.counted(reports), elsewhere)))
+        others = await self.peers.counted()
+        return text(added((self.counted(reports), *others)))
 
     def counted(self, engines: Sequence[EngineReport] = ()) -> Families:
         """What this process has counted; with what the engines say, where it is to be told."""
@@ -189,8 +208,22 @@ class Gateway:
         finally:
             self.metrics.engines.reports = ()
 
-    def strands(self, window: Window, at: float) -> tuple[Strand, ...]:
-        """The window's traffic by model and backend as of `at`, Unix seconds."""
+    async def strands(self, window: Window, at: float) -> tuple[Strand, ...]:
+        """The whole gateway's traffic by model and backend as of `at`, Unix seconds.
+
+        Raises Unavailable when the other processes do not tell theirs.
+        """
+        others = await self.peers.strands(window, at)
+        return merged((self.seen(window, at), *others)) if others else self.seen(window, at)
+
+    def uncounted(self) -> bool:
+        """Whether anything has happened since this was asked before."""
+        self.write_books()
+        booked, self._booked = self._booked, 0
+        return booked > 0
+
+    def seen(self, window: Window, at: float) -> tuple[Strand, ...]:
+        """This process's traffic."""
         self.write_books()
         return self.series.strands(window, at)
 
@@ -227,6 +260,7 @@ class Gateway:
         lines = [_line(trip, status, ended, offset, prices) for trip, status, ended in notes]
         for line in lines:
             self.metrics.book(line)
+        self._booked += len(lines)
         self.series.add(lines)
         self.decisions.add(
             _decision(trip, line) for (trip, _, _), line in zip(notes, lines, strict=True)

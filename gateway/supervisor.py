@@ -5,11 +5,12 @@ import logging
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from gateway.config.model import Config
 from gateway.processes.alone import alone
+from gateway.processes.lead import lead
 from gateway.records.recording import importing
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
@@ -30,12 +31,14 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
     listener = _bind(config.server.host, config.server.port)
     host, port = listener.getsockname()[:2]
     _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
-    with tempfile.TemporaryDirectory(prefix="strowger-") as folder:
+    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config):
         run_dir = Path(folder)
-        access_log = AccessLog(sys.stdout.buffer, style)
-        try:
-            with importing(config), asyncio.Runner(loop_factory=loop_factory()) as runner:
-                runner.run(
+        if config.server.workers > 1:
+            _run(lead(config, source=source, read=read, listener=listener, run_dir=run_dir))
+        else:
+            access_log = AccessLog(sys.stdout.buffer, style)
+            try:
+                _run(
                     alone(
                         config,
                         source=source,
@@ -45,9 +48,14 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
                         access_log=access_log,
                     )
                 )
-        finally:
-            access_log.close()
+            finally:
+                access_log.close()
     _log.info("stopped")
+
+
+def _run(work: Coroutine[None, None, None]) -> None:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(work)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -22,7 +22,6 @@ class NotYet(Struct, frozen=True):
 
 
 NOT_YET: tuple[NotYet, ...] = (
-    NotYet("server.workers", (1,), "more than one worker"),
     NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("limits", ((),), "limiting rates"),
     NotYet("logging.payloads", ("off",), "logging payloads"),

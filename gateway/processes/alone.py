@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gateway.config.model import Config
@@ -13,6 +13,20 @@ from gateway.processes.signals import on_reload, on_stop
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.families import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
+from gateway.telemetry.series import Strand, Window
+
+
+class Counting:
+    """What this process counts as the one that leads, as if of a peer."""
+
+    def __init__(self, metrics: ProcessMetrics) -> None:
+        self._metrics = metrics
+
+    async def counted(self) -> Sequence[Families]:
+        return (families(self._metrics.registry),)
+
+    async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+        return ()
 
 
 async def alone(
@@ -30,10 +44,7 @@ async def alone(
     metrics = ProcessMetrics()
     metrics.workers.set(1)
 
-    async def leading() -> Families:
-        return families(metrics.registry)
-
-    serving.gateway.elsewhere = leading
+    serving.gateway.peers = Counting(metrics)
     reload = Reload(
         config,
         source=source,

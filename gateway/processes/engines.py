@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,6 +12,14 @@ from gateway.engines import EngineProcess, engine_settings
 from gateway.runtime import engine_processes
 
 _log = logging.getLogger("strowger")
+
+
+def _nobody(engine: EngineProcess) -> None:
+    """Who is told of new engines where nobody is."""
+
+
+async def _at_once() -> None:
+    """Without waiting."""
 
 
 class EnginePlan(Struct, frozen=True, kw_only=True, eq=False):
@@ -28,9 +36,21 @@ class EnginePlan(Struct, frozen=True, kw_only=True, eq=False):
 class EngineHouse:
     """Owns the engines from `start` to `close`. processes: by provider, as configured now."""
 
-    def __init__(self, config: Config, run_dir: Path) -> None:
+    def __init__(
+        self,
+        config: Config,
+        run_dir: Path,
+        *,
+        made: Callable[[EngineProcess], None] = _nobody,
+        until: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
+        """made: is given each new engine. until: before the gateway says that it is ready."""
         self.processes: Mapping[str, EngineProcess] = engine_processes(config, run_dir)
         self._run_dir = run_dir
+        self._made = made
+        self._until = until
+        for engine in self.processes.values():
+            made(engine)
         self._leaving: list[EngineProcess] = []
         self._started: set[EngineProcess] = set()
         self._starting: set[asyncio.Task[None]] = set()
@@ -58,6 +78,7 @@ class EngineHouse:
                     "change: that needs a restart, or `reload: replace`"
                 )
             processes[name] = EngineProcess(name, settings, self._run_dir, generation=number)
+            self._made(processes[name])
         return EnginePlan(processes=processes, problems=tuple(problems))
 
     def adopt(self, plan: EnginePlan) -> Sequence[EngineProcess]:
@@ -96,19 +117,19 @@ class EngineHouse:
         ]
         self._started = {one for one in (*self._started, *new) if one in self._all()}
         if new or not self.processes:
-            task = asyncio.create_task(_warm(new))
+            task = asyncio.create_task(self._warm(new))
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
 
     def _all(self) -> set[EngineProcess]:
         return {*self._leaving, *self.processes.values()}
 
-
-async def _warm(engines: Sequence[EngineProcess]) -> None:
-    for engine in engines:
-        await engine.start()
-    for engine in engines:
-        if not await engine.wait_ready():
-            _log.error("the engine of provider %s is %s", engine.name, engine.status)
-            return
-    _log.info("ready")
+    async def _warm(self, engines: Sequence[EngineProcess]) -> None:
+        for engine in engines:
+            await engine.start()
+        for engine in engines:
+            if not await engine.wait_ready():
+                _log.error("the engine of provider %s is %s", engine.name, engine.status)
+                return
+        await self._until()
+        _log.info("ready")

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 from gateway.config.model import Config
@@ -27,7 +28,7 @@ LOOK_S = 0.4
 class Reload:
     """Reads the file again, checks it, and brings it into force in every target, or in none.
 
-    config: what is in force.
+    config: what is in force. refused: the file was changed since, and cannot be.
     """
 
     def __init__(
@@ -39,17 +40,20 @@ class Reload:
         engines: EngineHouse,
         targets: Callable[[], Sequence[Target]],
         metrics: ProcessMetrics,
+        still: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         """read: the file as it is now, with what the command line changes; raises InvalidConfig.
 
-        targets: the processes that serve now.
+        targets: the processes that serve now; none joins them within `still`.
         """
         self.config = config
+        self.refused = False
         self._source = source
         self._read = read
         self._engines = engines
         self._targets = targets
         self._metrics = metrics
+        self._still = still
         self._number = 0
         self._turn = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
@@ -60,7 +64,8 @@ class Reload:
             try:
                 config = await asyncio.to_thread(self._read)
                 if config != self.config:
-                    await self._bring(config)
+                    async with self._still():
+                        await self._bring(config)
                 else:
                     _log.info("the configuration in %s is in force already", self._source)
             except InvalidConfig as exc:
@@ -133,6 +138,7 @@ class Reload:
         await self._engines.stop(leaving)
 
     def _tell(self, *, refused: bool) -> None:
+        self.refused = refused
         self._metrics.refused(refused)
         for one in self._targets():
             one.tell(refused=refused)

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import logging
 import socket
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
 import uvicorn
@@ -38,7 +38,10 @@ class _Server(uvicorn.Server):
 
 
 class Serving:
-    """The gateway in this process: a Target of reloads. `run` serves until it has drained."""
+    """The gateway in this process: a Target of reloads. `run` serves until it has drained.
+
+    adopted: called with each Runtime that comes into force.
+    """
 
     def __init__(
         self,
@@ -62,6 +65,8 @@ class Serving:
         self._run_dir = run_dir
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
+        self._orphaned = False
+        self.adopted: Callable[[Runtime], None] = _nobody
         self._stop = asyncio.Event()
         self._server = _Server(
             uvicorn.Config(
@@ -96,6 +101,13 @@ class Serving:
         """Not ready, still serving; then refusing; closed with the last stream."""
         self._stop.set()
 
+    def orphan(self) -> None:
+        """Nobody leads any more: let the address go at once, and end with the last stream."""
+        self._orphaned = True
+        for one in self._server.servers:
+            one.close()
+        self._stop.set()
+
     def quit(self) -> None:
         """Without waiting for anybody."""
         self._stop.set()
@@ -126,6 +138,7 @@ class Serving:
         runtime, self._prepared = self._prepared[1], None
         self._generations.replace(runtime)
         self.gateway.adopt(runtime)
+        self.adopted(runtime)
         set_level(runtime.config.logging)
 
     def abandon(self, number: int) -> None:
@@ -144,8 +157,9 @@ class Serving:
         await self._stop.wait()
         settings = self.gateway.runtime.config.server
         self.gateway.draining = True
-        _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
-        await asyncio.sleep(settings.drain_delay_s)
+        if not self._orphaned:
+            _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
+            await asyncio.sleep(settings.drain_delay_s)
         self.gateway.refuse()
         try:
             await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
@@ -153,6 +167,10 @@ class Serving:
             in_flight = self.gateway.in_flight
             _log.warning("%d requests outlasted drain_timeout_s and are cut", in_flight)
         self._server.should_exit = True
+
+
+def _nobody(runtime: Runtime) -> None:
+    """Who hears of a new Runtime, unless somebody does."""
 
 
 def _settle_memory() -> None:

@@ -1,5 +1,7 @@
 """Health, readiness, metrics and the API's description."""
 
+import os
+
 from litestar import Request, Response, get
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
@@ -12,8 +14,8 @@ REFUSED = "the file as it is now was refused, the log says why; the one before i
 
 def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     @get("/healthz", include_in_schema=True, summary="The process is alive")
-    async def healthz() -> dict[str, str]:
-        return {"status": "alive"}
+    async def healthz() -> dict[str, str | int]:
+        return {"status": "alive", "worker": gateway.worker, "pid": os.getpid()}
 
     @get("/readyz", summary="Configured, every local engine warm, not draining")
     async def readyz() -> Response[dict[str, str | dict[str, str]]]:

@@ -5,9 +5,15 @@ failed reached `failure_rate`; open -> half-open after a cool-down, which lets o
 the probe's success closes, its failure opens again for twice as long. A rest is a lower bound
 that the backend itself named; it never counts as a failure, and neither shortens the other.
 Times are seconds of a monotonic clock, passed in.
+
+Breakers of the same backend in several processes act as one: what opens, closes or rests one is
+told to the others (`health`, `hear`), and a lease sees to it that one process probes at a time.
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from gateway.config.model import Breaker as BreakerRule
 from gateway.routing.window import SlidingCount
@@ -15,17 +21,70 @@ from gateway.routing.window import SlidingCount
 State = Literal["closed", "open", "half_open"]
 
 
+class Health(Struct, frozen=True, kw_only=True):
+    """What a breaker tells the others of its backend. All are times of the one clock, seconds.
+
+    at: when it opened or closed for the last time; of two, the later one is true.
+    """
+
+    at: float
+    open_until: float | None
+    cooldown_s: float
+    rest_until: float
+    last_failure: float
+
+
+class Lease(Protocol):
+    """The right to probe one backend, which one process has at a time."""
+
+    def free(self) -> bool:
+        """Whether `take` would succeed now."""
+        ...
+
+    def take(self) -> bool:
+        """Whether it is this process's now."""
+        ...
+
+    def give(self) -> None: ...
+
+
+class _Alone:
+    """The lease where there is no other process."""
+
+    def free(self) -> bool:
+        return True
+
+    def take(self) -> bool:
+        return True
+
+    def give(self) -> None:
+        """Nobody waits for it."""
+
+
+ALONE: Lease = _Alone()
+
+
+def _nobody() -> None:
+    """Who hears of changes where there is no other process."""
+
+
 class Breaker:
-    """The mutable state of one backend's health. Not thread-safe; one event loop owns it."""
+    """The mutable state of one backend's health. Not thread-safe; one event loop owns it.
+
+    changed: called when `health` tells something new. lease: to probe.
+    """
 
     __slots__ = (
+        "_at",
         "_cooldown",
         "_failed",
         "_open_until",
         "_probing",
         "_rest_until",
         "_tried",
+        "changed",
         "last_failure",
+        "lease",
         "rule",
     )
 
@@ -38,6 +97,31 @@ class Breaker:
         self._cooldown = rule.cooldown_s
         self._probing = False
         self._rest_until = float("-inf")
+        self._at = float("-inf")
+        self.changed: Callable[[], None] = _nobody
+        self.lease = ALONE
+
+    def health(self) -> Health:
+        return Health(
+            at=self._at,
+            open_until=self._open_until,
+            cooldown_s=self._cooldown,
+            rest_until=self._rest_until,
+            last_failure=self.last_failure,
+        )
+
+    def hear(self, health: Health) -> None:
+        """What another process knows of the same backend."""
+        self._rest_until = max(self._rest_until, health.rest_until)
+        self.last_failure = max(self.last_failure, health.last_failure)
+        if health.at <= self._at:
+            return
+        self._at = health.at
+        self._open_until = health.open_until
+        self._cooldown = health.cooldown_s
+        if health.open_until is None:
+            self._tried.clear()
+            self._failed.clear()
 
     def state(self, now: float) -> State:
         if self._open_until is None:
@@ -50,7 +134,7 @@ class Breaker:
             return False
         if self._open_until is None:
             return True
-        return now >= self._open_until and not self._probing
+        return now >= self._open_until and not self._probing and self.lease.free()
 
     def available_in(self, now: float) -> float:
         """Seconds until `allows` can turn true by itself; 0 while it is true."""
@@ -62,26 +146,27 @@ class Breaker:
 
     @property
     def probing(self) -> bool:
-        return self._probing
+        """Here or elsewhere."""
+        return self._probing or not self.lease.free()
 
     def begin(self, now: float) -> bool:
         """A request is about to be sent. True: it is the probe; hand that back when it ends."""
-        if self._open_until is None or self._probing:
+        if self._open_until is None or self._probing or not self.lease.take():
             return False
         self._probing = True
         return True
 
     def succeed(self, now: float, *, probe: bool) -> None:
         if probe:
-            self._close()
+            self._close(now)
         self._tried.add(now)
 
     def fail(self, now: float, *, probe: bool) -> None:
         self.last_failure = now
         if probe:
-            self._probing = False
             self._cooldown = min(self._cooldown * 2, self.rule.max_cooldown_s)
-            self._open_until = max(now + self._cooldown, self._open_until or 0.0)
+            self._open(now, max(now + self._cooldown, self._open_until or 0.0))
+            self._end_probe()
             return
         self._tried.add(now)
         self._failed.add(now)
@@ -91,27 +176,42 @@ class Breaker:
             and tried >= self.rule.min_requests
             and failed >= self.rule.failure_rate * tried
         ):
-            self._open_until = now + self._cooldown
+            self._open(now, now + self._cooldown)
 
     def rest(self, now: float, seconds: float, *, probe: bool) -> None:
         """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept."""
         if probe:
-            self._close()
-        self._rest_until = max(self._rest_until, now + seconds)
+            self._close(now)
+        if now + seconds > self._rest_until:
+            self._rest_until = now + seconds
+            self.changed()
 
     def abandon(self, *, probe: bool) -> None:
         """The request ended for the caller's reasons; it says nothing about the backend."""
         if probe:
-            self._probing = False
+            self._end_probe()
 
     def renew(self) -> None:
         """The backend was started anew: what it did before says nothing about it."""
-        self._close()
-        self._rest_until = float("-inf")
-
-    def _close(self) -> None:
-        self._probing = False
         self._open_until = None
         self._cooldown = self.rule.cooldown_s
         self._tried.clear()
         self._failed.clear()
+        self._rest_until = float("-inf")
+        self._end_probe()
+
+    def _open(self, now: float, until: float) -> None:
+        self._at, self._open_until = now, until
+        self.changed()
+
+    def _close(self, now: float) -> None:
+        self._at, self._open_until = now, None
+        self._cooldown = self.rule.cooldown_s
+        self._tried.clear()
+        self._failed.clear()
+        self.changed()
+        self._end_probe()
+
+    def _end_probe(self) -> None:
+        self._probing = False
+        self.lease.give()

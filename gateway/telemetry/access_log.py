@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import BinaryIO, Literal
 
 import msgspec
@@ -65,11 +66,18 @@ class AccessLog:
     """
 
     def __init__(
-        self, out: BinaryIO, style: Literal["json", "text"], *, limit: int = 100_000
+        self,
+        out: BinaryIO,
+        style: Literal["json", "text"],
+        *,
+        limit: int = 100_000,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
+        """turn: entered for each write, where several processes write to `out`."""
         self._out = out
         self._render = _as_text if style == "text" else _as_json
         self._limit = limit
+        self._turn = turn or nullcontext()
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
         self._queued = 0
         self._written = 0
@@ -104,9 +112,13 @@ class AccessLog:
             if isinstance(batch, threading.Event):
                 batch.set()
                 continue
-            self._out.write(batch)
-            self._out.flush()
-            self._written += batch.count(b"\n")
+            with self._turn:
+                self._put(batch)
+
+    def _put(self, batch: bytes) -> None:
+        self._out.write(batch)
+        self._out.flush()
+        self._written += batch.count(b"\n")
 
 
 def _as_json(line: AccessLine | MirrorLine) -> bytes:

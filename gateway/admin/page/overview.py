@@ -28,9 +28,9 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         window=window,
         now=at,
         begin=span_of(window, at)[0],
-        strands=gateway.strands(window, at),
+        strands=await gateway.strands(window, at),
         order=order,
-        in_flight=gateway.in_flight,
+        in_flight=gateway.in_flight + gateway.others_in_flight,
     )
     serving = Serving(
         models=listed(runtime, now()).models,

@@ -1,0 +1,60 @@
+"""The socket between the process that leads and one worker: framed messages, in order."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from gateway.processes.messages import ToLeader, ToWorker, frame
+from local_engine.frames import BrokenFrame, FrameReader
+
+_Heard = TypeVar("_Heard", ToLeader, ToWorker)
+
+
+class Channel(asyncio.Protocol, Generic[_Heard]):
+    """One end. `heard` ends when the other end is gone, of which `send` says nothing."""
+
+    def __init__(self, decoder: msgspec.msgpack.Decoder[_Heard]) -> None:
+        self._decoder = decoder
+        self._reader = FrameReader()
+        self._inbox: asyncio.Queue[_Heard | None] = asyncio.Queue()
+        self._transport: asyncio.Transport | None = None
+
+    async def connect(self, end: socket.socket) -> None:
+        """end: of a pair, which belongs to the channel from now on."""
+        end.setblocking(False)
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=end)
+
+    def send(self, message: ToLeader | ToWorker) -> None:
+        if self._transport is not None:
+            self._transport.write(frame(message))
+
+    async def next(self) -> _Heard | None:
+        """What the other end says; `None` when it is gone."""
+        return await self._inbox.get()
+
+    async def heard(self) -> AsyncGenerator[_Heard, None]:
+        """Everything that it says from now on."""
+        while (message := await self.next()) is not None:
+            yield message
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._reader.feed(data):
+                self._inbox.put_nowait(self._decoder.decode(body))
+        except (BrokenFrame, msgspec.DecodeError):
+            self.close()
+            raise
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._inbox.put_nowait(None)

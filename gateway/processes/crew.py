@@ -1,0 +1,308 @@
+"""The worker processes: started, told, asked, and started again when they end unasked."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from gateway.config.model import Config
+from gateway.engines import EngineView
+from gateway.processes.channel import Channel
+from gateway.processes.hub import Hub
+from gateway.processes.messages import (
+    Abandon,
+    Answer,
+    Ask,
+    Begin,
+    Busy,
+    Commit,
+    Counted,
+    Drain,
+    EngineNews,
+    Gather,
+    Gathered,
+    News,
+    Prepare,
+    Prepared,
+    Question,
+    Quit,
+    Serving,
+    Settle,
+    Settled,
+    Told,
+    ToLeader,
+    ToWorker,
+    packed,
+    state_of,
+    to_leader,
+)
+from gateway.processes.target import Proposal
+from gateway.telemetry.families import Families, added, counted, families
+from gateway.telemetry.process_metrics import ProcessMetrics
+
+_log = logging.getLogger("strowger")
+
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+"""Before a worker is started again; doubled by each crash, and forgotten after STEADY_S."""
+
+STEADY_S = 60.0
+ANSWER_S = 0.5
+"""For a worker's answer; one that is later is left out, and its counts are taken as last told."""
+
+END_S = 5.0
+"""For a worker to end once nothing is left to wait for."""
+
+ROOT = str(Path(__file__).resolve().parent.parent.parent)
+"""The folder of the packages."""
+
+_T = TypeVar("_T")
+_families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
+
+
+class Worker:
+    """One process, from its start to its end: a Target of reloads."""
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number = number
+        self.process = process
+        self.channel: Channel[ToLeader] = Channel(to_leader)
+        self.serving = asyncio.Event()
+        self.counted: bytes | None = None
+        self._ids = count(1)
+        self._answers: dict[int, asyncio.Future[bytes]] = {}
+        self._settling: dict[int, asyncio.Future[None]] = {}
+        self._preparing: asyncio.Future[tuple[str, ...]] | None = None
+
+    def send(self, message: ToWorker) -> None:
+        self.channel.send(message)
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        """See Target.prepare."""
+        self._preparing = asyncio.get_running_loop().create_future()
+        states = tuple(state_of(engine) for engine in proposal.engines.values())
+        self.send(Prepare(number=proposal.number, config=proposal.config, engines=states))
+        return await self._preparing
+
+    def commit(self, number: int) -> None:
+        self.send(Commit(number=number))
+
+    def abandon(self, number: int) -> None:
+        self.send(Abandon(number=number))
+
+    async def settle(self) -> None:
+        number = next(self._ids)
+        settling = self._settling[number] = asyncio.get_running_loop().create_future()
+        self.send(Settle(id=number))
+        await settling
+
+    def tell(self, *, refused: bool) -> None:
+        self.send(Told(refused=refused))
+
+    async def ask(self, question: Question) -> bytes | None:
+        """`None` when it does not answer in time."""
+        number = next(self._ids)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self.send(Ask(id=number, question=question))
+        try:
+            return await asyncio.wait_for(answer, ANSWER_S)
+        except TimeoutError:
+            return None
+        finally:
+            del self._answers[number]
+
+    def hear(self, message: Prepared | Settled | Answer) -> None:
+        match message:
+            case Prepared():
+                _settle(self._preparing, message.problems)
+            case Settled():
+                _settle(self._settling.pop(message.id, None), None)
+            case Answer(id=0):
+                self.counted = message.body
+            case Answer():
+                _settle(self._answers.get(message.id), message.body)
+
+    def lose(self) -> None:
+        """It has ended: whoever waits for it need not."""
+        _settle(self._preparing, ("a worker ended while it got the configuration ready",))
+        for settling in self._settling.values():
+            _settle(settling, None)
+
+
+class Crew:
+    """All workers, from `start` until `ended`. workers: those that run, by their numbers."""
+
+    def __init__(self, listener: socket.socket, run_dir: Path, metrics: ProcessMetrics) -> None:
+        self.workers: dict[int, Worker] = {}
+        self._listener = listener
+        self._run_dir = run_dir
+        self._metrics = metrics
+        self._hub = Hub()
+        self._past: Families = ()
+        self._stopping = False
+        self._keeping: list[asyncio.Task[None]] = []
+        self._gathering: set[asyncio.Task[None]] = set()
+        self._birth = asyncio.Lock()
+        self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+
+    def start(
+        self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+    ) -> None:
+        """current: what a worker begins with: the configuration, its engines, and whether the
+        file was refused since."""
+        self._current = current
+        self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
+
+    async def ended(self) -> None:
+        """Returns when every worker has ended after `drain` or `leave`."""
+        await asyncio.wait(self._keeping)
+
+    async def serving(self) -> None:
+        """Returns when each has begun to serve once."""
+        for number in range(len(self._keeping)):
+            while number not in self.workers:  # noqa: ASYNC110  once, at the start
+                await asyncio.sleep(0.02)
+            await self.workers[number].serving.wait()
+
+    def targets(self) -> tuple[Worker, ...]:
+        return tuple(self.workers.values())
+
+    @asynccontextmanager
+    async def no_birth(self) -> AsyncGenerator[None, None]:
+        """No worker begins meanwhile, with what would be an older configuration than the rest's."""
+        async with self._birth:
+            yield
+
+    def drain(self) -> None:
+        self._stopping = True
+        self._tell_all(Drain())
+
+    def leave(self) -> None:
+        self._stopping = True
+        self._tell_all(Quit())
+
+    def tell_engine(self, engine: EngineView) -> None:
+        """It has a new status."""
+        self._tell_all(EngineNews(engine=state_of(engine)))
+
+    async def close(self) -> None:
+        """Nobody is waited for any more."""
+        self.leave()
+        if self._keeping:
+            _, late = await asyncio.wait(self._keeping, timeout=END_S)
+            for worker in self.workers.values():
+                worker.process.kill()
+            if late:
+                await asyncio.wait(late)
+        for task in self._gathering:
+            task.cancel()
+
+    def _tell_all(self, message: ToWorker) -> None:
+        for worker in self.workers.values():
+            worker.send(message)
+
+    async def _keep(self, number: int) -> None:
+        clock = asyncio.get_running_loop().time
+        crashes = 0
+        while not self._stopping:
+            began = clock()
+            status = await self._run(number)
+            if self._stopping:
+                return
+            crashes = 1 if clock() - began > STEADY_S else crashes + 1
+            pause = min(BACKOFF_S * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            self._metrics.restarts.inc()
+            _log.error(
+                "worker %d %s, and its requests with it; starting again in %g s",
+                number,
+                f"was killed by signal {-status}" if status < 0 else f"ended with status {status}",
+                pause,
+            )
+            await asyncio.sleep(pause)
+
+    async def _run(self, number: int) -> int:
+        """One process, to its end."""
+        ours, theirs = socket.socketpair()
+        async with self._birth:
+            with theirs:
+                process = await _spawn(theirs, self._listener)
+            worker = Worker(number, process)
+            await worker.channel.connect(ours)
+            config, engines, refused = self._current()
+            states = tuple(state_of(engine) for engine in engines)
+            worker.send(
+                Begin(worker=number, config=config, engines=states, run_dir=str(self._run_dir))
+            )
+            worker.tell(refused=refused)
+            self.workers[number] = worker
+        if self._stopping:
+            worker.send(Quit())
+        self._hub.join(number, worker.send)
+        async for message in worker.channel.heard():
+            self._hear(worker, message)
+        self._hub.leave(number)
+        del self.workers[number]
+        worker.lose()
+        if worker.counted is not None:
+            self._past = added((self._past, counted(_families.decode(worker.counted))))
+        self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
+        return await process.wait()
+
+    def _hear(self, worker: Worker, message: ToLeader) -> None:
+        match message:
+            case Prepared() | Settled() | Answer():
+                worker.hear(message)
+            case News() | Busy():
+                self._hub.hear(worker.number, message)
+            case Gather():
+                task = asyncio.create_task(self._gather(worker, message))
+                self._gathering.add(task)
+                task.add_done_callback(self._gathering.discard)
+            case Serving():
+                worker.serving.set()
+                self._metrics.workers.set(
+                    sum(one.serving.is_set() for one in self.workers.values())
+                )
+
+    async def _gather(self, asking: Worker, gather: Gather) -> None:
+        """Ask all others at once, and answer for those who are no more."""
+        others = [one for one in self.workers.values() if one is not asking]
+        answers = await asyncio.gather(*(one.ask(gather.question) for one in others))
+        bodies: list[bytes] = []
+        for worker, answer in zip(others, answers, strict=True):
+            if isinstance(gather.question, Counted):
+                worker.counted = answer or worker.counted
+                answer = worker.counted
+            if answer is not None:
+                bodies.append(answer)
+        if isinstance(gather.question, Counted):
+            bodies += [packed(self._past), packed(families(self._metrics.registry))]
+        asking.send(Gathered(id=gather.id, bodies=tuple(bodies)))
+
+
+def _settle(future: "asyncio.Future[_T] | None", value: _T) -> None:
+    if future is not None and not future.done():
+        future.set_result(value)
+
+
+async def _spawn(control: socket.socket, listener: socket.socket) -> asyncio.subprocess.Process:
+    """A worker, which inherits both sockets, our output and nothing else."""
+    numbers = (control.fileno(), listener.fileno())
+    inherited = os.environ.get("PYTHONPATH")
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway.processes.worker"),
+        *("--control", str(numbers[0]), "--listener", str(numbers[1])),
+        stdin=asyncio.subprocess.DEVNULL,
+        pass_fds=numbers,
+        env={
+            **os.environ,
+            "PYTHONPATH": ROOT if not inherited else os.pathsep.join((ROOT, inherited)),
+        },
+    )

@@ -1,0 +1,102 @@
+"""Where the processes that serve learn of each other's breakers and loads: it tells each the rest.
+
+A peer is whoever has joined, a worker or, beside them, whatever speaks for other replicas.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.processes.messages import Busy, News
+from gateway.routing.breaker import Health
+
+GATHER_S = 0.05
+"""What several peers say of their loads is added up at most this often."""
+
+Send = Callable[[News | Busy], None]
+
+
+class Hub:
+    """In the process that leads. Peers are told what the others said; newcomers, all that holds."""
+
+    def __init__(self) -> None:
+        self._peers: dict[int, Send] = {}
+        self._busy: dict[int, Busy] = {}
+        self._told: dict[int, Busy] = {}
+        self._health: dict[str, Health] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def join(self, peer: int, send: Send) -> None:
+        self._peers[peer] = send
+        if self._health:
+            send(News(health=dict(self._health)))
+        self._soon()
+
+    def leave(self, peer: int) -> None:
+        """What it had under way is over."""
+        self._peers.pop(peer, None)
+        self._busy.pop(peer, None)
+        self._told.pop(peer, None)
+        self._soon()
+
+    def hear(self, peer: int, message: News | Busy) -> None:
+        """What a peer says of itself."""
+        match message:
+            case News(health=health):
+                for key, one in health.items():
+                    known = self._health.get(key)
+                    self._health[key] = one if known is None else later(known, one)
+                for other, send in self._peers.items():
+                    if other != peer:
+                        send(message)
+            case Busy():
+                known = self._busy.get(peer)
+                attempts = {**(known.attempts if known else {}), **message.attempts}
+                self._busy[peer] = Busy(
+                    attempts={key: count for key, count in attempts.items() if count},
+                    in_flight=message.in_flight,
+                    buffered=message.buffered,
+                )
+                self._soon()
+
+    def _soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._tell)
+
+    def _tell(self) -> None:
+        """To each, the sum of the others: counts that have changed, zeros where they ended."""
+        self._timer = None
+        for peer, send in self._peers.items():
+            others = [busy for other, busy in self._busy.items() if other != peer]
+            attempts: dict[str, int] = {}
+            for busy in others:
+                for key, count in busy.attempts.items():
+                    attempts[key] = attempts.get(key, 0) + count
+            whole = Busy(
+                attempts=attempts,
+                in_flight=sum(busy.in_flight for busy in others),
+                buffered=sum(busy.buffered for busy in others),
+            )
+            before = self._told.get(peer)
+            if whole == before:
+                continue
+            self._told[peer] = whole
+            ended = before.attempts.keys() - attempts.keys() if before else ()
+            send(
+                Busy(
+                    attempts={**attempts, **dict.fromkeys(ended, 0)},
+                    in_flight=whole.in_flight,
+                    buffered=whole.buffered,
+                )
+            )
+
+
+def later(one: Health, other: Health) -> Health:
+    """What both together say."""
+    last = one if one.at > other.at else other
+    return Health(
+        at=last.at,
+        open_until=last.open_until,
+        cooldown_s=last.cooldown_s,
+        rest_until=max(one.rest_until, other.rest_until),
+        last_failure=max(one.last_failure, other.last_failure),
+    )

@@ -1,0 +1,57 @@
+"""The process that leads several workers: it serves nobody, and owns what is there once."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.config.model import Config
+from gateway.engines import EngineProcess
+from gateway.processes.crew import Crew
+from gateway.processes.engines import EngineHouse
+from gateway.processes.reload import Reload
+from gateway.processes.signals import on_reload, on_stop
+from gateway.telemetry.process_metrics import ProcessMetrics
+
+
+async def lead(
+    config: Config,
+    *,
+    source: Path,
+    read: Callable[[], Config],
+    listener: socket.socket,
+    run_dir: Path,
+) -> None:
+    """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
+    metrics = ProcessMetrics()
+    crew = Crew(listener, run_dir, metrics)
+
+    def owned(engine: EngineProcess) -> None:
+        engine.watch(lambda _: crew.tell_engine(engine))
+
+    engines = EngineHouse(config, run_dir, made=owned, until=crew.serving)
+    reload = Reload(
+        config,
+        source=source,
+        read=read,
+        engines=engines,
+        targets=crew.targets,
+        metrics=metrics,
+        still=crew.no_birth,
+    )
+    on_stop(crew.drain, crew.leave)
+    on_reload(reload.reload)
+    crew.start(
+        config.server.workers,
+        lambda: (reload.config, tuple(engines.processes.values()), reload.refused),
+    )
+    watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
+    engines.start()
+    try:
+        await crew.ended()
+    finally:
+        if watching is not None:
+            watching.cancel()
+        await reload.close()
+        await crew.close()
+        await engines.close()

@@ -1,0 +1,102 @@
+"""Who of several processes may probe a backend: a lock on a byte of a file that all have open.
+
+The kernel keeps such locks, answers within a microsecond, and takes them back from a process that
+dies, however it dies. https://www.man7.org/linux/man-pages/man2/F_SETLK.2const.html
+"""
+
+import asyncio
+import fcntl
+import os
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+
+LINGER_S = 0.25
+"""A lock is kept so long after its probe, for the news of how it went to reach the others."""
+
+
+class Leases:
+    """Of one process. Nothing else in the process may open the file: closing it frees all."""
+
+    def __init__(self, file: Path) -> None:
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._leases: dict[str, FileLease] = {}
+
+    def lease(self, key: str) -> "FileLease":
+        """The same key is the same lease in every process."""
+        if key not in self._leases:
+            digest = blake2b(key.encode(), digest_size=7).digest()
+            self._leases[key] = FileLease(self._descriptor, int.from_bytes(digest, "big"))
+        return self._leases[key]
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class Turn:
+    """A context in which one process is at a time; a thread that waits for it sleeps.
+
+    What is written to a pipe in one piece may be long, and arrives in several: those of another
+    process would fall between them.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+class FileLease:
+    """See Lease."""
+
+    def __init__(self, descriptor: int, place: int) -> None:
+        self._descriptor = descriptor
+        self._place = place
+        self._mine = False
+        self._ending: asyncio.TimerHandle | None = None
+
+    def free(self) -> bool:
+        """Whether `take` would succeed now."""
+        if self._mine:
+            return True
+        if not self._lock():
+            return False
+        self._unlock()
+        return True
+
+    def take(self) -> bool:
+        """Whether it is this process's now, until `give`."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+        self._mine = self._mine or self._lock()
+        return self._mine
+
+    def give(self) -> None:
+        """In a moment; a lease that is not held stays so."""
+        if self._mine and self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(LINGER_S, self._give)
+
+    def _give(self) -> None:
+        self._ending = None
+        self._mine = False
+        self._unlock()
+
+    def _lock(self) -> bool:
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._place)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(self) -> None:
+        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, self._place)

@@ -1,0 +1,204 @@
+"""What the process that leads and its workers say to each other, and how it is written."""
+
+import msgspec
+from msgspec import Struct
+
+from gateway.config.model import Config
+from gateway.engines import EngineView, State
+from gateway.routing.breaker import Health
+from gateway.telemetry.series import Window
+from local_engine.frames import HEAD_BYTES
+from schemas.secret import Secret
+
+
+class EngineState(Struct, frozen=True, kw_only=True):
+    """An engine as of now; its socket's path tells it from others of its name."""
+
+    name: str
+    socket_path: str
+    state: State
+    status: str
+    restarts: int
+    pid: int | None
+    uptime_s: float
+    ready_in: float | None
+
+
+class Counted(Struct, frozen=True, kw_only=True, tag=True):
+    """What has a process counted? Answered by Families."""
+
+
+class Strands(Struct, frozen=True, kw_only=True, tag=True):
+    """What traffic has a process seen? Answered by Strands of telemetry.series."""
+
+    window: Window
+    at: float
+
+
+Question = Counted | Strands
+
+
+class Begin(Struct, frozen=True, kw_only=True, tag=True):
+    """The first message to a worker. worker: its number, from 0. run_dir: of locks."""
+
+    worker: int
+    config: Config
+    engines: tuple[EngineState, ...]
+    run_dir: str
+
+
+class Prepare(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.prepare; answered by Prepared."""
+
+    number: int
+    config: Config
+    engines: tuple[EngineState, ...]
+
+
+class Commit(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+
+
+class Abandon(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+
+
+class Settle(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.settle; answered by Settled."""
+
+    id: int
+
+
+class Told(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.tell."""
+
+    refused: bool
+
+
+class EngineNews(Struct, frozen=True, kw_only=True, tag=True):
+    engine: EngineState
+
+
+class Drain(Struct, frozen=True, kw_only=True, tag=True):
+    """SIGTERM."""
+
+
+class Quit(Struct, frozen=True, kw_only=True, tag=True):
+    """Without waiting for anybody."""
+
+
+class Ask(Struct, frozen=True, kw_only=True, tag=True):
+    """Answered by Answer with the same id."""
+
+    id: int
+    question: Question
+
+
+class Gathered(Struct, frozen=True, kw_only=True, tag=True):
+    """What the others answered to a Gather, each in msgpack."""
+
+    id: int
+    bodies: tuple[bytes, ...]
+
+
+class News(Struct, frozen=True, kw_only=True, tag=True):
+    """Breakers that have changed, by the keys of Runtime.backends. Both ways."""
+
+    health: dict[str, Health]
+
+
+class Busy(Struct, frozen=True, kw_only=True, tag=True):
+    """Attempts under way by backend, where that changed; requests and bytes of bodies in all.
+
+    A worker tells its own, and is told the sum of the others'.
+    """
+
+    attempts: dict[str, int]
+    in_flight: int
+    buffered: int
+
+
+class Serving(Struct, frozen=True, kw_only=True, tag=True):
+    """The worker accepts connections."""
+
+
+class Prepared(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+    problems: tuple[str, ...]
+
+
+class Settled(Struct, frozen=True, kw_only=True, tag=True):
+    id: int
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag=True):
+    """id 0: unasked, to be kept in case that the worker dies; what Counted asks for."""
+
+    id: int
+    body: bytes
+
+
+class Gather(Struct, frozen=True, kw_only=True, tag=True):
+    """A worker asks what all the others would answer; answered by Gathered."""
+
+    id: int
+    question: Question
+
+
+ToWorker = (
+    Begin
+    | Prepare
+    | Commit
+    | Abandon
+    | Settle
+    | Told
+    | EngineNews
+    | Drain
+    | Quit
+    | Ask
+    | Gathered
+    | News
+    | Busy
+)
+ToLeader = Serving | Prepared | Settled | Answer | Gather | News | Busy
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise NotImplementedError(f"{type(value)} is not sent between processes")
+
+
+def _secret(kind: type, value: object) -> object:
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise NotImplementedError(f"{kind} is not sent between processes")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=_secret)
+to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader, dec_hook=_secret)
+
+
+def frame(message: ToWorker | ToLeader) -> bytes:
+    """With its length before it."""
+    body = _encoder.encode(message)
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def packed(body: object) -> bytes:
+    """An answer's body."""
+    return _encoder.encode(body)
+
+
+def state_of(engine: EngineView) -> EngineState:
+    return EngineState(
+        name=engine.name,
+        socket_path=str(engine.socket_path),
+        state=engine.state,
+        status=engine.status,
+        restarts=engine.restarts,
+        pid=engine.pid,
+        uptime_s=engine.uptime_s,
+        ready_in=engine.ready_in(),
+    )

@@ -1,0 +1,84 @@
+"""A serving process's part in what all share: it tells of its breakers and loads, and hears."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from gateway.processes.leases import Leases
+from gateway.processes.messages import Busy, News
+from gateway.routing.breaker import Health
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+
+TELL_S = 0.1
+"""Between two looks at the loads. A breaker's change is told at once."""
+
+
+class Sharing:
+    """Of one process; `follow` each generation of its configuration."""
+
+    def __init__(
+        self, gateway: Gateway, leases: Leases, send: Callable[[News | Busy], None]
+    ) -> None:
+        self._gateway = gateway
+        self._leases = leases
+        self._send = send
+        self._news: dict[str, Health] = {}
+        self._attempts: dict[str, int] = {}
+        self._heard: dict[str, int] = {}
+        self._totals = (0, 0)
+        self.follow(gateway.runtime)
+
+    def follow(self, runtime: Runtime) -> None:
+        """Its breakers and loads are what is told of, and what hears."""
+        for key, backend in runtime.backends.items():
+            breaker = backend.breaker
+            breaker.changed = partial(self._changed, key)
+            breaker.lease = self._leases.lease(key)
+            backend.load.elsewhere = self._heard.get(key, 0)
+
+    def hear(self, message: News | Busy) -> None:
+        """What the others say."""
+        backends = self._gateway.runtime.backends
+        match message:
+            case News(health=health):
+                for key, one in health.items():
+                    if (backend := backends.get(key)) is not None:
+                        backend.breaker.hear(one)
+            case Busy(attempts=attempts):
+                for key, count in attempts.items():
+                    self._heard[key] = count
+                    if (backend := backends.get(key)) is not None:
+                        backend.load.elsewhere = count
+                self._gateway.others_in_flight = message.in_flight
+                self._gateway.others_buffered = message.buffered
+
+    async def tell(self) -> None:
+        """Of the loads, for as long as it runs."""
+        while True:
+            await asyncio.sleep(TELL_S)
+            gateway = self._gateway
+            attempts = {
+                key: backend.load.in_flight
+                for key, backend in gateway.runtime.backends.items()
+                if backend.load.in_flight or self._attempts.get(key)
+            }
+            totals = (gateway.in_flight, gateway.buffered)
+            ended = dict.fromkeys(self._attempts.keys() - attempts.keys(), 0)
+            changed = {**ended, **attempts}
+            if changed == self._attempts and totals == self._totals:
+                continue
+            self._attempts = {key: count for key, count in attempts.items() if count}
+            self._totals = totals
+            self._send(Busy(attempts=changed, in_flight=totals[0], buffered=totals[1]))
+
+    def _changed(self, key: str) -> None:
+        if not self._news:
+            asyncio.get_running_loop().call_soon(self._flush)
+        backend = self._gateway.runtime.backends.get(key)
+        if backend is not None:
+            self._news[key] = backend.breaker.health()
+
+    def _flush(self) -> None:
+        news, self._news = self._news, {}
+        self._send(News(health=news))

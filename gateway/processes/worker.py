@@ -1,0 +1,235 @@
+"""A process that serves and does not lead: `python -m gateway.processes.worker`.
+
+It gets the listening socket and one end of a pair by their numbers, and everything else, the
+configuration first, as messages. Its leader's end is its own: it then serves what it has begun.
+"""
+
+import argparse
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from itertools import count
+from pathlib import Path
+
+import msgspec
+
+from gateway.config.model import Config
+from gateway.processes.channel import Channel
+from gateway.processes.leases import Leases, Turn
+from gateway.processes.messages import (
+    Abandon,
+    Answer,
+    Ask,
+    Begin,
+    Busy,
+    Commit,
+    Counted,
+    Drain,
+    EngineNews,
+    Gather,
+    Gathered,
+    News,
+    Prepare,
+    Prepared,
+    Question,
+    Quit,
+    Serving,
+    Settle,
+    Settled,
+    Strands,
+    Told,
+    ToWorker,
+    packed,
+    to_worker,
+)
+from gateway.processes.mirrored import MirroredEngines
+from gateway.processes.serving import Serving as Served
+from gateway.processes.sharing import Sharing
+from gateway.processes.target import Proposal
+from gateway.supervisor import loop_factory
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.families import Families
+from gateway.telemetry.logs import configure_logging, line_style
+from gateway.telemetry.series import Strand, Window
+from schemas.errors import Unavailable
+
+_log = logging.getLogger("strowger")
+
+PATIENCE_S = 2.0
+"""For what the others tell."""
+
+COUNT_S = 1.0
+"""Between two times that the leader is told what was counted; so much is lost by kill -9."""
+
+_families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
+_strands: msgspec.msgpack.Decoder[tuple[Strand, ...]] = msgspec.msgpack.Decoder(tuple[Strand, ...])
+
+
+class OtherWorkers:
+    """The peers of a worker, asked through the process that leads."""
+
+    def __init__(self, channel: Channel[ToWorker]) -> None:
+        self._channel = channel
+        self._ids = count(1)
+        self._asked: dict[int, asyncio.Future[tuple[bytes, ...]]] = {}
+
+    async def counted(self) -> list[Families]:
+        """See Peers.counted."""
+        return [_families.decode(body) for body in await self._gather(Counted())]
+
+    async def strands(self, window: Window, at: float) -> list[tuple[Strand, ...]]:
+        """See Peers.strands."""
+        asked = Strands(window=window, at=at)
+        return [_strands.decode(body) for body in await self._gather(asked)]
+
+    def hear(self, gathered: Gathered) -> None:
+        asked = self._asked.get(gathered.id)
+        if asked is not None and not asked.done():
+            asked.set_result(gathered.bodies)
+
+    async def _gather(self, question: Question) -> tuple[bytes, ...]:
+        number = next(self._ids)
+        asked = self._asked[number] = asyncio.get_running_loop().create_future()
+        self._channel.send(Gather(id=number, question=question))
+        try:
+            return await asyncio.wait_for(asked, PATIENCE_S)
+        except TimeoutError:
+            raise Unavailable("the other processes do not answer", retry_after=1) from None
+        finally:
+            del self._asked[number]
+
+
+class Worker:
+    """One worker, from its `Begin` to its end."""
+
+    def __init__(self, begin: Begin, channel: Channel[ToWorker], access_log: AccessLog) -> None:
+        self._channel = channel
+        self._engines = MirroredEngines()
+        self.serving = Served(
+            begin.config,
+            run_dir=Path(begin.run_dir),
+            engines=self._engines.of(begin.engines),
+            access_log=access_log,
+        )
+        self._leases = Leases(Path(begin.run_dir) / "probes.lock")
+        self._others = OtherWorkers(channel)
+        gateway = self.serving.gateway
+        gateway.worker = begin.worker
+        gateway.peers = self._others
+        self._sharing = Sharing(gateway, self._leases, channel.send)
+        self.serving.adopted = self._sharing.follow
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, listener: socket.socket) -> None:
+        for work in (self._follow(), self._sharing.tell(), self._count()):
+            self._tasks.add(asyncio.create_task(work))
+        self._channel.send(Serving())
+        try:
+            await self.serving.run(listener)
+            self._tell_counts()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._leases.close()
+
+    async def _follow(self) -> None:
+        async for message in self._channel.heard():
+            await self._hear(message)
+        _log.warning("the process that leads is gone; ending with the last stream")
+        self.serving.orphan()
+
+    async def _hear(self, message: ToWorker) -> None:
+        match message:
+            case News() | Busy():
+                self._sharing.hear(message)
+            case EngineNews():
+                self._engines.tell(message.engine)
+            case Ask():
+                self._channel.send(Answer(id=message.id, body=self._answer(message.question)))
+            case Gathered():
+                self._others.hear(message)
+            case Prepare():
+                proposal = Proposal(
+                    number=message.number,
+                    config=message.config,
+                    engines=self._engines.of(message.engines),
+                )
+                problems = await self.serving.prepare(proposal)
+                self._channel.send(Prepared(number=message.number, problems=problems))
+            case Commit():
+                self.serving.commit(message.number)
+            case Abandon():
+                self.serving.abandon(message.number)
+            case Settle():
+                self._tasks.add(asyncio.create_task(self._settle(message.id)))
+            case Told():
+                self.serving.tell(refused=message.refused)
+            case Drain():
+                self.serving.drain()
+            case Quit():
+                self.serving.quit()
+            case Begin():
+                raise AssertionError("a worker begins once")
+
+    def _answer(self, question: Question) -> bytes:
+        match question:
+            case Counted():
+                return packed(self.serving.gateway.counted())
+            case Strands():
+                return packed(self.serving.gateway.seen(question.window, question.at))
+
+    async def _settle(self, number: int) -> None:
+        await self.serving.settle()
+        self._channel.send(Settled(id=number))
+
+    async def _count(self) -> None:
+        """So that what it counted outlives it."""
+        while True:
+            await asyncio.sleep(COUNT_S)
+            self._tell_counts()
+
+    def _tell_counts(self) -> None:
+        gateway = self.serving.gateway
+        if gateway.uncounted():
+            self._channel.send(Answer(id=0, body=packed(gateway.counted())))
+
+
+async def work(control: socket.socket, listener: socket.socket) -> None:
+    """Until the leader says that it is enough, or is gone."""
+    channel: Channel[ToWorker] = Channel(to_worker)
+    await channel.connect(control)
+    begin = await channel.next()
+    if not isinstance(begin, Begin):
+        return
+    access_log = _speak(begin.config, Path(begin.run_dir))
+    try:
+        await Worker(begin, channel, access_log).run(listener)
+    finally:
+        channel.close()
+        access_log.close()
+
+
+def _speak(config: Config, run_dir: Path) -> AccessLog:
+    style = line_style(config.logging)
+    configure_logging(config.logging, style)
+    return AccessLog(sys.stdout.buffer, style, turn=Turn(run_dir / "access-log.lock"))
+
+
+def main(arguments: list[str]) -> None:
+    """Signals are the leader's business: it tells its workers what to do."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control", type=int, required=True)
+    parser.add_argument("--listener", type=int, required=True)
+    given = parser.parse_args(arguments)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    control, listener = socket.socket(fileno=given.control), socket.socket(fileno=given.listener)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(work(control, listener))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
