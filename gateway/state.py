@@ -197,9 +197,9 @@ class Gateway:
         self.metrics.in_flight.set(self.in_flight)
         self.metrics.buffered.set(self.buffered)
         self.metrics.available.clear()
-        self.metrics.paused.clear()
+        self.metrics.trials.paused.clear()
         for name, paused in self._paused():
-            self.metrics.paused.labels(name).set(paused)
+            self.metrics.trials.paused.labels(name).set(paused)
         for name, backend in self.runtime.backends.items():
             self.metrics.available.labels(name).set(backend.breaker.allows(at))
         self.metrics.engines.reports = engines

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.engine_metrics import EngineCollector
 from gateway.telemetry.mirror_metrics import MirrorMetrics
+from gateway.telemetry.trial_metrics import TrialMetrics
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -60,7 +61,7 @@ class Metrics:
         )
         self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
-        self._trials, self.paused = _experiments(self.registry)
+        self.trials = TrialMetrics(self.registry)
         self.in_flight = Gauge(
             "strowger_in_flight_requests", "Requests being answered.", registry=self.registry
         )
@@ -75,7 +76,6 @@ class Metrics:
         )
         self._kept: dict[tuple[str, str, str, int], tuple[Counter, Histogram, Histogram]] = {}
         self._kept_tokens: dict[tuple[str, str, str, str], Counter] = {}
-        self._kept_trials: dict[tuple[str, str, bool], Counter] = {}
         self._kept_attempts: dict[tuple[str, str], Counter] = {}
 
     def book(self, line: AccessLine) -> None:
@@ -104,7 +104,7 @@ class Metrics:
             self._book_tokens(line, target, "prompt", line.prompt_tokens)
             self._book_tokens(line, target, "completion", line.completion_tokens)
         if line.experiment:
-            self._trial(line.experiment, line.variant, line.fallback).inc()
+            self.trials.count(line.experiment, line.variant, fallback=line.fallback)
         if line.cost_usd is not None:
             self._cost.labels(line.route, target).inc(line.cost_usd)
         elif line.unpriced:
@@ -117,14 +117,6 @@ class Metrics:
             self._kept_attempts[backend, outcome] = counter
         return counter
 
-    def _trial(self, experiment: str, variant: str, fallback: bool) -> Counter:
-        key = (experiment, variant, fallback)
-        counter = self._kept_trials.get(key)
-        if counter is None:
-            counter = self._trials.labels(experiment, variant, "yes" if fallback else "no")
-            self._kept_trials[key] = counter
-        return counter
-
     def _book_tokens(self, line: AccessLine, target: str, kind: str, count: int | None) -> None:
         if not count:
             return
@@ -133,24 +125,6 @@ class Metrics:
         if counter is None:
             counter = self._kept_tokens[key] = self._tokens.labels(*key)
         counter.inc(count)
-
-
-def _experiments(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
-    """Who took part, and which experiments are paused."""
-    return (
-        Counter(
-            "strowger_experiment_requests",
-            "Requests of experiments by variant; those without one were left out.",
-            ("experiment", "variant", "fallback"),
-            registry=registry,
-        ),
-        Gauge(
-            "strowger_experiment_paused",
-            "1 while control serves everyone.",
-            ("experiment",),
-            registry=registry,
-        ),
-    )
 
 
 def _money(registry: CollectorRegistry) -> tuple[Counter, Counter]:
