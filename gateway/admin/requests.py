@@ -38,6 +38,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     """One request that has ended: its access line, and why it went where it went.
 
     time:       its end, Unix seconds. rule: the `when` rule that decided, from 0.
+    fallback:   another backend than its variant's answered.
     candidates: in the order of asking, asked or not. refused: why no backend was asked, else "".
     """
 
@@ -55,7 +56,9 @@ class RequestView(Struct, frozen=True, kw_only=True):
     ms: float
     ttft_ms: float | None
     backend: str
+    experiment: str
     variant: str
+    fallback: bool
     rule: int | None
     candidates: tuple[str, ...]
     ruled_out: list[RuledOutView]

@@ -17,6 +17,7 @@ from gateway.commands.options import admin_key_option, url_option
 from gateway.config.model import Config
 from gateway.explaining.explanation import Explanation
 from gateway.explaining.question import Question, answered
+from gateway.explaining.taking_part import take_as_running
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import SURFACES
 from schemas.errors import GatewayError
@@ -99,6 +100,7 @@ def _header(line: str) -> tuple[bytes, bytes]:
 def _from_configuration(question: Question, config: Config) -> Explanation:
     with tempfile.TemporaryDirectory() as folder, faults_shown():
         runtime = Runtime(config, run_dir=Path(folder))
+        take_as_running(runtime)
         try:
             return answered(question, runtime, now())
         except GatewayError as exc:

@@ -5,7 +5,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from gateway.commands.screen import show, table_of
-from gateway.explaining.explanation import Candidate, Explanation, Reason, RuleSeen
+from gateway.explaining.explanation import (
+    Candidate,
+    ExperimentSeen,
+    Explanation,
+    Reason,
+    RuleSeen,
+)
 from gateway.routing.health import in_words
 
 _FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
@@ -45,6 +51,8 @@ def _facts(found: Explanation) -> Table:
     if found.found is not None:
         how = _FOUND[found.found]
         table.add_row("route", escape(f"{found.route}, {how}; policy {found.policy}"))
+    if found.experiment is not None:
+        table.add_row("experiment", escape(_part(found.experiment)))
     if found.fallback:
         table.add_row("fallback", escape(", ".join(found.fallback)))
     if found.down:
@@ -60,6 +68,14 @@ def _facts(found: Explanation) -> Table:
         if bounds.hedge_after_s is not None:
             table.add_row("hedging", f"the next one as well after {bounds.hedge_after_s:g} s")
     return table
+
+
+def _part(seen: ExperimentSeen) -> str:
+    shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
+    unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
+    whose = f"variant {seen.variant} for " if seen.variant else ""
+    left_out = f"; {seen.left_out}" if seen.left_out else ""
+    return f"{seen.name} ({shares}): {whose}{unit}{left_out}"
 
 
 def _rules(found: Explanation) -> Table:

@@ -1,6 +1,6 @@
 """Why a request would go where it would: the plan for it, over all draws, with its reasons."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -20,12 +20,14 @@ from gateway.explaining.explanation import (
     refusal,
 )
 from gateway.explaining.places import why_there
+from gateway.explaining.taking_part import taking_part
 from gateway.routing.facts import Facts
 from gateway.routing.health import health_of, in_words
-from gateway.routing.plan import Candidate, Plan, plan, reworded_for, with_values
+from gateway.routing.plan import Candidate, Plan, enrol, plan, reworded_for, with_values
 from gateway.routing.route import NOTHING, Backend, Route, RouteTable
 from gateway.routing.rules import in_words as conditions
 from gateway.routing.rules import unmet
+from gateway.routing.trial import Arm
 from gateway.surfaces.routes import Asked
 from schemas.errors import GatewayError, InvalidRequest, Unavailable
 from schemas.fields import extra_fields, field_value, sent_fields, task_of
@@ -34,11 +36,18 @@ from schemas.requests import EmbeddingsRequest, Request
 DRAWS = 1800
 """Even steps through [0, 1): halves to sixths, tenths, whole percents come out exact."""
 
+_ARM = " "
+"""Stands for a route's name where an experiment's arm is meant: no name is blank."""
+
 
 class _Group(Struct, frozen=True, kw_only=True, eq=False):
-    """The candidates of one route in their likeliest order, with how often each is first."""
+    """The candidates of one route in their likeliest order, with how often each is first.
+
+    arms: they are an experiment's, of which one is asked before the route's others.
+    """
 
     route: Route
+    arms: Mapping[int, Arm]
     members: list[tuple[Candidate, float]]
 
 
@@ -129,6 +138,7 @@ def _with_route(
         policy=route.policy.name,
         rules=tuple(rules),
         rule=decides,
+        experiment=taking_part(route, request, facts),
         fallback=route.fallback,
     )
 
@@ -139,9 +149,11 @@ def _planned(
     """One plan, and what becomes of all draws."""
     homes = {id(backend): one.name for one in table.routes.values() for backend, _ in _all_of(one)}
     first = plan(table, route, request, facts)
+    arms = _arms(route, first)
+    drawn = bool(arms) and route.trial is not None and route.trial.by == "request"
+    steps = DRAWS if drawn or len(first.candidates) > 1 else 1
     orders = [
-        plan(table, route, request, msgspec.structs.replace(facts, draw=(step + 0.5) / DRAWS))
-        for step in range(DRAWS if len(first.candidates) > 1 else 1)
+        plan(table, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
     ]
     firsts: dict[str, int] = {}
     places: dict[str, int] = {}
@@ -149,7 +161,8 @@ def _planned(
     for one in orders:
         begun: set[str] = set()
         for place, candidate in enumerate(one.candidates):
-            home = homes.get(id(candidate.backend), route.name)
+            own = homes.get(id(candidate.backend), route.name)
+            home = _ARM if id(candidate.backend) in arms else own
             key = f"{home}: {candidate.name}"
             known.setdefault(home, {}).setdefault(key, candidate)
             places[key] = places.get(key, 0) + place
@@ -158,7 +171,8 @@ def _planned(
                 firsts[key] = firsts.get(key, 0) + 1
     groups = [
         _Group(
-            route=table.routes[home],
+            route=route if home == _ARM else table.routes[home],
+            arms=arms if home == _ARM else {},
             members=[
                 (members[key], firsts.get(key, 0) / len(orders))
                 for key in sorted(members, key=places.__getitem__)
@@ -183,22 +197,37 @@ def _detours(route: Route, planned: Plan) -> tuple[DetourSeen, ...]:
     )
 
 
+def _arms(route: Route, planned: Plan) -> dict[int, Arm]:
+    """By their backend, where an arm of the experiment answers first; else none."""
+    enrolment = planned.enrolment
+    if enrolment is None or enrolment.arm is None or route.trial is None:
+        return {}
+    taking = enrolment.left_out or route.trial.by != "request"
+    arms = (enrolment.arm,) if taking else tuple(route.trial.arms.values())
+    return {id(arm.backend): arm for arm in arms}
+
+
+def _drawn(facts: Facts, draw: float) -> Facts:
+    """Another request of the same kind."""
+    return msgspec.structs.replace(facts, draw=draw, request_id=f"{facts.request_id} {draw}")
+
+
 def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
-    """Every backend of the route once, and whether it is among its own."""
-    own = {id(backend) for backend in route.backends}
-    yield from ((backend, True) for backend in route.backends)
-    for rule in route.rules:
-        for backend in rule.backends:
-            if id(backend) not in own:
-                own.add(id(backend))
-                yield backend, False
+    """Every backend of the route once, and whether it is among its own or an experiment's."""
+    arms = () if route.trial is None else tuple(route.trial.arms.values())
+    own = {id(one): one for one in (*route.backends, *(arm.backend for arm in arms))}
+    yield from ((backend, True) for backend in own.values())
+    ruled = {id(one): one for rule in route.rules for one in rule.backends if id(one) not in own}
+    yield from ((backend, False) for backend in ruled.values())
 
 
 def _candidate(
     one: Candidate, share: float, group: _Group, request: Request, facts: Facts
 ) -> explanation.Candidate:
     task, supports = task_of(request), one.backend.supports
+    arm = group.arms.get(id(one.backend))
     operators = with_values(request, group.route.defaults, group.route.overrides)
+    operators = operators if arm is None else arm.changed(operators)
     before = sent_fields(operators) | extra_fields(operators)
     after = sent_fields(one.request) | extra_fields(one.request)
     names = {field: said_as(supports, task, field) or "" for field in sent_fields(one.request)}
@@ -209,7 +238,9 @@ def _candidate(
         backend=one.name,
         route=group.route.name,
         share=round(share, 4),
-        why=why_there(one, [other for other, _ in group.members], group.route, request, facts),
+        why=f"the variant {arm.name!r}"
+        if arm is not None
+        else why_there(one, [other for other, _ in group.members], group.route, request, facts),
         model=one.model,
         dropped=one.dropped,
         left_out=one.left_out,
@@ -220,7 +251,9 @@ def _candidate(
                 for field in sent_fields(operators)
                 if field_value(operators, field) != field_value(request, field)
             )
-        ),
+        )
+        + (("system",) if arm is not None and arm.system else ()),
+        variant="" if arm is None else arm.name,
         health=health_of(one.backend, facts.now),
     )
 
@@ -235,6 +268,8 @@ def _ruled_out(
 ) -> Iterator[RuledOut]:
     """Every backend of the route and its fallbacks that is no candidate."""
     asked = {id(one.backend) for group in groups for one, _ in group.members}
+    trial = route.trial
+    apart = trial.apart if trial is not None and rule is None else frozenset[str]()
     for name in (route.name, *route.fallback):
         current = table.routes[name]
         place = rule if current is route else _first_rule(current, request, facts)
@@ -243,12 +278,21 @@ def _ruled_out(
         for backend, own in _all_of(current):
             if id(backend) in asked:
                 continue
-            if id(backend) not in inside:
+            if backend.name in apart and id(backend) not in _own_arm(route, request, facts):
+                reasons = [Reason(words="is another variant's")]
+            elif id(backend) not in inside and backend.name not in apart:
                 words = f"`when` rule {place + 1} names others" if place is not None else ""
                 reasons = [Reason(words=words if own and words else "is for a `when` rule alone")]
             else:
                 reasons = list(_reasons(backend, current, request, facts))
             yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
+
+
+def _own_arm(route: Route, request: Request, facts: Facts) -> tuple[int, ...]:
+    """The backend of the arm that the request has, as an identity."""
+    enrolment = enrol(route, request, facts)
+    arm = None if enrolment is None else enrolment.arm
+    return () if arm is None else (id(arm.backend),)
 
 
 def _first_rule(route: Route, request: Request, facts: Facts) -> int | None:

@@ -22,6 +22,31 @@ class RuleSeen(Struct, frozen=True, kw_only=True):
     unmet: tuple[str, ...] = ()
 
 
+class ArmSeen(Struct, frozen=True, kw_only=True):
+    """A variant of the experiment. share: of all units."""
+
+    name: str
+    backend: str
+    share: float
+
+
+class ExperimentSeen(Struct, frozen=True, kw_only=True):
+    """The model's experiment, and this request's part in it.
+
+    by:       what a variant is assigned to. unit: of this request; "" where it has none.
+    variant:  whose backend answers first; "" where each request is drawn by itself, or a rule
+              decides.
+    left_out: why the request does not count; "": it counts.
+    """
+
+    name: str
+    by: str
+    unit: str
+    variant: str
+    left_out: str
+    arms: tuple[ArmSeen, ...]
+
+
 class Candidate(Struct, frozen=True, kw_only=True):
     """A backend that would be asked, and what it would get.
 
@@ -32,6 +57,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     dropped:    fields that it does not get. left_out: what of the content.
     translated: fields that it knows by another name, and that name.
     set:        fields whose values are the operator's.
+    variant:    the experiment's arm that this is, "" where it is none.
     """
 
     backend: str
@@ -43,6 +69,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     translated: dict[str, str] = field(default_factory=dict)
     set: tuple[str, ...] = ()
+    variant: str = ""
     health: Health
 
 
@@ -114,6 +141,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     policy: str = ""
     rules: tuple[RuleSeen, ...] = ()
     rule: int | None = None
+    experiment: ExperimentSeen | None = None
     candidates: tuple[Candidate, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     fallback: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ def answered(question: Question, runtime: Runtime, now: float) -> Explanation:
         max_choices=runtime.config.server.max_choices,
         headers=question.headers,
     )
-    facts = Facts(now=now, caller=caller.name, headers=question.headers)
+    facts = Facts(now=now, caller=caller.name, headers=question.headers, request_id="this request")
     return explain(runtime.table, request, facts, caller, down=question.down)
 
 

@@ -62,6 +62,7 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     backend: Backend
+    weight: float = 1.0
     sampling: Mapping[str, object] = {}
     system: str = ""
 
@@ -93,7 +94,7 @@ class Enrolment(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Trial:
-    """One experiment of one generation of the configuration."""
+    """One experiment of one generation of the configuration. by: what arms are assigned to."""
 
     def __init__(
         self, config: Experiment, backend: Callable[[str], Backend], state: ExperimentState
@@ -106,7 +107,7 @@ class Trial:
         }
         self.control = self.arms[config.control.name]
         self.apart = frozenset(variant.backend for variant in config.variants)
-        self._by = config.assign_by
+        self.by = config.assign_by
         self._chats_only = any(arm.system for arm in self.arms.values())
         self._state = state
         self._assignment = Assignment(
@@ -115,14 +116,19 @@ class Trial:
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
 
+    @property
+    def standing(self) -> Standing:
+        """How it stands now, as far as this process has heard."""
+        return self._state.standing(self.fingerprint)
+
     def enrol(self, request: Request, facts: Facts) -> Enrolment:
         """The request's arm: the one that its unit is assigned to, or control's."""
-        standing = self._state.standing(self.fingerprint)
+        standing = self.standing
         if standing.paused:
             return self._left_out("paused")
         if not standing.epoch:
             return self._left_out("unknown")
-        by = self._by
+        by = self.by
         unit = facts.request_id if by == "request" else unit_of(request, facts, by)
         if not unit:
             return self._left_out("no_unit", standing.epoch)
@@ -155,6 +161,7 @@ def _arm(variant: Variant, backend: Backend) -> Arm:
     return Arm(
         name=variant.name,
         backend=backend,
+        weight=variant.weight,
         sampling={name: value for name, value in values.items() if value is not UNSET},
         system=variant.set.system or "",
     )
