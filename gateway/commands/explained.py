@@ -57,6 +57,9 @@ def _facts(found: Explanation) -> Table:
         table.add_row("fallback", escape(", ".join(found.fallback)))
     if found.down:
         table.add_row("taken for broken", escape(", ".join(found.down)))
+    if found.mirror is not None:
+        share = f"{found.mirror.share * 100:.4g} %"
+        table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}"))
     bounds = found.bounds
     if bounds is not None:
         table.add_row(

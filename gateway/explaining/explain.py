@@ -14,6 +14,7 @@ from gateway.explaining.explanation import (
     DetourSeen,
     Explanation,
     Found,
+    MirrorSeen,
     Reason,
     RuledOut,
     RuleSeen,
@@ -139,6 +140,9 @@ def _with_route(
         rules=tuple(rules),
         rule=decides,
         experiment=taking_part(route, request, facts),
+        mirror=None
+        if route.mirror is None
+        else MirrorSeen(backend=route.mirror.backend.name, share=route.mirror.share),
         fallback=route.fallback,
     )
 

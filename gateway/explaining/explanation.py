@@ -110,6 +110,13 @@ class Bounds(Struct, frozen=True, kw_only=True):
     hedge_after_s: float | None = None
 
 
+class MirrorSeen(Struct, frozen=True, kw_only=True):
+    """Who gets a copy of a share of such requests afterwards, where it is able to."""
+
+    backend: str
+    share: float
+
+
 class Refusal(Struct, frozen=True, kw_only=True):
     """The error that the client would get at once."""
 
@@ -147,6 +154,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     fallback_by_error: tuple[DetourSeen, ...] = ()
     bounds: Bounds | None = None
+    mirror: MirrorSeen | None = None
     down: tuple[str, ...] = ()
     refused: Refusal | None = None
 

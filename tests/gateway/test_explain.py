@@ -43,6 +43,8 @@ models:
       {provider: openai, model: b}]}
   - {name: thirds, backends: [{provider: openai, model: a}, {provider: openai, model: b},
       {provider: openai, model: c}]}
+  - {name: raced, hedge_after_s: 1.5, mirror: {backend: other/new, share: 0.05},
+      backends: [{provider: openai, model: a}]}
   - {name: "gpt-*", backends: [{provider: openai, model: "*"}]}
 prices:
   - {match: openai/dear, input: 5, output: 15}
@@ -195,6 +197,15 @@ def test_the_ways_out_of_certain_errors_and_the_bounds_are_told(config: Path) ->
     ]
     assert found.bounds is not None
     assert (found.bounds.attempts, found.bounds.retry_on) == (4, ("connect", "rate_limit"))
+
+
+def test_who_is_asked_beside_and_afterwards_is_told(config: Path) -> None:
+    found = explained(config, chat("raced"))
+
+    assert found.bounds is not None
+    assert found.bounds.hedge_after_s == 1.5
+    assert found.mirror is not None
+    assert (found.mirror.backend, found.mirror.share) == ("other/new", 0.05)
 
 
 def test_costs_decide_where_the_policy_says_so(config: Path) -> None:
