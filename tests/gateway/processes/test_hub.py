@@ -1,0 +1,132 @@
+"""What processes tell each other, on values: configurations, breakers, loads, leases and counts."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from gateway.config.load import read_config
+from gateway.config.model import Breaker as Rule
+from gateway.processes.hub import GATHER_S, Hub
+from gateway.processes.leases import Leases
+from gateway.processes.messages import Begin, Busy, News, frame, to_worker
+from gateway.routing.breaker import Breaker
+from gateway.telemetry.families import added, counted, families, text
+from local_engine.frames import HEAD_BYTES
+from tests.gateway.config.configs import GOOD
+
+RULE = Rule(min_requests=2, cooldown_s=10, max_cooldown_s=40)
+PROBING = """
+import sys
+from pathlib import Path
+from gateway.processes.leases import Leases
+lease = Leases(Path(sys.argv[1])).lease("chat: one/m")
+print("taken" if lease.take() else "refused", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_configuration_arrives_as_it_left_secrets_and_all() -> None:
+    config = read_config(GOOD, source="config.yaml", env={})
+
+    sent = frame(Begin(worker=1, config=config, engines=(), run_dir="/run"))
+    heard = to_worker.decode(sent[HEAD_BYTES:])
+
+    assert isinstance(heard, Begin)
+    assert heard.config == config
+
+
+def test_a_breaker_does_what_another_of_its_backend_has_learnt() -> None:
+    one, other = Breaker(RULE), Breaker(RULE)
+    for at in (1.0, 2.0):
+        one.fail(at, probe=False)
+
+    other.hear(one.health())
+    opened = (other.allows(3.0), other.allows(12.1))
+    probe = other.begin(12.1)
+    other.fail(12.2, probe=probe)
+    one.hear(other.health())
+
+    assert opened == (False, True)
+    assert probe
+    assert not one.allows(32.1)
+    assert one.allows(32.3)
+
+
+def test_old_news_undo_nothing_and_rests_only_grow() -> None:
+    one, other = Breaker(RULE), Breaker(RULE)
+    one.rest(1.0, 5.0, probe=False)
+    old = one.health()
+    other.rest(1.0, 9.0, probe=False)
+    for at in (2.0, 3.0):
+        other.fail(at, probe=False)
+
+    other.hear(old)
+
+    assert other.state(4.0) == "open"
+    assert other.resting(9.9)
+
+
+def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "probes.lock"
+    leases = Leases(file)
+    with subprocess.Popen(
+        [sys.executable, "-c", PROBING, str(file)], stdin=-1, stdout=-1, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        taken = holder.stdout.readline().strip()
+        meanwhile = leases.lease("chat: one/m").free()
+        elsewhere = leases.lease("chat: other/m").take()
+        holder.kill()
+    after = leases.lease("chat: one/m").take()
+    leases.close()
+
+    assert (taken, meanwhile, elsewhere, after) == ("taken", False, True, True)
+
+
+@pytest.mark.anyio
+async def test_each_peer_hears_the_sum_of_the_others_and_of_their_end() -> None:
+    hub = Hub()
+    told: dict[int, list[News | Busy]] = {0: [], 1: [], 2: []}
+    for peer, heard in told.items():
+        hub.join(peer, heard.append)
+
+    hub.hear(1, Busy(attempts={"a": 2}, in_flight=3, buffered=10))
+    hub.hear(2, Busy(attempts={"a": 1, "b": 1}, in_flight=1, buffered=0))
+    await asyncio.sleep(GATHER_S * 2)
+    first = told[0][-1]
+    hub.leave(1)
+    hub.hear(2, Busy(attempts={"b": 0}, in_flight=1, buffered=0))
+    await asyncio.sleep(GATHER_S * 2)
+
+    assert first == Busy(attempts={"a": 3, "b": 1}, in_flight=4, buffered=10)
+    assert told[0][-1] == Busy(attempts={"a": 1, "b": 0}, in_flight=1, buffered=0)
+
+
+@pytest.mark.anyio
+async def test_whoever_joins_later_hears_what_holds() -> None:
+    hub = Hub()
+    breaker, told = Breaker(RULE), list[News | Busy]()
+    breaker.rest(1.0, 60.0, probe=False)
+
+    hub.hear(0, News(health={"chat: one/m": breaker.health()}))
+    hub.join(1, told.append)
+
+    assert told == [News(health={"chat: one/m": breaker.health()})]
+
+
+def test_counts_add_up_and_what_a_dead_process_counted_stays_without_its_gauges() -> None:
+    def process(count: int, level: int) -> CollectorRegistry:
+        registry = CollectorRegistry()
+        Counter("c", "C.", ("k",), registry=registry).labels('x"').inc(count)
+        Gauge("strowger_backend_available", "A.", registry=registry).set(level)
+        return registry
+
+    dead = counted(families(process(4, 0)))
+    lines = text(added((families(process(1, 1)), families(process(2, 1)), dead))).decode()
+
+    assert 'c_total{k="x\\""} 7.0' in lines
+    assert "strowger_backend_available 1.0" in lines
