@@ -1,0 +1,169 @@
+"""The rows that requests leave: one each, and one for every attempt, however they ended."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway.config.model import Price
+from gateway.records.booking import rows_of
+from gateway.records.rows import AttemptRow, RequestRow, Row
+from gateway.routing.prices import Prices
+from gateway.routing.trip import Attempt, Trip
+from gateway.telemetry.access_log import AccessLine
+from schemas.events import Usage
+from tests.gateway.serving import Serving, one_model, serving
+from tests.gateway.test_disconnects import hang_up_after
+from tests.gateway.test_failures import internal_error, two_backends
+from tests.provider import Answer, Received, provider
+
+HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+PRICES = "prices: [{match: 'a/*', input: 1, output: 10}, {match: 'b/*', input: 2, output: 20}]\n"
+
+
+class Kept:
+    """A recorder that keeps its rows, or says that it can keep no more."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.full = False
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        self.rows.extend(rows)
+
+    def requests(self, gateway: Serving) -> list[RequestRow]:
+        gateway.state.write_books()
+        return [row for row in self.rows if isinstance(row, RequestRow)]
+
+    def attempts(self) -> list[AttemptRow]:
+        return [row for row in self.rows if isinstance(row, AttemptRow)]
+
+
+async def post(gateway: Serving, **more: object) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=gateway.url) as client:
+        return await client.post("/v1/chat/completions", json={**HELLO, **more})
+
+
+@pytest.mark.anyio
+async def test_a_failed_attempt_has_a_row_beside_the_one_that_served(tmp_path: Path) -> None:
+    kept = Kept()
+    async with (
+        provider(internal_error) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url) + PRICES, tmp_path, recorder=kept) as gateway,
+    ):
+        await post(gateway)
+        (request,) = kept.requests(gateway)
+
+    assert (request.status, request.backend, request.completion_tokens) == (200, "b/m", 3)
+    *failed, served = kept.attempts()
+    assert {(row.role, row.outcome, row.source) for row in failed} == {
+        ("failed", "upstream_failed", "")
+    }
+    assert (served.role, served.backend, served.source) == ("served", "b/m", "reported")
+    assert served.cost_usd == request.cost_usd == pytest.approx((7 * 2 + 3 * 20) / 1e6)
+    assert [row.number for row in kept.attempts()] == list(range(1, len(failed) + 2))
+
+
+def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
+    """It cost something, and the request's own tokens are those of the answer alone."""
+    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
+    trip.attempts.append(Attempt(backend="a/m", outcome="upstream_broken"))
+    trip.deltas, trip.usage = 40, Usage(prompt_tokens=7)
+    trip.set_aside()
+    trip.attempts.append(Attempt(backend="b/m", outcome="invalid_request", refused=True))
+    trip.attempts.append(Attempt(backend="b/m", outcome="lost", role="hedge", deltas=2))
+    trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
+    trip.usage = Usage(prompt_tokens=7, completion_tokens=3)
+    line = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
+    prices = Prices((Price(match="a/m", input=1, output=10),))
+
+    _, failed, hedge, served = rows_of(trip, line, prices)
+
+    assert isinstance(failed, AttemptRow)
+    assert isinstance(hedge, AttemptRow)
+    assert isinstance(served, AttemptRow)
+    assert [row.number for row in (failed, hedge, served)] == [1, 3, 4]
+    assert [row.role for row in (failed, hedge, served)] == ["failed", "hedge", "served"]
+    assert [row.source for row in (failed, hedge, served)] == ["estimated", "estimated", "reported"]
+    assert [row.completion_tokens for row in (failed, hedge, served)] == [40, 2, 3]
+    assert failed.cost_usd == pytest.approx((7 + 40 * 10) / 1e6)
+    assert served.cost_usd is None
+
+
+@pytest.mark.anyio
+async def test_a_client_that_leaves_is_booked_once_with_what_was_produced(tmp_path: Path) -> None:
+    async def endless(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        while not answer.gone.is_set():
+            await answer.text("word ")
+
+    kept = Kept()
+    async with (
+        provider(endless) as remote,
+        serving(one_model(remote.base_url), tmp_path, recorder=kept) as gateway,
+    ):
+        await hang_up_after(gateway, stream=True, wait_for=b"word")
+        while not (found := kept.requests(gateway)):  # noqa: ASYNC110  rows come without an event
+            await asyncio.sleep(0.02)
+
+    (request,), (attempt,) = found, kept.attempts()
+    assert (request.status, attempt.role, attempt.outcome) == (499, "served", "cancelled")
+    assert attempt.source == "estimated"
+    assert attempt.completion_tokens == request.completion_tokens
+    assert (request.completion_tokens or 0) >= 1
+
+
+@pytest.mark.anyio
+async def test_refused_requests_are_recorded_without_an_attempt(tmp_path: Path) -> None:
+    kept = Kept()
+    async with (
+        provider() as remote,
+        serving(one_model(remote.base_url), tmp_path, recorder=kept) as gateway,
+    ):
+        await post(gateway, model="nobody")
+        (request,) = kept.requests(gateway)
+
+    assert (request.status, request.error, request.model) == (404, "model_not_found", "nobody")
+    assert kept.attempts() == []
+
+
+@pytest.mark.parametrize(("usage", "status"), [("required", 503), ("best_effort", 200)])
+@pytest.mark.anyio
+async def test_without_room_for_records_a_request_is_refused_only_where_usage_is_required(
+    usage: str, status: int, tmp_path: Path
+) -> None:
+    kept = Kept()
+    kept.full = True
+    config = f"store: {{usage: {usage}}}"
+    async with (
+        provider() as remote,
+        serving(one_model(remote.base_url, config), tmp_path, recorder=kept) as gateway,
+    ):
+        answer = await post(gateway)
+        asked = len(remote.requests)
+        kept.full = False
+        later = await post(gateway)
+
+    assert (answer.status_code, asked) == (status, int(status == 200))
+    assert later.status_code == 200
+    if status == 503:
+        assert answer.headers["retry-after"] == "5"
+        assert "recorded" in json.loads(answer.text)["error"]["message"]
+
+
+@pytest.mark.anyio
+async def test_the_access_log_says_no_more_of_an_attempt_than_before(tmp_path: Path) -> None:
+    async with provider() as remote, serving(one_model(remote.base_url), tmp_path) as gateway:
+        await post(gateway)
+        gateway.access_lines()
+        (line,) = gateway.log.getvalue().splitlines()
+
+    (attempt,) = json.loads(line)["attempts"]
+    assert attempt.keys() == {"backend", "outcome", "ms"}
