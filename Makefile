@@ -12,12 +12,12 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: run test nightly check fmt bench matrix parameters screenshots browser setup setup-dev clean
+.PHONY: databases run test nightly check fmt bench matrix parameters screenshots browser setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
 
-test: setup-dev browser
+test: setup-dev browser databases
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -53,6 +53,14 @@ browser:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	    apt-get install -qq -y --no-install-recommends chromium-headless-shell >/dev/null; \
 	fi || echo "no Chromium could be installed: tests in a browser are skipped"
+
+# The store's tests run against PostgreSQL too, and skip without one: as root on Debian it is installed.
+databases:
+	@command -v initdb >/dev/null || test -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" || \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -qq -y --no-install-recommends postgresql >/dev/null; \
+	fi || echo "PostgreSQL could not be installed: its tests are skipped"
 
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev

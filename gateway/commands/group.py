@@ -12,6 +12,7 @@ from gateway.commands.explain import explain
 from gateway.commands.models import models
 from gateway.commands.routes import routes
 from gateway.commands.serve import serve
+from gateway.commands.usage import usage
 
 DISTRIBUTION = "strowger-gateway"
 
@@ -29,5 +30,5 @@ def strowger() -> None:
     """One endpoint for many language models, on this machine and elsewhere."""
 
 
-for command in (serve, check, routes, explain, chat, models, doctor, experiments):
+for command in (serve, check, routes, explain, chat, experiments, usage, models, doctor):
     strowger.add_command(command)

@@ -263,6 +263,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "routes",
         "explain",
         "chat",
+        "usage",
         "models",
         "doctor",
         "experiments",

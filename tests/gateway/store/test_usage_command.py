@@ -1,0 +1,76 @@
+"""`strowger usage` tells what the store has."""
+
+import json
+import time
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from gateway.commands.group import strowger
+from gateway.store.opening import open_store
+from schemas.secret import Secret
+from tests.gateway.store.rows import attempt_row, request_row
+
+CONFIG = """
+providers: [{name: remote, adapter: openai, base_url: "http://127.0.0.1:1"}]
+models: [{name: chat, backends: [{provider: remote, model: m}]}]
+prices: [{match: "remote/*", input: 1, output: 2}]
+"""
+
+
+def used(folder: Path, *words: str) -> str:
+    config = folder / "config.yaml"
+    config.write_text(CONFIG)
+    store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
+    at = time.time()
+    old, now = at - 40 * 86_400, at
+    store.take(
+        "f",
+        0,
+        1,
+        [
+            *(request_row("r1", key="team-a", time=now), attempt_row("r1", time=now)),
+            *(request_row("r2", key="team-b", time=old), attempt_row("r2", time=old)),
+        ],
+    )
+    store.close()
+    result = CliRunner().invoke(strowger, ["usage", "--config", str(config), *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_last_thirty_days_are_told_as_a_table(tmp_path: Path) -> None:
+    lines = used(tmp_path).splitlines()
+
+    assert lines[0].split()[-3:] == ["IN", "OUT", "USD"]
+    (row,) = lines[1:]
+    assert row.split()[1:] == ["team-a", "chat", "remote/m", "1", "1", "7", "3", "0.5000"]
+
+
+def test_more_days_and_json_can_be_asked_for(tmp_path: Path) -> None:
+    rows = json.loads(used(tmp_path, "--json", "--days", "60"))
+
+    assert [row["key"] for row in rows] == ["team-b", "team-a"]
+    assert rows[0]["cost_usd"] == 0.5
+
+
+def test_a_store_that_is_away_is_told_in_a_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{CONFIG}\nstore: {{url: 'sqlite:///no-folder/x.db'}}\n")
+
+    result = CliRunner().invoke(strowger, ["usage", "--config", str(config)])
+
+    assert result.exit_code == 1
+    assert "store.url" in result.output
+    assert "unable to open" in result.output
+
+
+def test_an_address_of_no_database_is_refused_without_showing_it(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{CONFIG}\nstore: {{url: 'mysql://u:secret-word@h/x'}}\n")
+
+    result = CliRunner().invoke(strowger, ["check", str(config)])
+
+    assert result.exit_code == 1
+    assert "store.url: begins neither with sqlite:///FILE nor with postgresql://" in result.output
+    assert "secret-word" not in result.output
