@@ -1,0 +1,126 @@
+"""`strowger experiments`: reports from the store, the switch, and the sample needed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.commands.group import strowger
+from gateway.records.rows import FeedbackRow, RequestRow, Row
+from gateway.store.opening import open_store
+from gateway.trials.watch import Watch
+from schemas.secret import Secret
+from tests.gateway.config.configs import read
+from tests.gateway.trials.trialling import config
+
+UNITS = 1200
+
+
+def rows(epoch: int) -> list[Row]:
+    """Of as many units in each arm; 30 % of control's are content, 45 % of the treatment's."""
+    found: list[Row] = []
+    for number in range(UNITS):
+        treated = number % 2 == 1
+        request_id = f"request-{number}"
+        found.append(
+            RequestRow(
+                request_id=request_id,
+                time=1.0,
+                status=200,
+                ms=100.0,
+                experiment="trial",
+                epoch=epoch,
+                variant="treatment" if treated else "control",
+                unit=f"unit-{number}",
+                fallback=number % 100 == 0,
+            )
+        )
+        content = number // 2 % 20 < (9 if treated else 6)
+        found.append(
+            FeedbackRow(
+                request_id=request_id,
+                time=2.0,
+                key="",
+                metric="thumbs_up",
+                value=float(content),
+                boolean=True,
+            )
+        )
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A configuration whose store has seen the whole experiment."""
+    text = config("http://127.0.0.1:9/v1")
+    url = f"sqlite:///{tmp_path / 'strowger.db'}"
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{text}\nstore: {{url: '{url}'}}\n")
+    store = open_store(Secret(url))
+    store.prepare()
+    Watch(store).stand(read(text).experiments)
+    found = rows(1)
+    store.take("file", 0, len(found), found)
+    store.close()
+    return file
+
+
+def run(file: Path | None, *words: str) -> Result:
+    more = [] if file is None else ["--config", str(file)]
+    return CliRunner().invoke(strowger, ["experiments", *words, *more])
+
+
+def test_a_report_reads_as_a_sentence_and_two_tables(file: Path) -> None:
+    lines = run(file, "report", "trial").output.splitlines()
+
+    assert lines[0] == "trial over chat, by header:x-session-id; epoch 1, running"
+    assert lines[2].startswith("Verdict: treatment is better than control: thumbs_up +0.15 (+0.0")
+    assert lines[5].split() == ["control", "a/old", "50", "600", "600", "2", "%"]
+    vote = next(line for line in lines if line.startswith("thumbs_up") and "treatment" in line)
+    assert vote.split()[:7] == [
+        "thumbs_up",
+        "(primary)",
+        "treatment",
+        "600",
+        "600",
+        "0.45",
+        "+0.15",
+    ]
+
+
+def test_a_program_gets_the_same_numbers(file: Path) -> None:
+    report = json.loads(run(file, "report", "trial", "--json").output)
+
+    assert report["kind"] == "better"
+    assert [arm["units"] for arm in report["arms"]] == [600, 600]
+    assert report["findings"][0]["variant"] == "treatment"
+
+
+def test_a_pause_is_kept_with_its_reason_until_resumed(file: Path) -> None:
+    paused = run(file, "pause", "trial", "--reason", "too dear")
+    listed = json.loads(run(file, "list", "--json").output)
+    resumed = [run(file, "resume", "trial").output, run(file, "resume", "trial").output]
+
+    assert paused.output == "trial is paused: control serves everyone\n"
+    assert (listed[0]["paused"], listed[0]["reason"]) == (True, "too dear")
+    assert resumed == ["trial is resumed\n", "trial was not paused\n"]
+
+
+def test_a_name_that_nobody_has_is_told_with_the_nearest(file: Path) -> None:
+    found = run(file, "report", "trail")
+
+    assert found.exit_code == 1
+    assert 'no experiment is named "trail"; did you mean "trial"?' in found.output
+
+
+def test_the_sample_needs_neither_a_configuration_nor_a_store() -> None:
+    found = run(None, "plan", "--baseline", "0.12", "--lift", "0.02")
+    wrong = run(None, "plan", "--baseline", "0.12", "--lift", "0")
+
+    assert found.output.splitlines() == [
+        "16,984 units (8,492, 8,492), looked at as often as you like: planned",
+        "8,870 would do for one look at the very end, and none before",
+        "config.yaml: planned: 16984, smallest: 0.02",
+    ]
+    assert wrong.exit_code == 2
