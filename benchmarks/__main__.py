@@ -7,6 +7,7 @@ BENCHMARKS = {
     "benchmarks.gateway": "the gateway beside nginx and the obvious handler",
     "benchmarks.wire": "our HTTP client beside httpx",
     "benchmarks.surface": "parsing requests, rendering answers",
+    "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
     "benchmarks.engine.sampler": "the sampler beside transformers' warpers",
     "benchmarks.engine.decode": "the engine beside transformers' generate",
     "benchmarks.engine.batching": "the engine beside transformers' continuous batching",

@@ -264,14 +264,15 @@ def _plan(
     route = runtime.table.routes[trip.route]
     enrolment = enrol(route, request, facts)
     if enrolment is not None:
-        _note(enrolment, trip)
+        note(enrolment, trip)
     planned = plan(runtime.table, route, request, facts, enrolment)
     trip.rule, trip.ruled_out = planned.rule, planned.ruled_out
     trip.candidates = tuple([candidate.name for candidate in planned.candidates])
     return planned
 
 
-def _note(enrolment: Enrolment, trip: Trip) -> None:
+def note(enrolment: Enrolment, trip: Trip) -> None:
+    """What the request counts for goes with it from here on."""
     if enrolment.epoch == 0:
         return
     trip.experiment, trip.epoch = enrolment.experiment, enrolment.epoch
