@@ -26,6 +26,7 @@ from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.routes import HOT
+from gateway.trials.history import History
 from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
@@ -81,9 +82,14 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
 async def _start(gateway: Gateway) -> None:
     if gateway.trials is not None:
         await gateway.trials.start()
+        if gateway.runtime.admin_key.set:
+            gateway.history = History(gateway.trials)
+            gateway.history.start()
 
 
 async def _stop(gateway: Gateway) -> None:
+    if gateway.history is not None:
+        await gateway.history.close()
     if gateway.trials is not None:
         await gateway.trials.close()
 

@@ -25,6 +25,7 @@ from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window, merged
+from gateway.trials.history import History
 from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Unavailable
@@ -65,7 +66,7 @@ class Gateway:
     answered. buffered: bytes of their bodies. refused: the configuration's file, as it is now,
     cannot be served, and an older one is in force. others_in_flight, others_buffered: of
     the other processes, as last heard. worker: this process's number among those that serve.
-    trials: the experiments, where there is a store.
+    trials: the experiments, where there is a store. history: how they went, for the operator.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Gateway:
         self.random = random.Random(seed)
         self.mirrors = Mirrors(self._book_mirrored)
         self.trials: Trials | None = None
+        self.history: History | None = None
         self.peers: Peers = _Nobody()
         self._reports = EngineReports()
         self.worker = 0

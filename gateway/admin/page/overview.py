@@ -7,6 +7,7 @@ from markupsafe import Markup
 from gateway.admin.backends import listed
 from gateway.admin.page.decisions import decisions_section
 from gateway.admin.page.document import state_mark
+from gateway.admin.page.experiments import experiments_section
 from gateway.admin.page.models import Serving, models_section
 from gateway.admin.page.traffic import Traffic, traffic_section
 from gateway.admin.page.wording import span
@@ -39,6 +40,7 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
     return [
         state_mark(*_state(gateway)),
         traffic_section(traffic),
+        experiments_section(gateway.history.tracks if gateway.history else {}, at),
         models_section(serving, traffic),
         decisions_section(gateway.recent(SHOWN)),
     ]

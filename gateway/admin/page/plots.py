@@ -60,7 +60,7 @@ _ENTRY = Markup(
 
 def draw(plot: Plot) -> Markup:
     """The figure; without a value anywhere, a sentence instead of lines."""
-    top = _nice(max([plot.top, *(value for line in plot.lines for value in _known(line))]))
+    top = nice(max([plot.top, *(value for line in plot.lines for value in _known(line))]))
     lasts = [(line, _last(line)) for line in plot.lines]
     told = "; ".join(_told(plot, line, last) for line, last in lasts)
     entries = [
@@ -131,7 +131,7 @@ def _last(line: Line) -> float | None:
     return recent[-1] if recent else None
 
 
-def _nice(value: float) -> float:
+def nice(value: float) -> float:
     """The least of 1, 2, 4, 6, 8 and 10 times a power of ten that is not below `value`."""
     unit = 10.0 ** floor(log10(value))
     return next(step * unit for step in _STEPS if step * unit >= value * 0.999)

@@ -5,7 +5,7 @@ The minutes are made up from a seed (no test waits five minutes); what was asked
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from math import exp, sin
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from gateway.routing.trip import Attempt
+from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Behaviour, Received, provider
@@ -35,7 +36,10 @@ models:
       - {{provider: north, model: large, weight: 60}}
       - {{provider: south, model: large, weight: 40}}
   - name: small
-    backends: [{{provider: cellar, model: small}}]
+    backends:
+      - {{provider: cellar, model: small, weight: 1}}
+      - {{provider: cellar, model: medium, weight: 0}}
+{more}
 """
 _USUAL = {"north/large": (420, 1900), "south/large": (650, 2600), "cellar/small": (90, 640)}
 """Milliseconds to the first content and to the end."""
@@ -60,7 +64,13 @@ async def failing(request: Received, answer: Answer) -> None:
 
 
 @asynccontextmanager
-async def crowded(run_dir: Path, *, seed: int = 11) -> AsyncGenerator[Serving]:
+async def crowded(
+    run_dir: Path,
+    *,
+    seed: int = 11,
+    more: str = "",
+    equip: Callable[[Gateway], None] | None = None,
+) -> AsyncGenerator[Serving]:
     async with AsyncExitStack() as stack:
         north = await stack.enter_async_context(
             provider(speaking(0.04, "17 + 25 = 42. Count ten up from seventeen and fifteen more."))
@@ -68,9 +78,9 @@ async def crowded(run_dir: Path, *, seed: int = 11) -> AsyncGenerator[Serving]:
         south = await stack.enter_async_context(provider(failing))
         cellar = await stack.enter_async_context(provider(speaking(0.01, "42.")))
         config = CONFIG.format(
-            key=KEY, north=north.base_url, south=south.base_url, cellar=cellar.base_url
+            key=KEY, more=more, north=north.base_url, south=south.base_url, cellar=cellar.base_url
         )
-        up = await stack.enter_async_context(serving(config, run_dir, seed=seed))
+        up = await stack.enter_async_context(serving(config, run_dir, seed=seed, equip=equip))
         yield up
 
 

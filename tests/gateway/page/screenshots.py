@@ -15,6 +15,7 @@ from playwright.async_api import Browser, FloatRect, Page
 
 from tests.gateway.browser import browsing, chromium
 from tests.gateway.page.crowd import KEY, ask, crowded, remember
+from tests.gateway.page.trial import EXPERIMENT, Told
 from tests.gateway.serving import Serving
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
@@ -34,10 +35,13 @@ async def main() -> None:
     async with browsing() as browser:
         for name, theme, width in _PICTURES:
             with tempfile.TemporaryDirectory() as run_dir:
-                async with crowded(Path(run_dir)) as up:
+                told = Told(Path(run_dir))
+                async with crowded(Path(run_dir), more=EXPERIMENT, equip=told.equip) as up:
+                    await told.pass_by(up.state, time.time(), steps=40, units=30)
                     remember(up, time.time())
                     await ask(up, 13)
                     await _picture(browser, up, name, theme, width)
+                told.store.close()
 
 
 async def _picture(browser: Browser, up: Serving, name: str, theme: str, width: int) -> None:

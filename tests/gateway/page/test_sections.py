@@ -25,7 +25,7 @@ async def test_what_decided_a_request_is_told_in_words(tmp_path: Path) -> None:
 
     assert "north/large answered after south/large did not." in page
     assert "First in line was south/large." in page
-    assert "Not needed: cellar/small." in page
+    assert "Not needed: cellar/small, cellar/medium." in page
     assert "No backend was asked:" in page
 
 

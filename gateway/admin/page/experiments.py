@@ -1,0 +1,152 @@
+"""Experiments: the verdict in a sentence, the interval over time, and the numbers beneath."""
+
+from collections.abc import Callable, Mapping
+
+from markupsafe import Markup
+
+from gateway.admin.page.intervals import draw_intervals
+from gateway.admin.page.wording import NONE, count, number, share, span
+from gateway.trials.history import Track
+from gateway.trials.report import ArmReport, Measured, MetricReport
+
+_SECTION = Markup("""
+<section id="experiments" data-live aria-labelledby="h-experiments">
+<h2 id="h-experiments">Experiments</h2>
+{experiments}
+</section>
+""")
+_NONE = Markup('<section id="experiments" data-live></section>')
+_EXPERIMENT = Markup("""
+<div class="card table experiment">
+<header><h3>{name}</h3><p class="facts">{facts}</p></header>
+{paused}
+<p class="verdict {tone}">{sentence}.</p>
+{guards}
+{plot}
+<table>
+<thead><tr><th scope="col">Variant</th><th scope="col">Backend</th><th scope="col">Weight</th>
+<th scope="col">Units</th><th scope="col">Requests</th><th scope="col">By others</th></tr></thead>
+<tbody>{arms}</tbody>
+</table>
+<table>
+<thead><tr><th scope="col">Metric</th><th scope="col">Variant</th><th scope="col">Mean</th>
+<th scope="col">Control&rsquo;s</th><th scope="col">Difference</th><th scope="col">Interval</th>
+</tr></thead>
+<tbody>{metrics}</tbody>
+</table>
+</div>
+""")
+_PAUSED = Markup('<p class="verdict warn">Paused: {}. Control serves everyone.</p>')
+_GUARD = Markup("<li>{}.</li>")
+_GUARDS = Markup('<ul class="guards">{}</ul>')
+_ARM = Markup("""<tr>
+<th scope="row">{name}</th>
+<td data-label="Backend">{backend}</td>
+<td data-label="Weight" class="n">{weight}</td>
+<td data-label="Units" class="n">{units}</td>
+<td data-label="Requests" class="n">{requests}</td>
+<td data-label="By others" class="n">{fallbacks}</td>
+</tr>""")
+_METRIC = Markup("""<tr>
+<th scope="row">{metric}</th>
+<td data-label="Variant">{variant}</td>
+<td data-label="Mean" class="n">{mean}</td>
+<td data-label="Control&rsquo;s" class="n">{control}</td>
+<td data-label="Difference" class="n">{difference}</td>
+<td data-label="Interval" class="n">{interval}</td>
+</tr>""")
+_WAITING = Markup('<p class="empty">No interval yet: too few units in both arms.</p>')
+_TONES = {"better": "good", "undecided": "", "alike": ""}
+
+
+def experiments_section(tracks: Mapping[str, Track], now: float) -> Markup:
+    """now: Unix seconds. Without experiments an empty section, which shows nothing."""
+    if not tracks:
+        return _NONE
+    return _SECTION.format(
+        experiments=Markup().join(_experiment(track, now) for track in tracks.values())
+    )
+
+
+def _experiment(track: Track, now: float) -> Markup:
+    report = track.report
+    facts = [f"on {report.model}", f"by {report.assign_by}", f"epoch {report.epoch}"]
+    if report.aa:
+        facts.append("A/A test")
+    if report.excluded:
+        facts.append(f"{count(report.excluded)} requests took no part")
+    guards = [_GUARD.format(sentence) for sentence in report.guardrails]
+    return _EXPERIMENT.format(
+        name=report.experiment,
+        facts=" · ".join(facts),
+        paused=_PAUSED.format(report.reason) if report.paused else Markup(),
+        tone=_TONES.get(report.kind, "bad"),
+        sentence=report.sentence,
+        guards=_GUARDS.format(Markup().join(guards)) if guards else Markup(),
+        plot=_plot(track, now),
+        arms=Markup().join(_arm(arm) for arm in report.arms),
+        metrics=Markup().join(
+            _metric(metric, metric.variants[0], one)
+            for metric in report.metrics
+            for one in metric.variants[1:]
+            if one.observations
+        ),
+    )
+
+
+def _plot(track: Track, now: float) -> Markup:
+    primary = next((metric for metric in track.report.metrics if metric.primary), None)
+    if primary is None or not track.points:
+        return _WAITING
+    return draw_intervals(
+        f"x-{track.report.experiment}",
+        primary.name,
+        f"difference from control, {primary.better} is better",
+        track.points,
+        [one.variant for one in primary.variants[1:]],
+        says=_says(primary),
+        ago=f"{span(now - track.points[0].time)} ago",
+    )
+
+
+def _arm(arm: ArmReport) -> Markup:
+    return _ARM.format(
+        name=arm.name,
+        backend=arm.backend,
+        weight=number(arm.weight),
+        units=count(arm.units),
+        requests=count(arm.requests),
+        fallbacks=share(arm.fallbacks, arm.requests),
+    )
+
+
+def _metric(metric: MetricReport, control: Measured, one: Measured) -> Markup:
+    says = _says(metric)
+    interval = NONE
+    if one.low is not None and one.high is not None:
+        interval = f"{says(one.low)} to {says(one.high)}"
+    return _METRIC.format(
+        metric=f"{metric.name} (primary)" if metric.primary else metric.name,
+        variant=one.variant,
+        mean=_mean(one),
+        control=_mean(control),
+        difference=NONE if one.difference is None else says(one.difference),
+        interval=interval,
+    )
+
+
+def _mean(one: Measured) -> str:
+    return NONE if one.mean is None else f"{one.mean:,.4g}"
+
+
+def _says(metric: MetricReport) -> Callable[[float], str]:
+    """A difference: in per cent where it is a part, with its sign always."""
+    return _per_cent if metric.relative else _plain
+
+
+def _per_cent(value: float) -> str:
+    return f"{100 * value:+.3g} %".replace("-", "−")
+
+
+def _plain(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")

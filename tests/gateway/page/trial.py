@@ -1,0 +1,96 @@
+"""An experiment with a past: units of a crowd that likes one arm more, told to a real store."""
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gateway.experiments.assignment import Arm, Assignment
+from gateway.records.rows import FeedbackRow, RequestRow, Row
+from gateway.state import Gateway
+from gateway.store.opening import open_store
+from gateway.store.sql import SqlStore
+from gateway.trials.history import History
+from gateway.trials.trials import Trials
+from schemas.secret import Secret
+
+EXPERIMENT = """
+experiments:
+  - name: larger-model
+    model: small
+    assign_by: header:x-session-id
+    primary: solved
+    variants:
+      - {name: control, backend: cellar/small, weight: 50}
+      - {name: larger, backend: cellar/medium, weight: 50}
+"""
+
+
+class Nowhere:
+    """A recorder that keeps nothing: the rows below are the record."""
+
+    @property
+    def full(self) -> bool:
+        return False
+
+    def add(self, row: Row) -> None:
+        """Nothing to keep."""
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Nothing to keep."""
+
+
+class Told:
+    """A gateway's store. `equip` is for `serving`; close it afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store: SqlStore = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
+        self.store.prepare()
+        self._place = 0
+
+    def equip(self, gateway: Gateway) -> None:
+        gateway.trials = Trials(
+            self.store,
+            Nowhere(),
+            gateway.runtime.experiments,
+            lambda: gateway.runtime.config.experiments,
+        )
+
+    async def pass_by(self, gateway: Gateway, now: float, *, steps: int, units: int) -> None:
+        """So many steps of so many units each, a minute apart until now."""
+        assert gateway.trials is not None
+        assert gateway.history is not None
+        clock = [now]
+        await gateway.history.close()
+        gateway.history = History(gateway.trials, clock=lambda: clock[0])
+        draw = random.Random(21)
+        for step in range(steps):
+            clock[0] = now - 60 * (steps - step)
+            numbers = range(step * units, (step + 1) * units)
+            rows = [row for number in numbers for row in _unit(number, clock[0], draw)]
+            self.store.take("past", self._place, self._place + len(rows), rows)
+            self._place += len(rows)
+            await gateway.history.look()
+
+
+def _unit(number: int, at: float, draw: random.Random) -> Iterator[Row]:
+    arms = [Arm(name="control", weight=50), Arm(name="larger", weight=50)]
+    variant = Assignment("larger-model", arms).variant(f"session-{number}")
+    slow = 1.25 if variant == "larger" else 1.0
+    yield RequestRow(
+        request_id=f"r{number}",
+        time=at,
+        status=200,
+        ms=640 * slow * draw.lognormvariate(0, 0.3),
+        model="small",
+        route="small",
+        ttft_ms=90 * slow * draw.lognormvariate(0, 0.3),
+        completion_tokens=draw.randrange(5, 60),
+        experiment="larger-model",
+        epoch=1,
+        variant=variant,
+        unit=f"u{number}",
+    )
+    solved = draw.random() < (0.74 if variant == "larger" else 0.61)
+    yield FeedbackRow(
+        request_id=f"r{number}", time=at, key="", metric="solved", value=float(solved), boolean=True
+    )
