@@ -2,6 +2,7 @@
 # make test   what CI runs: style, types, the whole suite
 # make nightly  the tests that take too long for every run
 # make check  style and types alone        make fmt   rewrite the style
+# make demo   two bundled models behind one name, a crowd that votes, and which one is better
 # make bench  the benchmarks (needs nginx and wrk)
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 # make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
@@ -12,7 +13,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: databases run test nightly check fmt bench matrix parameters screenshots browser setup setup-dev clean
+.PHONY: databases run test nightly check fmt demo bench matrix parameters screenshots browser setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -32,6 +33,9 @@ check: setup-dev
 fmt: setup-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+demo: setup
+	$(BIN)/python docs/examples/ab-test/demo.py
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks
