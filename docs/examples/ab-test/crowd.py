@@ -47,10 +47,6 @@ class Verdict(Struct, frozen=True):
     sentence: str
 
 
-class Report(Struct, frozen=True):
-    verdict: Verdict
-
-
 def crowd(people: int, seed: int) -> Iterator[Person]:
     chance = random.Random(seed)
     for number in range(people):
@@ -93,7 +89,7 @@ async def look(client: httpx.AsyncClient, admin_key: str) -> Verdict:
         f"/admin/experiments/{EXPERIMENT}", headers={"authorization": f"Bearer {admin_key}"}
     )
     answer.raise_for_status()
-    return json.decode(answer.content, type=Report).verdict
+    return json.decode(answer.content, type=Verdict)
 
 
 async def run(settings: Settings) -> int:
