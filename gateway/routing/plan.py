@@ -196,6 +196,8 @@ def _ordered(
     backends, weights = chosen.backends, chosen.weights
     if apart:
         kept = [place for place, one in enumerate(backends) if _named(one, request) not in apart]
+        if not kept:
+            return []
         backends = tuple([backends[place] for place in kept])
         weights = tuple([weights[place] for place in kept])
     found = _able(route, backends, weights, _valued(route, request), ruled_out)
