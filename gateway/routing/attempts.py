@@ -65,7 +65,7 @@ class Attempts:
         if self._repeats == 0:
             candidate.backend.budget.first(now())
         self._left -= 1
-        self._last = OneTry(self, self._try(candidate))
+        self._last = OneTry(self, Try(candidate, self._call(candidate), self.trip))
         return self._last
 
     def hedge(self) -> Try | None:
@@ -85,7 +85,8 @@ class Attempts:
             return None
         self._hedged = True
         self._left -= 1
-        return self._try(self._queue.pop(place), hedge=True)
+        beside = self._queue.pop(place)
+        return Try(beside, self._call(beside), self.trip, hedge=True)
 
     def go_on_with(self, survivor: Candidate) -> None:
         """Of two that were asked at once, this one, the hedge, is left."""
@@ -162,14 +163,13 @@ class Attempts:
         self._queue = list(others)
         return True
 
-    def _try(self, candidate: Candidate, *, hedge: bool = False) -> Try:
-        call = Call(
+    def _call(self, candidate: Candidate) -> Call:
+        return Call(
             model=candidate.model,
             deadline=self.deadline,
             request_id=self.trip.request_id,
             tenant=self._tenant,
         )
-        return Try(candidate, call, self.trip, hedge=hedge)
 
 
 class OneTry:

@@ -141,7 +141,7 @@ def _copy(route: Route, mirror: Mirror, request: Request, draw: float) -> Candid
     if draw * 2.0**20 % 1.0 >= mirror.share:
         return None
     try:
-        return _able(route, (mirror.backend,), (1.0,), request, [])[0]
+        return _able(route, (mirror.backend,), (1.0,), _valued(route, request), [])[0]
     except InvalidRequest:
         return None
 

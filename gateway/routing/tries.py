@@ -26,7 +26,9 @@ class Try:
 
     __slots__ = ("_hedge", "_probe", "_started", "_trip", "call", "candidate", "record")
 
-    def __init__(self, candidate: Candidate, call: Call, trip: Trip, *, hedge: bool) -> None:
+    def __init__(
+        self, candidate: Candidate, call: Call, trip: Trip, *, hedge: bool = False
+    ) -> None:
         self.candidate = candidate
         self.call = call
         self._trip = trip
@@ -43,8 +45,10 @@ class Try:
         pattern = backend.name if backend.model == "*" else ""
         self.record = Attempt(backend=candidate.name, pattern=pattern, hedge=self._hedge)
         trip.attempts.append(self.record)
-        trip.begin_asking(at)
-        self.tell()
+        if trip.asking == 0:
+            trip.asking_since = at
+        trip.asking += 1
+        trip.backend, trip.dropped = candidate.name, candidate.told
 
     def tell(self) -> None:
         """The client hears that this backend is the one."""
@@ -100,9 +104,12 @@ class Try:
         self.record.role = "hedge"
 
     def _settle(self, at: float) -> None:
+        trip = self._trip
         self.record.ms = (at - self._started) * 1e3
-        self._trip.end_asking(at)
         self.candidate.backend.load.in_flight -= 1
+        trip.asking -= 1
+        if trip.asking == 0:
+            trip.upstream_s += at - trip.asking_since
 
 
 def generation(one: Try) -> AsyncGenerator[list[Event], None]:

@@ -95,16 +95,6 @@ class Trip(Struct, kw_only=True):
                 return self.attempts[place - 1].backend, attempt.backend
         return ()
 
-    def begin_asking(self, at: float) -> None:
-        if self.asking == 0:
-            self.asking_since = at
-        self.asking += 1
-
-    def end_asking(self, at: float) -> None:
-        self.asking -= 1
-        if self.asking == 0:
-            self.upstream_s += at - self.asking_since
-
     @property
     def fallback(self) -> bool:
         """Whether another backend than its variant's answered, or was the last to fail."""

@@ -26,7 +26,8 @@ EVERY_TASK = pytest.mark.parametrize(
 
 MODELS = """
 models:
-  - {name: all, backends: [{provider: a, model: m}], mirror: {backend: b/works, share: 1}}
+  - {name: all, backends: [{provider: a, model: m}], mirror: {backend: b/works, share: 1},
+     defaults: {user: the-operators}}
   - {name: fails, backends: [{provider: a, model: m}], mirror: {backend: b/error, share: 1}}
   - {name: hangs, backends: [{provider: a, model: m}], mirror: {backend: b/never, share: 1}}
   - {name: half, backends: [{provider: a, model: m}], mirror: {backend: b/works, share: 0.5}}
@@ -110,6 +111,7 @@ async def test_a_copy_goes_out_and_is_compared_with_what_the_client_got(
     sent = mirroring.shadow.requests[-1].json
     assert sent["model"] == "works"
     assert {name: sent[name] for name in asks[1]} == asks[1]
+    assert sent["user"] == "the-operators"
     assert (line.route, line.backend, line.mirror, line.outcome) == ("all", "a/m", "b/works", "ok")
     assert (line.ms or 0) > 0
     assert line.mirror_ms > 0
