@@ -27,11 +27,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def killed_after(config: str, folder: Path, requests: int, number: int, wait_s: float) -> int:
+async def killed_after(
+    config: str, folder: Path, requests: int, number: int, wait_s: float, workers: int = 1
+) -> int:
     """Serve requests, wait and send a signal; returns how many were answered."""
     port = free_port()
     file = folder / "config.yaml"
-    file.write_text(f"{config}\nserver: {{port: {port}, drain_delay_s: 0, drain_timeout_s: 5}}\n")
+    drain = "drain_delay_s: 0, drain_timeout_s: 5"
+    file.write_text(f"{config}\nserver: {{port: {port}, workers: {workers}, {drain}}}\n")
     async with httpx.AsyncClient() as client, command(file, port) as process:
         answers = [
             await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=HELLO)
@@ -75,3 +78,14 @@ async def test_kill_9_loses_nothing_that_is_older_than_a_second(tmp_path: Path) 
 
     (row,) = used(tmp_path)
     assert row.requests == 5
+
+
+async def test_what_several_workers_record_is_added_up(tmp_path: Path) -> None:
+    async with provider() as remote:
+        config = one_model(remote.base_url)
+
+        answered = await killed_after(config, tmp_path, 9, signal.SIGTERM, 0.0, workers=2)
+
+    (row,) = used(tmp_path)
+    assert answered == row.requests == 9
+    assert not list((tmp_path / "strowger-spool").glob("*.rows"))
