@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 from gateway.asgi.cors import Cors
@@ -48,6 +49,10 @@ class Peers(Protocol):
         """What each of them has seen of the traffic. at: Unix seconds."""
         ...
 
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
+        """What each of them keeps: see `Gateway.kept`."""
+        ...
+
 
 class _Nobody:
     """The peers of a process that is alone."""
@@ -56,6 +61,9 @@ class _Nobody:
         return ()
 
     async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+        return ()
+
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
         return ()
 
 
@@ -229,10 +237,19 @@ class Gateway:
         self.write_books()
         return self.series.strands(window, at)
 
-    def recent(self, limit: int) -> list[Decision]:
-        """The last requests that have ended, the newest first."""
+    async def recent(self, limit: int, request_id: str = "") -> list[Decision]:
+        """The last requests of the whole gateway, the newest first, or those of this id.
+
+        Raises Unavailable when the other processes do not tell theirs.
+        """
+        others = await self.peers.recent(limit, request_id)
+        everyone = chain(self.kept(limit, request_id), *others)
+        return sorted(everyone, key=lambda one: one.line.time, reverse=True)[:limit]
+
+    def kept(self, limit: int, request_id: str = "") -> list[Decision]:
+        """This process's."""
         self.write_books()
-        return self.decisions.recent(limit)
+        return self.decisions.recent(limit, request_id)
 
     def _paused(self) -> Iterator[tuple[str, bool]]:
         for experiment in self.runtime.config.experiments:

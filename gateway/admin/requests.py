@@ -82,13 +82,13 @@ class RequestList(Struct, frozen=True, kw_only=True):
 def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/requests",
-        summary=f"The last requests of this process, of {KEPT} at most, and what decided each",
+        summary=f"The last requests, {KEPT} of each worker at most, and what decided each",
         security=[{SCHEME: []}],
     )
     async def requests(
         limit: Annotated[int, QueryParameter(ge=1, le=KEPT, description="the newest so many")] = 50,
     ) -> RequestList:
-        return RequestList(requests=[viewed(one) for one in current().recent(limit)])
+        return RequestList(requests=[viewed(one) for one in await current().recent(limit)])
 
     @get(
         "/requests/{request_id:str}",
@@ -96,15 +96,13 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def request(request_id: FromPath[str]) -> RequestView:
-        gateway = current()
-        gateway.write_books()
-        found = gateway.decisions.find(request_id)
-        if found is None:
+        found = await current().recent(1, request_id)
+        if not found:
             raise RouteNotFound(
-                f"no request {request_id!r} is among the last {KEPT} of this process",
+                f"no request {request_id!r} is among the last {KEPT} of any worker",
                 code="unknown_request",
             )
-        return viewed(found)
+        return viewed(found[0])
 
     return [requests, request]
 

@@ -11,6 +11,7 @@ from gateway.processes.reload import Reload
 from gateway.processes.serving import Serving
 from gateway.processes.signals import on_reload, on_stop
 from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 from gateway.telemetry.series import Strand, Window
@@ -26,6 +27,9 @@ class Counting:
         return (families(self._metrics.registry),)
 
     async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+        return ()
+
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
         return ()
 
 

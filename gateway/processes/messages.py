@@ -35,7 +35,14 @@ class Strands(Struct, frozen=True, kw_only=True, tag=True):
     at: float
 
 
-Question = Counted | Strands
+class Recent(Struct, frozen=True, kw_only=True, tag=True):
+    """What are a process's last requests? Answered by Decisions: see `Gateway.kept`."""
+
+    limit: int
+    request_id: str
+
+
+Question = Counted | Strands | Recent
 
 
 class Begin(Struct, frozen=True, kw_only=True, tag=True):

@@ -35,6 +35,7 @@ from gateway.processes.messages import (
     Prepared,
     Question,
     Quit,
+    Recent,
     Serving,
     Settle,
     Settled,
@@ -50,6 +51,7 @@ from gateway.processes.sharing import Sharing
 from gateway.processes.target import Proposal
 from gateway.supervisor import loop_factory
 from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families
 from gateway.telemetry.logs import configure_logging, line_style
 from gateway.telemetry.series import Strand, Window
@@ -65,6 +67,8 @@ COUNT_S = 1.0
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 _strands: msgspec.msgpack.Decoder[tuple[Strand, ...]] = msgspec.msgpack.Decoder(tuple[Strand, ...])
+
+_decisions: msgspec.msgpack.Decoder[list[Decision]] = msgspec.msgpack.Decoder(list[Decision])
 
 
 class OtherWorkers:
@@ -83,6 +87,11 @@ class OtherWorkers:
         """See Peers.strands."""
         asked = Strands(window=window, at=at)
         return [_strands.decode(body) for body in await self._gather(asked)]
+
+    async def recent(self, limit: int, request_id: str) -> list[list[Decision]]:
+        """See Peers.recent."""
+        asked = Recent(limit=limit, request_id=request_id)
+        return [_decisions.decode(body) for body in await self._gather(asked)]
 
     def hear(self, gathered: Gathered) -> None:
         asked = self._asked.get(gathered.id)
@@ -180,6 +189,8 @@ class Worker:
                 return packed(self.serving.gateway.counted())
             case Strands():
                 return packed(self.serving.gateway.seen(question.window, question.at))
+            case Recent():
+                return packed(self.serving.gateway.kept(question.limit, question.request_id))
 
     async def _settle(self, number: int) -> None:
         await self.serving.settle()

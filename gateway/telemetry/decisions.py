@@ -1,7 +1,7 @@
 """The last requests of this process with what was decided about each, in memory."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec import Struct
@@ -38,13 +38,12 @@ class Decisions:
         """In the order in which the requests ended."""
         self._ring.extend(decisions)
 
-    def recent(self, limit: int) -> list[Decision]:
-        """The newest first."""
-        return list(islice(reversed(self._ring), limit))
+    def recent(self, limit: int, request_id: str = "") -> list[Decision]:
+        """The newest first; with an id, ours or the client's own, those that have it."""
+        found = reversed(self._ring) if not request_id else self._of(request_id)
+        return list(islice(found, limit))
 
-    def find(self, request_id: str) -> Decision | None:
-        """By the gateway's id or the client's own; of several the newest."""
+    def _of(self, request_id: str) -> Iterator[Decision]:
         for decision in reversed(self._ring):
             if request_id in (decision.line.request_id, decision.line.client_request_id):
-                return decision
-        return None
+                yield decision

@@ -17,6 +17,7 @@ from tests.provider import Answer, Provider, Received, answers, provider
 pytestmark = pytest.mark.anyio
 
 CONFIG = """
+auth: {{admin_key: key-of-the-operator}}
 server: {{drain_delay_s: 0.3, drain_timeout_s: 20, max_in_flight: 3}}
 providers:
   - {{name: one, adapter: openai, base_url: {url}, api_key: sk-of-the-operator}}
@@ -130,6 +131,23 @@ async def test_one_scrape_of_any_worker_has_what_all_have_counted(rig: Rig) -> N
     assert grown == [3, 3]
     assert counted(scraped[0], "strowger_workers") == 2
     assert scraped[1].count("# TYPE strowger_requests_total counter") == 1
+
+
+async def test_a_request_that_one_worker_answered_is_told_by_every_other(rig: Rig) -> None:
+    operator = {"authorization": "Bearer key-of-the-operator"}
+    async with AsyncExitStack() as stack:
+        clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
+        answers_ = [await client.post(CHAT, json=HELLO) for client in clients]
+        ids = [answer.headers["x-gateway-request-id"] for answer in answers_]
+        told = [
+            (await client.get(f"/admin/requests/{one}", headers=operator)).json()["request_id"]
+            for client in clients
+            for one in ids
+        ]
+        listed = await clients[0].get("/admin/requests", params={"limit": 2}, headers=operator)
+
+    assert told == [*ids, *ids]
+    assert {one["request_id"] for one in listed.json()["requests"]} == set(ids)
 
 
 async def test_a_breaker_that_opens_in_one_worker_is_open_in_the_other(rig: Rig) -> None:

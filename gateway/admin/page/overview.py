@@ -42,7 +42,7 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         traffic_section(traffic),
         experiments_section(gateway.history.tracks if gateway.history else {}, at),
         models_section(serving, traffic),
-        decisions_section(gateway.recent(SHOWN)),
+        decisions_section(await gateway.recent(SHOWN)),
     ]
 
 
