@@ -24,11 +24,12 @@ from gateway.explaining.places import why_there
 from gateway.explaining.taking_part import taking_part
 from gateway.routing.facts import Facts
 from gateway.routing.health import health_of, in_words
-from gateway.routing.plan import Candidate, Plan, enrol, plan, reworded_for, with_values
+from gateway.routing.plan import Candidate, Plan, enrol, plan, reworded_for
 from gateway.routing.route import NOTHING, Backend, Route, RouteTable
 from gateway.routing.rules import in_words as conditions
 from gateway.routing.rules import unmet
 from gateway.routing.trial import Arm
+from gateway.routing.values import with_values
 from gateway.surfaces.routes import Asked
 from schemas.errors import GatewayError, InvalidRequest, Unavailable
 from schemas.fields import extra_fields, field_value, sent_fields, task_of

@@ -1,13 +1,12 @@
 """From a request to the ordered backends that may answer it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from adapters.support import left_out, offered, unsupported
 from gateway.clock import now
-from gateway.config.model import RequestFields
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
 from gateway.routing.policies import Key, Policy, Standing
@@ -15,11 +14,11 @@ from gateway.routing.prices import expected_cost
 from gateway.routing.route import NOTHING, Backend, Hedging, Mirror, Route, RouteTable
 from gateway.routing.rules import holds
 from gateway.routing.trial import Arm, Enrolment
+from gateway.routing.values import with_values
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest, Unavailable
 from schemas.fields import task_of, without
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
 
 CUT_GRACE_S = 2.0
 """For a backend to end, by itself, an answer whose time is over (`error_behavior: truncate`)."""
@@ -370,33 +369,3 @@ def _healthy(
     wait = min(candidate.backend.breaker.available_in(now) for candidate in able)
     names = ", ".join(f"{name}: {why}" for name, why in ruled_out)
     raise Unavailable(f"no backend can answer now ({names})", retry_after=max(wait, 1.0))
-
-
-def with_values(request: Request, defaults: RequestFields, overrides: RequestFields) -> Request:
-    """The request with the operator's values: defaults where it is silent, overrides anyway.
-
-    A field that the request's task does not have is left out.
-    """
-    own = {
-        **{name: value for name, value in _given(defaults) if _silent(request, name)},
-        **{name: value for name, value in _given(overrides) if hasattr(request, name)},
-    }
-    if not isinstance(request, EmbeddingsRequest):
-        sampling = request.sampling
-        sampled = {
-            **{n: value for n, value in _given(defaults.sampling) if _silent(sampling, n)},
-            **dict(_given(overrides.sampling)),
-        }
-        own["sampling"] = msgspec.structs.replace(sampling, **sampled)
-    return msgspec.structs.replace(request, **own)
-
-
-def _given(values: Struct) -> Iterator[tuple[str, object]]:
-    for name in values.__struct_fields__:
-        value: object = getattr(values, name)
-        if value is not UNSET and not isinstance(value, Sampling):
-            yield name, value
-
-
-def _silent(request: Struct, name: str) -> bool:
-    return getattr(request, name, False) in (UNSET, None)
