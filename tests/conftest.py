@@ -5,10 +5,20 @@ from collections.abc import Generator
 
 import pytest
 import trustme
+from hypothesis import HealthCheck, settings
 
 from tests.gateway.shared_engine import SharedEngine, shared_engine
 
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
+
+settings.register_profile(
+    "steady",
+    settings.get_profile(settings.get_current_profile_name()),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("steady")
+"""What is drawn decides, and never how busy the machine is."""
 
 LONGEST = (
     "tests/gateway/test_two_backends.py",
