@@ -139,7 +139,7 @@ async def answers(request: Received, answer: Answer) -> None:
 
 
 async def _completes(request: Received, answer: Answer) -> None:
-    head = {"id": "c", "object": "text_completion"}
+    head = {"id": "c", "object": "text_completion", "created": 1_700_000_000, "model": "upstream"}
     if not request.json.get("stream"):
         choice = {"index": 0, "text": "hello", "finish_reason": "stop"}
         await answer.json({**head, "choices": [choice], "usage": USAGE})
