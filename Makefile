@@ -58,13 +58,18 @@ browser:
 	    apt-get install -qq -y --no-install-recommends chromium-headless-shell >/dev/null; \
 	fi || echo "no Chromium could be installed: tests in a browser are skipped"
 
-# The store's tests run against PostgreSQL too, and skip without one: as root on Debian it is installed.
+# What runs against PostgreSQL and Redis skips without them: as root on Debian they are installed.
 databases:
 	@command -v initdb >/dev/null || test -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" || \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	    apt-get install -qq -y --no-install-recommends postgresql >/dev/null; \
 	fi || echo "PostgreSQL could not be installed: its tests are skipped"
+	@command -v redis-server >/dev/null || \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -qq -y --no-install-recommends redis-server >/dev/null; \
+	fi || echo "Redis could not be installed: its tests are skipped"
 
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev

@@ -85,7 +85,7 @@ def test_the_gateway_starts_without_its_heavy_extras() -> None:
 
     program = (
         "import sys, gateway.cli, gateway.supervisor, gateway.app;"
-        "heavy = {'torch', 'transformers', 'tokenizers', 'jinja2', 'botocore', 'requests',"
+        "heavy = {'torch', 'transformers', 'tokenizers', 'jinja2', 'botocore', 'redis', 'requests',"
         "'google.auth', 'azure.identity'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

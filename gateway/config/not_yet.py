@@ -22,7 +22,6 @@ class NotYet(Struct, frozen=True):
 
 
 NOT_YET: tuple[NotYet, ...] = (
-    NotYet("store.redis_url", (None,), "sharing state through Redis"),
     NotYet("limits", ((),), "limiting rates"),
     NotYet("logging.payloads", ("off",), "logging payloads"),
     NotYet("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),

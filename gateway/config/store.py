@@ -1,4 +1,4 @@
-"""Where the store and its spool are, and whether `store.url` can be one."""
+"""Where the store and its spool are, and whether the addresses in `store` can be some."""
 
 from pathlib import Path
 
@@ -10,15 +10,20 @@ from schemas.secret import Secret
 
 SQLITE = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")
+REDIS = ("redis://", "rediss://", "unix://")
 SPOOL = "strowger-spool"
 
 
 def check_store(store: Store, problems: Problems) -> None:
-    """The address is never shown, for it may hold a password."""
+    """Addresses are never shown, for they may hold passwords."""
     address = store.url.reveal()
     sqlite = address.startswith(SQLITE) and address != SQLITE
     if not (sqlite or address.startswith(POSTGRES)) and not problems.at(("store", "url")):
         problems.add(("store", "url"), "begins neither with sqlite:///FILE nor with postgresql://")
+    path = ("store", "redis_url")
+    redis = store.redis_url
+    if redis is not None and not redis.reveal().startswith(REDIS) and not problems.at(path):
+        problems.add(path, "begins with none of redis://HOST, rediss://HOST and unix:///SOCKET")
 
 
 def with_store_placed(config: Config, folder: Path) -> Config:

@@ -2,14 +2,21 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from gateway.config.model import Config
 from gateway.processes.engines import EngineHouse
+from gateway.processes.hub import Hub
+from gateway.processes.leases import LocalLeases
 from gateway.processes.reload import Reload
 from gateway.processes.serving import Serving
+from gateway.processes.sharing import Sharing
 from gateway.processes.signals import on_reload, on_stop
+from gateway.replicas.joining import among_replicas, link_of
+from gateway.replicas.link import Link
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families, families
@@ -43,6 +50,7 @@ async def alone(
     access_log: AccessLog,
 ) -> None:
     """Serve until SIGTERM or SIGINT; returns when everything is closed."""
+    link = link_of(config)
     engines = EngineHouse(config, run_dir)
     serving = Serving(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
     metrics = ProcessMetrics()
@@ -62,9 +70,31 @@ async def alone(
     watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
     engines.start()
     try:
-        await serving.run(listener)
+        async with _among_replicas(link, serving, reload):
+            await serving.run(listener)
     finally:
         if watching is not None:
             watching.cancel()
         await reload.close()
         await engines.close()
+
+
+@asynccontextmanager
+async def _among_replicas(
+    link: Link | None, serving: Serving, reload: Reload
+) -> AsyncGenerator[None, None]:
+    """This process as the one worker of a hub, where there are replicas to speak to."""
+    if link is None:
+        yield
+        return
+    hub, holders = Hub(), dict[str, LocalLeases]()
+    sharing = Sharing(serving.gateway, LocalLeases(holders), partial(hub.hear, 0))
+    serving.adopted = sharing.follow
+    hub.join(0, sharing.hear)
+    telling = asyncio.create_task(sharing.tell())
+    try:
+        bars = partial(LocalLeases, holders)
+        async with among_replicas(link, hub, bars, lambda: reload.config):
+            yield
+    finally:
+        telling.cancel()

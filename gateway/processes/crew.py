@@ -137,14 +137,17 @@ class Worker:
 
 
 class Crew:
-    """All workers, from `start` until `ended`. workers: those that run, by their numbers."""
+    """All workers, from `start` until `ended`. workers: those that run, by their numbers.
+
+    hub: by which they hear of each other.
+    """
 
     def __init__(self, listener: socket.socket, run_dir: Path, metrics: ProcessMetrics) -> None:
         self.workers: dict[int, Worker] = {}
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
-        self._hub = Hub()
+        self.hub = Hub()
         self._past: Families = ()
         self._stopping = False
         self._keeping: list[asyncio.Task[None]] = []
@@ -244,10 +247,10 @@ class Crew:
             self.workers[number] = worker
         if self._stopping:
             worker.send(Quit())
-        self._hub.join(number, worker.send)
+        self.hub.join(number, worker.send)
         async for message in worker.channel.heard():
             self._hear(worker, message)
-        self._hub.leave(number)
+        self.hub.leave(number)
         del self.workers[number]
         worker.lose()
         if worker.counted is not None:
@@ -260,7 +263,7 @@ class Crew:
             case Prepared() | Settled() | Answer():
                 worker.hear(message)
             case News() | Busy():
-                self._hub.hear(worker.number, message)
+                self.hub.hear(worker.number, message)
             case Gather():
                 task = asyncio.create_task(self._gather(worker, message))
                 self._gathering.add(task)

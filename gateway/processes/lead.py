@@ -3,14 +3,17 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gateway.config.model import Config
 from gateway.engines import EngineProcess
 from gateway.processes.crew import Crew
 from gateway.processes.engines import EngineHouse
+from gateway.processes.leases import PROBES, Leases
 from gateway.processes.reload import Reload
 from gateway.processes.signals import on_reload, on_stop
+from gateway.replicas.joining import among_replicas, link_of
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
@@ -23,6 +26,7 @@ async def lead(
     run_dir: Path,
 ) -> None:
     """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
+    link = link_of(config)
     metrics = ProcessMetrics()
     crew = Crew(listener, run_dir, metrics)
 
@@ -47,8 +51,10 @@ async def lead(
     )
     watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
     engines.start()
+    leases = partial(Leases, run_dir / PROBES)
     try:
-        await crew.ended()
+        async with among_replicas(link, crew.hub, leases, lambda: reload.config):
+            await crew.ended()
     finally:
         if watching is not None:
             watching.cancel()

@@ -11,6 +11,9 @@ from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 
+PROBES = "probes.lock"
+"""The file's name, in the folder of the gateway's run."""
+
 LINGER_S = 0.25
 """A lock is kept so long after its probe, for the news of how it went to reach the others."""
 
@@ -31,6 +34,40 @@ class Leases:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+class LocalLeases:
+    """Of one of two that share a process: what serves there, and who speaks for other replicas."""
+
+    def __init__(self, holders: "dict[str, LocalLeases]") -> None:
+        """holders: the same for both."""
+        self._holders = holders
+
+    def lease(self, key: str) -> "LocalLease":
+        return LocalLease(self, self._holders, key)
+
+
+class LocalLease:
+    """See Lease."""
+
+    def __init__(self, mine: LocalLeases, holders: dict[str, LocalLeases], key: str) -> None:
+        self._mine = mine
+        self._holders = holders
+        self._key = key
+
+    def free(self) -> bool:
+        """Whether `take` would succeed now."""
+        return self._holders.get(self._key, self._mine) is self._mine
+
+    def take(self) -> bool:
+        return self._holders.setdefault(self._key, self._mine) is self._mine
+
+    def give(self) -> None:
+        """A lease that is not held stays so."""
+        if self._holders.get(self._key) is self._mine:
+            del self._holders[self._key]
+
+    drop = give
 
 
 class Turn:
@@ -85,6 +122,13 @@ class FileLease:
         """In a moment; a lease that is not held stays so."""
         if self._mine and self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(LINGER_S, self._give)
+
+    def drop(self) -> None:
+        """Now; a lease that is not held stays so."""
+        if self._ending is not None:
+            self._ending.cancel()
+        if self._mine:
+            self._give()
 
     def _give(self) -> None:
         self._ending = None

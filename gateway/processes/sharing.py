@@ -3,15 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
-from gateway.processes.leases import Leases
 from gateway.processes.messages import Busy, News
-from gateway.routing.breaker import Health
+from gateway.routing.breaker import Health, Lease
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
 TELL_S = 0.1
 """Between two looks at the loads. A breaker's change is told at once."""
+
+
+class Leases(Protocol):
+    """The right to probe, by backend."""
+
+    def lease(self, key: str) -> Lease: ...
 
 
 class Sharing:

@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.config.model import Config
 from gateway.processes.channel import Channel
-from gateway.processes.leases import Leases, Turn
+from gateway.processes.leases import PROBES, Leases, Turn
 from gateway.processes.messages import (
     Abandon,
     Answer,
@@ -122,7 +122,7 @@ class Worker:
             engines=self._engines.of(begin.engines),
             access_log=access_log,
         )
-        self._leases = Leases(Path(begin.run_dir) / "probes.lock")
+        self._leases = Leases(Path(begin.run_dir) / PROBES)
         self._others = OtherWorkers(channel)
         gateway = self.serving.gateway
         gateway.worker = begin.worker

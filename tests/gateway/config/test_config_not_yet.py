@@ -6,7 +6,6 @@ from gateway.config.not_yet import NOT_YET
 from tests.gateway.config.configs import GOOD, faults, read
 
 TOP_LEVEL = [
-    ("store: {redis_url: 'redis://x'}", "store.redis_url: sharing state through Redis"),
     ("limits: [{model: chat, concurrent: 1}]", "limits: limiting rates"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
     ("telemetry: {otlp_endpoint: 'http://x'}",

@@ -1,0 +1,42 @@
+"""A replica's exchange while it serves, where the configuration has one."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from gateway.config.model import Config
+from gateway.processes.hub import Hub
+from gateway.replicas.exchange import Exchange
+from gateway.replicas.link import Link, open_link
+from gateway.replicas.turns import Bars
+
+_log = logging.getLogger("strowger")
+
+
+def link_of(config: Config) -> Link | None:
+    """`None` where there are no other replicas. Raises InvalidConfig."""
+    return None if config.store.redis_url is None else open_link(config.store.redis_url)
+
+
+@asynccontextmanager
+async def among_replicas(
+    link: Link | None, hub: Hub, bars: Callable[[], Bars], config: Callable[[], Config]
+) -> AsyncGenerator[None, None]:
+    """link: see `link_of`. bars: made where they are needed. config: what is in force."""
+    if link is None:
+        yield
+        return
+    exchange = Exchange(hub, link, bars(), config)
+    task = asyncio.create_task(exchange.run())
+    task.add_done_callback(_ended)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("the exchange with other replicas has failed", exc_info=error)

@@ -1,0 +1,118 @@
+"""What a replica says of itself to the others, as bytes, and whose backends are the same.
+
+A notice is the writer's clock as of now, 8 bytes, and a body that stays the same while nothing
+changes. Times in the body are the writer's: less its clock they are seconds from now, and that is
+all that a reader takes from them, for no two machines' monotonic clocks agree.
+"""
+
+import socket
+import struct
+from hashlib import blake2b
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from gateway.config.check import is_loopback
+from gateway.config.model import Config, Provider
+from gateway.routing.breaker import Health
+from schemas.secret import Secret
+
+_CLOCK = struct.Struct("!d")
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """A body: breakers, and attempts under way, by provider (see `Shared`) and backend."""
+
+    health: dict[str, dict[str, Health]] = {}
+    busy: dict[str, dict[str, int]] = {}
+
+
+class Unreadable(Exception):
+    """A notice that another version may have written."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Told)
+
+
+def body_of(told: Told) -> bytes:
+    return _encoder.encode(told)
+
+
+def notice(now: float, body: bytes) -> bytes:
+    return _CLOCK.pack(now) + body
+
+
+def clock_of(data: bytes) -> float:
+    """Raises Unreadable."""
+    if len(data) < _CLOCK.size:
+        raise Unreadable
+    return float(_CLOCK.unpack_from(data)[0])
+
+
+def told_in(body: bytes) -> Told:
+    """Raises Unreadable."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.MsgspecError as exc:
+        raise Unreadable from exc
+
+
+def body_in(data: bytes) -> bytes:
+    return data[_CLOCK.size :]
+
+
+def moved(health: Health, seconds: float) -> Health:
+    """The same on another clock, which shows so much more."""
+    return Health(
+        at=health.at + seconds,
+        open_until=None if health.open_until is None else health.open_until + seconds,
+        cooldown_s=health.cooldown_s,
+        rest_until=health.rest_until + seconds,
+        last_failure=health.last_failure + seconds,
+    )
+
+
+class Shared:
+    """Which of a configuration's backends other replicas may have as well.
+
+    Those of the same provider: same name, address and account. Engines are each machine's own, and
+    so is what listens on a loopback address.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._models = tuple(model.name for model in config.models)
+        self._places = {
+            provider.name: _place(provider)
+            for provider in config.providers
+            if provider.engine is None
+        }
+        self.places = frozenset(self._places.values())
+
+    def place(self, key: str) -> str | None:
+        """The provider of one of the keys of Runtime.backends, `MODEL: PROVIDER/NAME`."""
+        for model in self._models:
+            if key.startswith(f"{model}: "):
+                provider = key[len(model) + 2 :].partition("/")[0]
+                if provider in self._places:
+                    return self._places[provider]
+        return None
+
+
+def _place(provider: Provider) -> str:
+    """A digest: who has only this cannot tell what went into it."""
+    host = urlsplit(provider.base_url or "").hostname or ""
+    parts = (
+        *(provider.name, provider.adapter, provider.base_url, provider.api_key),
+        *(sorted(provider.headers.items()), provider.oauth, provider.aws),
+        *(provider.google, provider.azure),
+        socket.gethostname() if is_loopback(host) else "",
+    )
+    return blake2b(msgspec.msgpack.encode(parts, enc_hook=_plain), digest_size=8).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise NotImplementedError(f"{type(value)} is no part of an account")

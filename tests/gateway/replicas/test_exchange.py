@@ -1,0 +1,269 @@
+"""What replicas tell each other, on values: clocks that differ, who is gone, whose backends."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+from msgspec import Struct
+
+from gateway.config.load import read_config
+from gateway.config.model import Config
+from gateway.processes.hub import GATHER_S, Hub
+from gateway.processes.leases import LocalLeases
+from gateway.processes.messages import Busy, News
+from gateway.replicas.exchange import FORGET_S, GONE_S, Exchange
+from gateway.replicas.link import Ask
+from gateway.replicas.notices import Shared
+from gateway.replicas.turns import UNUSED_S
+from gateway.routing.breaker import Health
+
+pytestmark = pytest.mark.anyio
+
+KEY = "chat: one/m"
+CONFIG = """
+providers: [{name: one, adapter: openai, base_url: "https://one.test/v1", api_key: sk-1}]
+models: [{name: chat, backends: [{provider: one, model: m}]}]
+"""
+NEVER = float("-inf")
+
+
+def config(text: str = CONFIG) -> Config:
+    return read_config(text, source="config.yaml", env={})
+
+
+def health(at: float, open_until: float | None = None, rest_until: float = NEVER) -> Health:
+    return Health(
+        at=at, open_until=open_until, cooldown_s=9, rest_until=rest_until, last_failure=NEVER
+    )
+
+
+class Board:
+    """Between the replicas of a test. Leases last until they are given back."""
+
+    def __init__(self) -> None:
+        self.notices: dict[bytes, bytes] = {}
+        self.leases: dict[str, str] = {}
+        self.asked = 0
+
+
+class BoardLink:
+    """See Link."""
+
+    def __init__(self, board: Board, name: str) -> None:
+        self._board = board
+        self.name = name
+        self.where = "the board"
+
+    async def swap(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        self._board.notices[self.name.encode()] = own
+        for name in gone:
+            self._board.notices.pop(name, None)
+        return dict(self._board.notices)
+
+    async def leases(self, asks: Sequence[tuple[Ask, str]]) -> list[bool]:
+        self._board.asked += 1
+        return [self._done(*ask) for ask in asks]
+
+    async def leave(self) -> None:
+        del self._board.notices[self.name.encode()]
+
+    def _done(self, ask: Ask, place: str) -> bool:
+        mine = self._board.leases.get(place) == self.name
+        match ask:
+            case "take":
+                return self._board.leases.setdefault(place, self.name) == self.name
+            case "keep":
+                return mine
+            case "give":
+                if mine:
+                    del self._board.leases[place]
+                return mine
+
+
+class Clock(Struct, kw_only=True):
+    now: float
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Replica:
+    """One with a clock of its own, and with one worker, whose part the test plays."""
+
+    def __init__(self, board: Board, name: str, now: float, text: str = CONFIG) -> None:
+        self.clock = Clock(now=now)
+        self.told: list[News | Busy] = []
+        self.hub = Hub()
+        holders: dict[str, LocalLeases] = {}
+        self.probe = LocalLeases(holders).lease(KEY)
+        served = config(text)
+        self.exchange = Exchange(
+            self.hub, BoardLink(board, name), LocalLeases(holders), lambda: served, self.clock
+        )
+        self.hub.join(0, self.told.append)
+
+    def say(self, message: News | Busy) -> None:
+        self.hub.hear(0, message)
+
+    @property
+    def news(self) -> list[Health]:
+        return [one.health[KEY] for one in self.told if isinstance(one, News)]
+
+
+def pair(board: Board, text: str = CONFIG) -> tuple[Replica, Replica]:
+    """Two whose clocks are a thousand seconds apart."""
+    return Replica(board, "a", 5000.0), Replica(board, "b", 6000.0, text)
+
+
+async def look(*replicas: Replica, seconds: float = 0.25) -> None:
+    """Each looks once, and then time passes."""
+    for replica in replicas:
+        await replica.exchange.look()
+    for replica in replicas:
+        replica.clock.now += seconds
+
+
+async def test_times_arrive_on_the_clock_of_whoever_hears_them() -> None:
+    one, other = pair(Board())
+    await look(one, other)
+
+    one.say(News(health={KEY: health(5000.0, 5010.0, rest_until=5020.0)}))
+    await look(one, other)
+
+    assert other.news == [health(6000.0, 6010.0, rest_until=6020.0)]
+    assert one.news == []
+
+
+async def test_what_was_heard_goes_no_second_time_and_to_nobody_back() -> None:
+    one, other = pair(Board())
+    await look(one, other)
+    one.say(News(health={KEY: health(5000.0, 5010.0)}))
+    await look(one, other)
+
+    heard = other.news[0]
+    other.say(News(health={KEY: health(heard.at, heard.open_until, rest_until=6030.0)}))
+    await look(other, one)
+
+    assert one.news == [health(NEVER, None, rest_until=5030.0)]
+    assert len(other.news) == 1
+
+
+async def test_loads_are_the_sum_of_the_living() -> None:
+    one, other = pair(Board())
+    await look(one, other)
+    await look(one, other)
+
+    other.say(Busy(attempts={KEY: 3}, in_flight=3, buffered=9))
+    await asyncio.sleep(2 * GATHER_S)
+    await look(other, one)
+    await asyncio.sleep(2 * GATHER_S)
+    before = one.told[-1]
+    await look(one, seconds=GONE_S + 1)
+    await look(one)
+    await asyncio.sleep(2 * GATHER_S)
+
+    assert before == Busy(attempts={KEY: 3}, in_flight=0, buffered=0)
+    assert one.told[-1] == Busy(attempts={KEY: 0}, in_flight=0, buffered=0)
+
+
+async def test_a_notice_that_stands_still_says_nothing_and_is_taken_down() -> None:
+    board = Board()
+    dead, one = pair(board)
+    dead.say(News(health={KEY: health(5000.0, 5010.0)}))
+    await look(dead)
+
+    await look(one)
+    await look(one, seconds=FORGET_S + 1)
+    await look(one)
+
+    assert one.news == []
+    assert list(board.notices) == [b"b"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        CONFIG.replace("sk-1", "sk-2"),
+        CONFIG.replace("one.test", "two.test"),
+        CONFIG.replace("name: chat", "name: talk"),
+    ],
+    ids=["account", "address", "model"],
+)
+async def test_gateways_with_other_backends_on_one_redis_do_not_mix(other: str) -> None:
+    one, stranger = pair(Board(), other)
+    await look(one, stranger)
+
+    one.say(News(health={KEY: health(5000.0, 5010.0)}))
+    await look(one, stranger)
+    await look(one, stranger)
+
+    assert [news for news in stranger.told if isinstance(news, News)] == []
+
+
+def test_engines_and_what_is_on_another_machines_loopback_are_nobody_elses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = CONFIG.replace("https://one.test/v1", "http://127.0.0.1:11434/v1")
+    engine = """
+providers: [{name: one, adapter: local, engine: {models: [{name: m, path: "bundled:tiny"}]}}]
+models: [{name: chat, backends: [{provider: one, model: m}]}]
+"""
+
+    here = Shared(config(text)).place(KEY)
+    again = Shared(config(text)).place(KEY)
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+    there = Shared(config(text)).place(KEY)
+
+    assert here == again != there
+    assert Shared(config(engine)).place(KEY) is None
+
+
+async def test_an_open_breakers_one_probe_goes_round_while_nobody_uses_it() -> None:
+    board = Board()
+    one, other = pair(board)
+    await look(one, other)
+    one.say(News(health={KEY: health(5000.0, 5005.0)}))
+    await look(one, other)
+    barred = (one.probe.free(), other.probe.free(), dict(board.leases))
+
+    held: list[tuple[bool, bool]] = []
+    for _ in range(round((5 + 4 * UNUSED_S) / 0.25)):
+        await look(one, other)
+        held.append((one.probe.free(), other.probe.free()))
+
+    assert barred == (False, False, {})
+    assert (True, True) not in held
+    assert (True, False) in held
+    assert (False, True) in held
+
+
+async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> None:
+    board = Board()
+    one, other = pair(board)
+    await look(one, other)
+    one.say(News(health={KEY: health(5000.0, 5000.5)}))
+    for _ in range(4):
+        await look(one, other)
+    taken = one.probe.take()
+    for _ in range(40):
+        await look(one, other)
+    during = (list(board.leases.values()), other.probe.free())
+    one.say(News(health={KEY: health(one.clock.now)}))
+    one.probe.give()
+    await look(one, other)
+    await look(one, other)
+
+    assert taken
+    assert during == (["a"], False)
+    assert board.leases == {}
+    assert (one.probe.free(), other.probe.free()) == (True, True)
+
+
+async def test_while_all_is_well_nobody_asks_for_leases() -> None:
+    board = Board()
+    one, other = pair(board)
+
+    for _ in range(5):
+        await look(one, other)
+
+    assert board.asked == 0

@@ -1,0 +1,73 @@
+"""A Redis server for the tests: on a port of its own, without a password or a file."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+SOON_S = 20.0
+
+
+class RedisServer:
+    """url: of its database 0. Started and stopped as a test likes."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = int(free.getsockname()[1])
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._words = (
+            *(program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)),
+            *("--save", "", "--appendonly", "no"),
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it accepts connections."""
+        self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL)
+        until = time.monotonic() + SOON_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert time.monotonic() < until, "redis-server does not start"
+                time.sleep(0.01)
+            else:
+                return
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def hang(self) -> None:
+        """It keeps its connections, takes new ones, and answers none."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def running_redis() -> Generator[RedisServer]:
+    """Skips the test where there can be none."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("Redis is not installed (on Debian: apt-get install redis-server)")
+    folder = Path(tempfile.mkdtemp(prefix="strowger-redis-"))
+    server = RedisServer(program, folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder)
