@@ -1,4 +1,4 @@
-"""A Redis server for the tests: on a port of its own, without a password or a file."""
+"""A Redis server for the tests: on a port of its own, without a file."""
 
 import shutil
 import signal
@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,13 +18,14 @@ SOON_S = 20.0
 class RedisServer:
     """url: of its database 0. Started and stopped as a test likes."""
 
-    def __init__(self, program: str, folder: Path) -> None:
+    def __init__(self, program: str, folder: Path, options: Sequence[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._words = (
-            *(program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)),
-            *("--save", "", "--appendonly", "no"),
+            *(program, "--bind", "127.0.0.1", "--dir", str(folder)),
+            *(("--port", "0", "--tls-port") if "--tls-cert-file" in options else ("--port",)),
+            *(str(self.port), "--save", "", "--appendonly", "no", *options),
         )
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -58,13 +59,15 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis() -> Generator[RedisServer]:
-    """Skips the test where there can be none."""
+def running_redis(*options: str) -> Generator[RedisServer]:
+    """Skips the test where there can be none. options: of its command line;
+    with a certificate it speaks TLS and nothing else.
+    """
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("Redis is not installed (on Debian: apt-get install redis-server)")
     folder = Path(tempfile.mkdtemp(prefix="strowger-redis-"))
-    server = RedisServer(program, folder)
+    server = RedisServer(program, folder, options)
     try:
         server.start()
         yield server

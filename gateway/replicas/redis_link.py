@@ -23,8 +23,8 @@ LEASE = "strowger:probe:1:"
 NOTICES_S = 120
 """After so long without any replica nothing is left of them."""
 
-ROUND_S, CONNECT_S = 0.5, 2.0
-"""For one round trip; for the first, which connects."""
+ROUND_S, CONNECT_S = 1.0, 2.0
+"""For one round trip, on a machine that may be busy; for the first, which connects."""
 
 _KEEP = (
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end "

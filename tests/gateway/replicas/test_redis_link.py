@@ -3,8 +3,10 @@
 import asyncio
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+import trustme
 
 from gateway.replicas.link import LinkAway, open_link
 from gateway.replicas.redis_link import RedisLink
@@ -99,3 +101,22 @@ async def test_a_refusal_and_an_absence_tell_where_and_no_password(redis: RedisS
     assert absent.where == "/nowhere/redis.sock"
     assert "AuthenticationError" in str(refused.value)
     assert not any("pass-w0rd" in str(one.value) for one in (refused, away))
+
+
+async def test_tls_and_a_password_are_what_the_address_says(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    ca, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(own)
+    tls = ("--tls-cert-file", str(own), "--tls-key-file", str(own), "--tls-ca-cert-file", str(ca))
+    with running_redis(*tls, "--tls-auth-clients", "no", "--requirepass", "pass-w0rd") as server:
+        address = f"127.0.0.1:{server.port}/0?ssl_ca_certs={ca}"
+        one = RedisLink(Secret(f"rediss://:pass-w0rd@{address}"), "one")
+        wrong = RedisLink(Secret(f"rediss://:wrong@{address}"), "two")
+
+        notices = await one.swap(b"first", ())
+        with pytest.raises(LinkAway):
+            await wrong.swap(b"second", ())
+        await one.leave()
+
+    assert notices == {b"one": b"first"}

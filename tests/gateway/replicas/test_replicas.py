@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack
+from statistics import median
 from time import monotonic
 
 import httpx
 import pytest
 from msgspec import Struct
 
+from gateway.replicas.redis_link import ROUND_S
 from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.provider import Answer, Provider, Received, answers, provider
 from tests.redis_server import RedisServer, running_redis
@@ -37,6 +39,10 @@ models:
 """
 PAIR = "retry: {attempts: 1}, breaker: {min_requests: 2, cooldown_s: 60}, policy: in_order"
 CHAT = "/v1/chat/completions"
+WAITED_S = ROUND_S / 2
+"""A request that waited for Redis while it hangs would take twice as long, and an idle one a
+hundredth."""
+
 SHARED_S = 1.0
 """What one replica knows the other knows after so long."""
 
@@ -210,7 +216,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
 ) -> None:
     since = [len(up.lines) for up in rig.up]
     statuses: list[int] = []
-    slowest = 0.0
+    took: list[float] = []
     away(rig.redis)
     told = [
         asyncio.create_task(up.said("out of reach", since=seen))
@@ -221,7 +227,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
         for replica in (0, 1):
             began = monotonic()
             statuses.append((await rig.ask(replica, "busy")).status_code)
-            slowest = max(slowest, monotonic() - began)
+            took.append(monotonic() - began)
         await asyncio.sleep(0.01)
     back(rig.redis)
     for up, seen in zip(rig.up, since, strict=True):
@@ -229,7 +235,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
 
     lines = [up.lines[seen:] for up, seen in zip(rig.up, since, strict=True)]
     assert set(statuses) == {200}
-    assert slowest < 1.0
+    assert median(took) < WAITED_S
     assert [sum("out of reach" in line for line in own) for own in lines] == [1, 1]
     assert [sum("is back" in line for line in own) for own in lines] == [1, 1]
 
