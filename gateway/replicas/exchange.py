@@ -85,6 +85,7 @@ class Exchange:
         self._known: dict[str, Health] = {}
         self._busy: dict[str, int] = {}
         self._others: dict[bytes, Other] = {}
+        self._unreadable: set[bytes] = set()
         self._passed: dict[str, Health] = {}
         self._elsewhere: dict[str, int] = {}
         self._away = False
@@ -159,6 +160,7 @@ class Exchange:
 
     def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
         news: dict[str, Health] = {}
+        self._unreadable &= notices.keys()
         for name, data in notices.items():
             if name != self._name:
                 news.update(self._heard(name, data, now))
@@ -189,7 +191,9 @@ class Exchange:
             before, other.body = other.told, body
             other.told = told_in(body)
         except Unreadable:
-            _log.warning("a replica's notice cannot be read; is it of another version?")
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                _log.warning("a replica's notice cannot be read; is it of another version?")
             return {}
         return self._changed(before, other.told, now - theirs)
 

@@ -218,6 +218,25 @@ models: [{name: chat, backends: [{provider: one, model: m}]}]
     assert Shared(config(engine)).place(KEY) is None
 
 
+@pytest.mark.parametrize("body", [b"?", b"12345678?", b"12345678\xc1"])
+async def test_what_cannot_be_read_is_told_once_and_harms_nobody(
+    body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = Board()
+    one, other = pair(board)
+
+    for turn in range(6):
+        board.notices[b"x"] = bytes([turn]) + body[1:]
+        await look(one)
+    told = [line for line in caplog.messages if "cannot be read" in line]
+    one.say(News(health={KEY: health(one.clock.now, one.clock.now + 9)}))
+    await look(one, other)
+    await look(one, other)
+
+    assert len(other.news) == 1
+    assert len(told) == 1
+
+
 async def test_an_open_breakers_one_probe_goes_round_while_nobody_uses_it() -> None:
     board = Board()
     one, other = pair(board)
