@@ -13,14 +13,17 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-.PHONY: databases run test nightly check fmt demo bench matrix parameters screenshots browser setup setup-dev clean
+.PHONY: run test nightly check fmt demo bench matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
 
-test: setup-dev browser databases
-	@$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Half of the tests wait for something, so style and types are checked beside them.
+test:
+	@$(MAKE) --no-print-directory -j2 setup-dev servers
+	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 nightly: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly
@@ -46,30 +49,11 @@ matrix: setup-dev
 parameters: setup-dev
 	$(BIN)/python -m tests.parameters.write
 
-screenshots: setup-dev browser
+screenshots: setup-dev servers
 	$(BIN)/python -m tests.gateway.page.screenshots
 
-# The page's own tests need a Chromium, and skip without one: as root on Debian it is installed.
-browser:
-	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do \
-	    command -v $$name >/dev/null && exit 0; done; \
-	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -qq -y --no-install-recommends chromium-headless-shell >/dev/null; \
-	fi || echo "no Chromium could be installed: tests in a browser are skipped"
-
-# What runs against PostgreSQL and Redis skips without them: as root on Debian they are installed.
-databases:
-	@command -v initdb >/dev/null || test -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" || \
-	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -qq -y --no-install-recommends postgresql >/dev/null; \
-	fi || echo "PostgreSQL could not be installed: its tests are skipped"
-	@command -v redis-server >/dev/null || \
-	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -qq -y --no-install-recommends redis-server >/dev/null; \
-	fi || echo "Redis could not be installed: its tests are skipped"
+servers:
+	@bash tests/install_servers.sh
 
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev

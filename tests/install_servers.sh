@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# What some tests need beside Python, and skip without: a Chromium, PostgreSQL, Redis. As root on a
+# Debian machine those that are missing are installed; elsewhere, and offline, it says so and goes on.
+set -uo pipefail
+
+any_of() { for name in "$@"; do command -v "$name" >/dev/null && return 0; done; return 1; }
+
+missing=()
+any_of chromium-headless-shell chromium chromium-browser google-chrome || missing+=(chromium-headless-shell)
+any_of initdb || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || missing+=(postgresql)
+any_of redis-server || missing+=(redis-server)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+apt() { DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=20 "$@" >/dev/null; }
+
+if [ "$(id -u)" != 0 ] || ! any_of apt-get || ! apt update || ! apt install -y --no-install-recommends "${missing[@]}"; then
+    echo "not installed: ${missing[*]}; the tests that need them are skipped"
+fi
