@@ -98,7 +98,8 @@ def _holds(rule: RuleSeen) -> str:
 def _candidates(found: Explanation) -> Table:
     table = table_of("", "BACKEND", "OF", "FIRST", "WHY", "GETS")
     for place, one in enumerate(found.candidates, start=1):
-        why = one.why if one.health.available else f"{one.why}; {in_words(one.health)}"
+        well = one.health.available and not one.health.spared_s
+        why = one.why if well else f"{one.why}; {in_words(one.health)}"
         table.add_row(
             str(place),
             escape(one.backend),

@@ -50,7 +50,13 @@ class Mirrors:
             shed = Attempt(backend=copy.name, pattern=_pattern(copy), outcome="shed")
             self._booked(_line(trip, shed, trip, runtime.prices, None), None)
             return
-        alone = Plan(route=plan.route, candidates=(copy,), retry=ONCE, deadline_s=plan.deadline_s)
+        alone = Plan(
+            route=plan.route,
+            candidates=(copy,),
+            retry=ONCE,
+            deadline_s=plan.deadline_s,
+            patience_s=plan.patience_s,
+        )
         runtime.in_flight += 1
         task = asyncio.create_task(self._send(alone, trip, real, runtime))
         self._running.add(task)

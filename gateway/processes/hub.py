@@ -99,4 +99,5 @@ def later(one: Health, other: Health) -> Health:
         cooldown_s=last.cooldown_s,
         rest_until=max(one.rest_until, other.rest_until),
         last_failure=max(one.last_failure, other.last_failure),
+        spare_until=max(one.spare_until, other.spare_until),
     )

@@ -146,7 +146,8 @@ class Exchange:
         self._own = {
             key: one
             for key, one in self._own.items()
-            if one.open_until is not None or max(one.at, one.rest_until) > now - FORGET_S
+            if one.open_until is not None
+            or max(one.at, one.rest_until, one.spare_until) > now - FORGET_S
         }
         health: dict[str, dict[str, Health]] = {}
         busy: dict[str, dict[str, int]] = {}
@@ -261,4 +262,5 @@ def _without(health: Health, passed: Health | None) -> Health:
         cooldown_s=health.cooldown_s,
         rest_until=health.rest_until if health.rest_until != passed.rest_until else _NEVER,
         last_failure=health.last_failure if health.last_failure != passed.last_failure else _NEVER,
+        spare_until=health.spare_until if health.spare_until != passed.spare_until else _NEVER,
     )

@@ -71,6 +71,7 @@ def moved(health: Health, seconds: float) -> Health:
         cooldown_s=health.cooldown_s,
         rest_until=health.rest_until + seconds,
         last_failure=health.last_failure + seconds,
+        spare_until=health.spare_until + seconds,
     )
 
 

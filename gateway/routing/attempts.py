@@ -7,7 +7,7 @@ from types import TracebackType
 from gateway.clock import now
 from gateway.routing.plan import Candidate, Plan
 from gateway.routing.retry import may_move_on, may_repeat, pause
-from gateway.routing.tries import Try
+from gateway.routing.tries import TIMER_S, Try
 from gateway.routing.trip import Trip
 from gateway.upstream.base import Call
 from schemas.errors import (
@@ -20,8 +20,11 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 
-TIMER_S = 0.001
-"""Timers go by whole milliseconds, and a pause is a lower bound."""
+FAIR_SHARE = 0.5
+"""Of the operator's deadline: a backend that had less before the request's cut it has not failed.
+
+A client that is in a hurry, or the backends before it, left it too little time to tell anything.
+"""
 
 
 class Attempts:
@@ -38,6 +41,7 @@ class Attempts:
         self.trip = trip
         self.deadline = trip.started + plan.deadline_s
         self._rule = plan.retry
+        self._fair_s = plan.patience_s * FAIR_SHARE
         self._taken: set[str] = set()
         self._tenant = tenant
         self._queue = list(plan.candidates)
@@ -65,7 +69,7 @@ class Attempts:
         if self._repeats == 0:
             candidate.backend.budget.first(now())
         self._left -= 1
-        self._last = OneTry(self, Try(candidate, self._call(candidate), self.trip))
+        self._last = OneTry(self, self._try(candidate))
         return self._last
 
     def hedge(self) -> Try | None:
@@ -86,7 +90,7 @@ class Attempts:
         self._hedged = True
         self._left -= 1
         beside = self._queue.pop(place)
-        return Try(beside, self._call(beside), self.trip, hedge=True)
+        return self._try(beside, hedge=True)
 
     def go_on_with(self, survivor: Candidate) -> None:
         """Of two that were asked at once, this one, the hedge, is left."""
@@ -142,7 +146,7 @@ class Attempts:
         if not repeat:
             return False
         self._repeats += 1
-        await asyncio.sleep(wait + TIMER_S)
+        await asyncio.sleep(wait + TIMER_S)  # a pause is a lower bound
         return backend.breaker.allows(now())
 
     def _skip_the_unfit(self, at: float) -> None:
@@ -163,13 +167,14 @@ class Attempts:
         self._queue = list(others)
         return True
 
-    def _call(self, candidate: Candidate) -> Call:
-        return Call(
+    def _try(self, candidate: Candidate, *, hedge: bool = False) -> Try:
+        call = Call(
             model=candidate.model,
             deadline=self.deadline,
             request_id=self.trip.request_id,
             tenant=self._tenant,
         )
+        return Try(candidate, call, self.trip, fair_s=self._fair_s, hedge=hedge)
 
 
 class OneTry:
@@ -210,7 +215,7 @@ class OneTry:
     ) -> bool:
         at = now()
         self.current.end(error, at, committed=self.committed)
-        if isinstance(error, UpstreamError) and at >= self.attempts.deadline:
+        if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
             raise DeadlineExceeded("the request's deadline has passed") from error
         if (
             not self.committed

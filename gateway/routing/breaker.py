@@ -4,7 +4,8 @@ closed -> open when, within the window, at least `min_requests` were tried and t
 failed reached `failure_rate`; open -> half-open after a cool-down, which lets one probe through;
 the probe's success closes, its failure opens again for twice as long. A rest is a lower bound
 that the backend itself named; it never counts as a failure, and neither shortens the other.
-Times are seconds of a monotonic clock, passed in.
+A 429 that names none spares the backend for a while of our choosing: it may be asked, but others
+are asked before it. Times are seconds of a monotonic clock, passed in.
 
 Breakers of the same backend in several processes act as one: what opens, closes or rests one is
 told to the others (`health`, `hear`), and a lease sees to it that one process probes at a time.
@@ -20,11 +21,18 @@ from gateway.routing.window import SlidingCount
 
 State = Literal["closed", "open", "half_open"]
 
+SPARE_S, MAX_SPARE_S = 1.0, 60.0
+"""After a 429 without retry-after; doubled by the next one, unless a success came between."""
+
+_DOUBLINGS = 6
+"""From the one to beyond the other."""
+
 
 class Health(Struct, frozen=True, kw_only=True):
     """What a breaker tells the others of its backend. All are times of the one clock, seconds.
 
     at: when it opened or closed for the last time; of two, the later one is true.
+    spare_until: absent from the words of replicas that know of none.
     """
 
     at: float
@@ -32,6 +40,7 @@ class Health(Struct, frozen=True, kw_only=True):
     cooldown_s: float
     rest_until: float
     last_failure: float
+    spare_until: float = float("-inf")
 
 
 class Lease(Protocol):
@@ -81,6 +90,8 @@ class Breaker:
         "_open_until",
         "_probing",
         "_rest_until",
+        "_spare_until",
+        "_spares",
         "_tried",
         "changed",
         "last_failure",
@@ -97,6 +108,8 @@ class Breaker:
         self._cooldown = rule.cooldown_s
         self._probing = False
         self._rest_until = float("-inf")
+        self._spare_until = float("-inf")
+        self._spares = 0
         self._at = float("-inf")
         self.changed: Callable[[], None] = _nobody
         self.lease = ALONE
@@ -108,11 +121,13 @@ class Breaker:
             cooldown_s=self._cooldown,
             rest_until=self._rest_until,
             last_failure=self.last_failure,
+            spare_until=self._spare_until,
         )
 
     def hear(self, health: Health) -> None:
         """What another process knows of the same backend."""
         self._rest_until = max(self._rest_until, health.rest_until)
+        self._spare_until = max(self._spare_until, health.spare_until)
         self.last_failure = max(self.last_failure, health.last_failure)
         if health.at <= self._at:
             return
@@ -135,6 +150,14 @@ class Breaker:
         if self._open_until is None:
             return True
         return now >= self._open_until and not self._probing and self.lease.free()
+
+    def welcomes(self, now: float) -> bool:
+        """Whether it is as good a choice as any: allowed, and not spared."""
+        return now >= self._spare_until and self.allows(now)
+
+    def spared_for(self, now: float) -> float:
+        """Seconds for which others are asked before it."""
+        return max(0.0, self._spare_until - now)
 
     def available_in(self, now: float) -> float:
         """Seconds until `allows` can turn true by itself; 0 while it is true."""
@@ -159,6 +182,7 @@ class Breaker:
     def succeed(self, now: float, *, probe: bool) -> None:
         if probe:
             self._close(now)
+        self._spares = 0
         self._tried.add(now)
 
     def fail(self, now: float, *, probe: bool) -> None:
@@ -186,6 +210,19 @@ class Breaker:
             self._rest_until = now + seconds
             self.changed()
 
+    def spare(self, now: float, draw: float, *, probe: bool) -> None:
+        """It said 429 and not for how long. draw: uniform in [0, 1).
+
+        What comes while it is spared was sent before, or by want of others: that is no news.
+        """
+        if probe:
+            self._close(now)
+        if now >= self._spare_until:
+            seconds = min(SPARE_S * 2.0**self._spares, MAX_SPARE_S)
+            self._spares = min(self._spares + 1, _DOUBLINGS)
+            self._spare_until = now + seconds * (0.5 + draw / 2)
+            self.changed()
+
     def abandon(self, *, probe: bool) -> None:
         """The request ended for the caller's reasons; it says nothing about the backend."""
         if probe:
@@ -197,7 +234,8 @@ class Breaker:
         self._cooldown = self.rule.cooldown_s
         self._tried.clear()
         self._failed.clear()
-        self._rest_until = float("-inf")
+        self._rest_until = self._spare_until = float("-inf")
+        self._spares = 0
         self._end_probe()
 
     def _open(self, now: float, until: float) -> None:

@@ -14,6 +14,7 @@ class Health(Struct, frozen=True, kw_only=True):
     available:       a request may be sent to it now.
     breaker:         closed, or open after too many failures, or half_open: due for one probe.
     resting:         it asked for a pause.
+    spared_s:        others are asked before it for so long, for it had too much to do.
     available_in_s:  until `available` can turn true by itself.
     in_flight:       attempts of this process under way. elsewhere: of others, as last heard.
     first_content_s: of streams, a moving average; whole_answer_s: of answers in one piece.
@@ -23,6 +24,7 @@ class Health(Struct, frozen=True, kw_only=True):
     available: bool
     breaker: State
     resting: bool
+    spared_s: float
     probing: bool
     available_in_s: float
     in_flight: int
@@ -39,6 +41,7 @@ def health_of(backend: Backend, now: float) -> Health:
         available=breaker.allows(now),
         breaker=breaker.state(now),
         resting=breaker.resting(now),
+        spared_s=breaker.spared_for(now),
         probing=breaker.probing,
         available_in_s=breaker.available_in(now),
         in_flight=load.in_flight,
@@ -58,4 +61,6 @@ def in_words(health: Health) -> str:
         return f"breaker open {wait}"
     if health.breaker == "half_open":
         return f"breaker half open, {'being probed' if health.probing else 'due for a probe'}"
+    if health.spared_s:
+        return f"asked last for another {ceil(health.spared_s)} s, for it had too much to do"
     return "closed"

@@ -53,6 +53,8 @@ def _nowhere(code: str) -> "tuple[Candidate, ...]":
 class Plan(Struct, frozen=True, kw_only=True, eq=False):
     """Who may answer, first choice first, and within which bounds. Times in seconds.
 
+    deadline_s: over everything: the operator's, or the client's where that is shorter.
+    patience_s: the operator's.
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
     rule:      the place of the `when` rule that matched, from 0; `None` where none did.
     enrolment: what the model's experiment means to this request; `None` without one.
@@ -64,6 +66,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     candidates: tuple[Candidate, ...]
     retry: RetryRule
     deadline_s: float
+    patience_s: float
     ruled_out: tuple[tuple[str, str], ...] = ()
     rule: int | None = None
     enrolment: Enrolment | None = None
@@ -123,6 +126,7 @@ def plan(
         candidates=_healthy(able, facts.now, ruled_out),
         retry=route.retry,
         deadline_s=_deadline(route, request),
+        patience_s=route.deadline_s,
         ruled_out=tuple(ruled_out),
         rule=rule,
         enrolment=enrolment,
@@ -345,9 +349,12 @@ def _with_less(route: Route, lacking: list[tuple[Candidate, str]]) -> list[Candi
 def _healthy(
     able: list[Candidate], now: float, ruled_out: list[tuple[str, str]]
 ) -> tuple[Candidate, ...]:
-    healthy = tuple([one for one in able if one.backend.breaker.allows(now)])
-    if len(healthy) == len(able):
-        return healthy
+    """Those that may be asked; the spared ones are asked when all others have been."""
+    welcome = tuple([one for one in able if one.backend.breaker.welcomes(now)])
+    if len(welcome) == len(able):
+        return welcome
+    spared = [one for one in able if one not in welcome and one.backend.breaker.allows(now)]
+    healthy = (*welcome, *spared)
     for candidate in able:
         breaker = candidate.backend.breaker
         if not breaker.allows(now):

@@ -1,5 +1,6 @@
 """One backend being asked once: what is booked when that begins, and when it ends."""
 
+import random
 from collections.abc import AsyncGenerator
 
 from gateway.clock import now
@@ -13,24 +14,30 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
     UpstreamOverloaded,
+    UpstreamTimeout,
 )
 from schemas.events import Event
 from schemas.requests import EmbeddingsRequest
+
+TIMER_S = 0.001
+"""Timers go by whole milliseconds, and may come that much too early."""
 
 
 class Try:
     """`begin` it, then exactly one of `end` and `lose`; both count for the backend's health.
 
+    fair_s: cut by the request's deadline before so long, it has not failed.
     hedge: it was begun beside another that is late.
     """
 
-    __slots__ = ("_hedge", "_probe", "_started", "_trip", "call", "candidate", "record")
+    __slots__ = ("_fair_s", "_hedge", "_probe", "_started", "_trip", "call", "candidate", "record")
 
     def __init__(
-        self, candidate: Candidate, call: Call, trip: Trip, *, hedge: bool = False
+        self, candidate: Candidate, call: Call, trip: Trip, *, fair_s: float, hedge: bool = False
     ) -> None:
         self.candidate = candidate
         self.call = call
+        self._fair_s = fair_s
         self._trip = trip
         self._hedge = hedge
 
@@ -73,7 +80,15 @@ class Try:
                 return
             case UpstreamBusy():
                 self.record.outcome = error.code
-                breaker.rest(at, error.retry_after or 0.0, probe=probe)
+                if error.retry_after is None:
+                    breaker.spare(at, random.random(), probe=probe)
+                else:
+                    breaker.rest(at, error.retry_after, probe=probe)
+            case UpstreamTimeout() if self._hurried(at):
+                self.record.outcome = error.code
+                if not committed:
+                    self._was_late(at)
+                breaker.abandon(probe=probe)
             case UpstreamError():
                 self.record.outcome = error.code
                 breaker.fail(at, probe=probe)
@@ -90,18 +105,25 @@ class Try:
     def lose(self) -> None:
         """Another was faster. That is no failure, but so long at least it would have taken."""
         at = now()
-        load, request = self.candidate.backend.load, self.candidate.request
         self._settle(at)
         self.record.outcome = "lost"
         self.record.role = "hedge"
-        stream = not isinstance(request, EmbeddingsRequest) and request.stream
-        (load.first if stream else load.whole).at_least(at - self._started, at)
+        self._was_late(at)
         self.candidate.backend.breaker.abandon(probe=self._probe)
 
     def fall_out(self, error: BaseException, at: float) -> None:
         """Like `end`, of a hedge whose answer will not be the request's."""
         self.end(error, at, committed=False)
         self.record.role = "hedge"
+
+    def _hurried(self, at: float) -> bool:
+        """Whether it ran into the request's deadline before it had had its fair time."""
+        return at >= self.call.deadline - TIMER_S and at - self._started < self._fair_s
+
+    def _was_late(self, at: float) -> None:
+        load, request = self.candidate.backend.load, self.candidate.request
+        stream = not isinstance(request, EmbeddingsRequest) and request.stream
+        (load.first if stream else load.whole).at_least(at - self._started, at)
 
     def _settle(self, at: float) -> None:
         trip = self._trip

@@ -131,6 +131,63 @@ async def test_a_429_is_passed_on_with_its_retry_after_when_nobody_else_can_answ
     assert len(a.requests) == 1
 
 
+async def test_after_a_429_that_does_not_say_for_how_long_others_are_asked_first(
+    tmp_path: Path,
+) -> None:
+    async def busy(request: Received, answer: Answer) -> None:
+        await answer.json({"error": {"message": "slow down"}}, 429)
+
+    async with (
+        provider(busy) as a,
+        provider() as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        answers_ = [await post(gateway.url) for _ in range(3)]
+        b.behaviour = internal_error
+        last = await post(gateway.url)
+
+    assert [one.headers["x-gateway-attempts"] for one in answers_] == ["2", "1", "1"]
+    assert len(a.requests) == 2
+    assert (last.status_code, last.headers["x-gateway-backend"]) == (429, "a/m")
+
+
+async def test_a_429_that_does_not_say_for_how_long_shuts_nobody_out(tmp_path: Path) -> None:
+    async def busy(request: Received, answer: Answer) -> None:
+        if len(a.requests) <= 3:
+            await answer.json({"error": {"message": "slow down"}}, 429)
+        else:
+            await answer.chat()
+
+    async with provider(busy) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        answers_ = [await post(gateway.url) for _ in range(2)]
+
+    assert [one.status_code for one in answers_] == [429, 200]
+    assert len(a.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("patience", "sent", "afterwards"),
+    [("600", {"timeout": 0.05}, "a/m"), ("0.05", {}, "b/m")],
+    ids=["the client's deadline", "the operator's deadline"],
+)
+async def test_a_clients_own_deadline_tells_nothing_about_a_backend(
+    patience: str, sent: dict[str, float], afterwards: str, tmp_path: Path
+) -> None:
+    async with (
+        provider(silent) as a,
+        provider() as b,
+        serving(
+            two_backends(a.base_url, b.base_url, f"    deadline_s: {patience}"), tmp_path
+        ) as gateway,
+    ):
+        cut = [await post(gateway.url, stream=n % 2 == 0, **sent) for n in range(6)]
+        a.behaviour = answers
+        answer = await post(gateway.url)
+
+    assert {one.json()["error"]["code"] for one in cut[:5]} == {"deadline_exceeded"}
+    assert answer.headers["x-gateway-backend"] == afterwards
+
+
 @pytest.mark.parametrize("status", [503, 529])
 async def test_an_overloaded_service_is_a_503_and_left_alone_for_as_long_as_it_asks(
     status: int, tmp_path: Path

@@ -140,6 +140,8 @@ def _state(backend: BackendView, serving: Serving) -> tuple[str, str]:
     if health.resting:
         return "warn", f"resting, {wait} s"
     match health.breaker:
+        case "closed" if health.spared_s:
+            return "warn", f"spared, {ceil(health.spared_s)} s"
         case "closed":
             return "good", "healthy"
         case "open":

@@ -59,6 +59,7 @@ def test_a_breaker_does_what_another_of_its_backend_has_learnt() -> None:
 def test_old_news_undo_nothing_and_rests_only_grow() -> None:
     one, other = Breaker(RULE), Breaker(RULE)
     one.rest(1.0, 5.0, probe=False)
+    one.spare(1.0, 0.5, probe=False)
     old = one.health()
     other.rest(1.0, 9.0, probe=False)
     for at in (2.0, 3.0):
@@ -68,6 +69,7 @@ def test_old_news_undo_nothing_and_rests_only_grow() -> None:
 
     assert other.state(4.0) == "open"
     assert other.resting(9.9)
+    assert other.spared_for(1.0) == one.spared_for(1.0) > 0
 
 
 def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Path) -> None:

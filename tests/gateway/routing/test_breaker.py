@@ -101,8 +101,39 @@ def test_rests_do_not_count_as_failures() -> None:
     assert breaker.state(100) == "closed"
 
 
+def test_429s_without_a_word_on_how_long_spare_it_ever_longer_until_it_answers() -> None:
+    breaker, now, spared = Breaker(RULE), 100.0, list[float]()
+    for _ in range(8):
+        breaker.spare(now, 0.999_999, probe=False)
+        spared.append(round(breaker.spared_for(now)))
+        now += breaker.spared_for(now)
+    breaker.succeed(now, probe=False)
+    breaker.spare(now, 0.0, probe=False)
+
+    assert spared == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert breaker.spared_for(now) == 0.5
+
+
+def test_429s_of_one_burst_are_one() -> None:
+    breaker = Breaker(RULE)
+    for later in range(40):
+        breaker.spare(100 + later / 100, 0.5, probe=False)
+
+    assert breaker.spared_for(100) == 0.75
+
+
+def test_who_is_spared_may_be_asked_and_is_not_as_good_as_any() -> None:
+    breaker = Breaker(RULE)
+    breaker.spare(100, 0.5, probe=False)
+
+    assert breaker.allows(100)
+    assert not breaker.welcomes(100.7)
+    assert breaker.welcomes(100.75)
+
+
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(["ok", "fail", "rest", "leave"]), st.floats(0, 20)), max_size=60
+    st.tuples(st.sampled_from(["ok", "fail", "rest", "spare", "leave"]), st.floats(0, 20)),
+    max_size=60,
 )
 
 
@@ -124,6 +155,8 @@ def test_whatever_happens_at_most_one_probe_is_out_and_it_always_recovers(
                 breaker.fail(now, probe=probe)
             case "rest":
                 breaker.rest(now, later, probe=probe)
+            case "spare":
+                breaker.spare(now, 0.5, probe=probe)
             case _:
                 breaker.abandon(probe=probe)
 
