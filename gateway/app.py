@@ -83,7 +83,7 @@ async def _start(gateway: Gateway) -> None:
     if gateway.trials is not None:
         await gateway.trials.start()
         if gateway.runtime.admin_key.set:
-            gateway.history = History(gateway.trials)
+            gateway.history = History(gateway.trials, writes=gateway.worker == 0)
             gateway.history.start()
 
 

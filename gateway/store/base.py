@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gateway.experiments.course import Point
 from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import EpochCounts
 
@@ -83,6 +84,17 @@ class Store(Protocol):
         ...
 
     def answered(self, experiment: str) -> Sequence[Answered]: ...
+
+    def course(self, experiment: str, metric: str) -> tuple[Point, ...]:
+        """How the intervals of a metric moved, in order of time; POINTS at most."""
+        ...
+
+    def note(self, experiment: str, metric: str, point: Point) -> bool:
+        """Add a point to a course, and drop what it can do without then. Whether it was added:
+
+        where somebody else has added one just now, it was not.
+        """
+        ...
 
     def known(self, request_id: str) -> Known | None:
         """`None`: never heard of, or so far only by a worker whose rows were not imported yet."""

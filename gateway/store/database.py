@@ -12,7 +12,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from gateway.store.errors import StoreRefused
+from gateway.store.errors import StoreAway, StoreRefused
+from schemas.errors import InvalidConfig
 
 Value = str | int | float | None
 _T = TypeVar("_T")
@@ -128,7 +129,12 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
-        self.prepare()
+        """What cannot be prepared is away: of a gateway that runs, the requests must go on."""
+        try:
+            self.prepare()
+        except InvalidConfig as exc:
+            told = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
+            raise StoreAway(told) from exc
         with self._begun(begin) as session:
             yield session
 

@@ -57,7 +57,12 @@ _FIRST = (
     """CREATE TABLE spool_files (
         file {text} PRIMARY KEY, position BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL)""",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_COURSES = (
+    """CREATE TABLE experiment_courses (
+        experiment {text} NOT NULL, metric {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
+        intervals {text} NOT NULL, PRIMARY KEY (experiment, metric, time))""",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES)
 """Each makes its number's version of the one before; what was released never changes."""
 
 

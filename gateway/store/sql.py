@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from gateway.experiments.course import Point
 from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import ArmCount, EpochCounts
 from gateway.records.importer import Taken
 from gateway.records.rows import Row
 from gateway.store.base import Answered, Epoch, Known, Pause
+from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import StoreAway, StoreRefused
 from gateway.store.intake import take, take_singly
@@ -25,7 +27,7 @@ _shares = msgspec.json.Decoder(dict[str, float])
 class SqlStore:
     """Opens its database when it is first asked; until then, and whenever it is away, StoreAway.
 
-    Any call raises InvalidConfig where a newer program has changed the tables.
+    So it is where a newer program has changed the tables.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -120,6 +122,14 @@ class SqlStore:
             Answered(epoch=epoch, variant=variant, requests=requests, fallbacks=fallbacks)
             for epoch, variant, requests, fallbacks in rows
         ]
+
+    def course(self, experiment: str, metric: str) -> tuple[Point, ...]:
+        with self._database.reading() as session:
+            return course(session, experiment, metric)
+
+    def note(self, experiment: str, metric: str, point: Point) -> bool:
+        with self._database.writing() as session:
+            return note(session, experiment, metric, point)
 
     def known(self, request_id: str) -> Known | None:
         with self._database.reading() as session:

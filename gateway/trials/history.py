@@ -1,68 +1,52 @@
-"""How an experiment's intervals moved since this process began: for the operator's eyes alone.
+"""How experiments went, for the operator's eyes: their last reports, and their courses.
 
-Nothing is decided by it, and nothing of it is stored. A report is made now and then, in a thread
-and never for more than a twentieth of the time; what is shown in between is the last one.
+Nothing is decided by it. A report is made now and then, in a thread and never for more than a
+twentieth of the time; what is shown in between is the last one. The courses are in the store.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from msgspec import Struct
-
+from gateway.config.experiment import Experiment
+from gateway.experiments.course import Interval, Point, due
 from gateway.store.errors import StoreAway
 from gateway.trials.report import Report
 from gateway.trials.trials import Trials
 
-POINTS = 240
-"""Beyond so many, every second one is dropped and the next come half as often."""
 EVERY_S = 5.0
 _EFFORT = 20.0
 """So many times as long as a report took, none is made."""
 
 
-class Interval(Struct, frozen=True, kw_only=True):
-    """Of a variant's primary metric against control, as people read it: for times a part."""
-
-    difference: float
-    low: float
-    high: float
-
-
-class Point(Struct, frozen=True, kw_only=True):
-    """Variants without an interval yet are not in it. time: Unix seconds."""
-
-    time: float
-    intervals: Mapping[str, Interval]
-
-
 class Track:
-    """The points of one experiment, and its last report."""
+    """The last report of one experiment, and the course of its primary metric until then."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, points: tuple[Point, ...]) -> None:
         self.report = report
-        self.points: list[Point] = []
-        self._apart_s = 0.0
-
-    def note(self, report: Report, at: float) -> None:
-        self.report = report
-        intervals = intervals_of(report)
-        if not intervals or (self.points and at < self.points[-1].time + self._apart_s):
-            return
-        self.points.append(Point(time=at, intervals=intervals))
-        if len(self.points) > POINTS:
-            del self.points[1::2]
-            self._apart_s = 2 * (self.points[-1].time - self.points[0].time) / POINTS
+        self.points = points
 
 
 class History:
-    """The tracks of all experiments. `start` it with the process and `close` it at its end."""
+    """The tracks of all experiments. `start` it with the process and `close` it at its end.
+
+    away: why the store could not be asked the last time, "" where it could; the tracks are then
+    those of before.
+    """
 
     def __init__(
-        self, trials: Trials, *, every_s: float = EVERY_S, clock: Callable[[], float] = time.time
+        self,
+        trials: Trials,
+        *,
+        writes: bool,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """writes: this process adds to the courses; every other one only shows them."""
         self.tracks: dict[str, Track] = {}
+        self.away = ""
         self._trials = trials
+        self._writes = writes
         self._every_s = every_s
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -82,11 +66,27 @@ class History:
             del self.tracks[name]
         for experiment in experiments:
             try:
-                report = await self._trials.report(experiment)
-            except StoreAway:
+                self.tracks[experiment.name] = await self._track(experiment)
+            except StoreAway as exc:
+                self.away = str(exc)
                 return
-            track = self.tracks.setdefault(experiment.name, Track(report))
-            track.note(report, self._clock())
+        self.away = ""
+
+    async def _track(self, experiment: Experiment) -> Track:
+        """Raises StoreAway."""
+        report = await self._trials.report(experiment)
+        points = await asyncio.to_thread(self._points, experiment, report)
+        return Track(report, points)
+
+    def _points(self, experiment: Experiment, report: Report) -> tuple[Point, ...]:
+        """Blocks. The course, to which this process adds how it stands now."""
+        store, place = self._trials.store, (experiment.name, experiment.primary)
+        points = store.course(*place)
+        now = Point(time=self._clock(), intervals=intervals_of(report))
+        if not (self._writes and now.intervals and due([one.time for one in points], now.time)):
+            return points
+        store.note(*place, now)
+        return store.course(*place)
 
     async def _keep(self) -> None:
         while True:

@@ -12,9 +12,11 @@ from gateway.trials.report import ArmReport, Measured, MetricReport
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">
 <h2 id="h-experiments">Experiments</h2>
+{away}
 {experiments}
 </section>
 """)
+_AWAY = Markup('<p class="verdict warn">The store is away, so this is how it stood before: {}.</p>')
 _NONE = Markup('<section id="experiments" data-live></section>')
 _EXPERIMENT = Markup("""
 <div class="card table experiment">
@@ -59,12 +61,15 @@ _WAITING = Markup('<p class="empty">No interval yet: too few units in both arms.
 _TONES = {"better": "good", "undecided": "", "alike": ""}
 
 
-def experiments_section(tracks: Mapping[str, Track], now: float) -> Markup:
-    """now: Unix seconds. Without experiments an empty section, which shows nothing."""
-    if not tracks:
+def experiments_section(tracks: Mapping[str, Track], now: float, away: str = "") -> Markup:
+    """now: Unix seconds. away: why the store cannot be asked. Without experiments, and while there
+    is nothing to complain of, an empty section, which shows nothing.
+    """
+    if not tracks and not away:
         return _NONE
     return _SECTION.format(
-        experiments=Markup().join(_experiment(track, now) for track in tracks.values())
+        away=_AWAY.format(away) if away else Markup(),
+        experiments=Markup().join(_experiment(track, now) for track in tracks.values()),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from gateway.admin.page.plots import COLOURS, nice
-from gateway.trials.history import Interval, Point
+from gateway.experiments.course import Interval, Point
 
 _WIDTH, _HEIGHT = 600, 150
 _ROOM = 1.6

@@ -40,10 +40,17 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
     return [
         state_mark(*_state(gateway)),
         traffic_section(traffic),
-        experiments_section(gateway.history.tracks if gateway.history else {}, at),
+        _experiments(gateway, at),
         models_section(serving, traffic),
         decisions_section(await gateway.recent(SHOWN)),
     ]
+
+
+def _experiments(gateway: Gateway, at: float) -> Markup:
+    history = gateway.history
+    if history is None:
+        return experiments_section({}, at)
+    return experiments_section(history.tracks, at, history.away)
 
 
 def told_of(gateway: Gateway) -> str:

@@ -61,7 +61,7 @@ class Told:
         assert gateway.history is not None
         clock = [now]
         await gateway.history.close()
-        gateway.history = History(gateway.trials, clock=lambda: clock[0])
+        gateway.history = History(gateway.trials, writes=True, clock=lambda: clock[0])
         draw = random.Random(21)
         for step in range(steps):
             clock[0] = now - 60 * (steps - step)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gateway.experiments.course import Interval, Point
+from gateway.store.base import Pause
 from gateway.store.database import Database
 from gateway.store.errors import StoreAway
 from gateway.store.opening import driver_of, open_store
@@ -20,8 +22,37 @@ def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
     newer.prepare()
     newer.close()
 
-    with pytest.raises(InvalidConfig, match="has version 2 of the tables and this program knows 1"):
+    with pytest.raises(InvalidConfig, match="has version 3 of the tables and this program knows 2"):
         open_store(url).prepare()
+
+
+def test_tables_that_a_newer_program_has_changed_meanwhile_are_as_good_as_away(
+    url: Secret, store: SqlStore
+) -> None:
+    """Where replicas are replaced one by one, the older ones go on, and their records wait."""
+    driver = driver_of(url)
+    newer = Database(driver, migration(driver.text, (*MIGRATIONS, ("SELECT 1",))))
+    newer.prepare()
+    newer.close()
+
+    with pytest.raises(StoreAway, match="has version 3 of the tables"):
+        store.pauses()
+
+
+def test_a_store_of_the_first_version_is_used_with_what_is_in_it(url: Secret) -> None:
+    driver = driver_of(url)
+    older = Database(driver, migration(driver.text, MIGRATIONS[:1]))
+    with older.writing() as session:
+        session.run("INSERT INTO experiment_pauses VALUES (?, ?, ?)", "e", "too slow", 10.0)
+    older.close()
+    store = open_store(url)
+    point = Point(time=20.0, intervals={"b": Interval(difference=0.5, low=0.25, high=0.75)})
+
+    store.note("e", "error", point)
+
+    assert store.pauses() == {"e": Pause(experiment="e", reason="too slow", at=10.0)}
+    assert store.course("e", "error") == (point,)
+    store.close()
 
 
 def test_an_older_database_is_brought_up_to_date_with_what_is_in_it(
@@ -48,7 +79,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: Secret, store
     with pytest.raises(Exception, match="already exists"):
         broken.prepare()
 
-    sound = Database(driver, migration(driver.text, (*MIGRATIONS, steps[1][:1])))
+    sound = Database(driver, migration(driver.text, (*MIGRATIONS, steps[-1][:1])))
     sound.prepare()
     sound.close()
 

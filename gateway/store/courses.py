@@ -1,0 +1,36 @@
+"""How intervals moved over time: some points for each experiment and metric."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.experiments.course import Interval, Point, due, superfluous
+from gateway.store.database import Session
+
+_intervals: msgspec.json.Decoder[Mapping[str, Interval]] = msgspec.json.Decoder(
+    Mapping[str, Interval]
+)
+_PLACE = "experiment = ? AND metric = ?"
+
+
+def course(session: Session, experiment: str, metric: str) -> tuple[Point, ...]:
+    """In order of time."""
+    sql = f"SELECT time, intervals FROM experiment_courses WHERE {_PLACE} ORDER BY time"
+    rows = session.rows(tuple[float, str], sql, experiment, metric)
+    return tuple(Point(time=at, intervals=_intervals.decode(told)) for at, told in rows)
+
+
+def note(session: Session, experiment: str, metric: str, point: Point) -> bool:
+    """Whether the course needed the point; it is bounded by what it can do without afterwards."""
+    sql = f"SELECT time FROM experiment_courses WHERE {_PLACE} ORDER BY time"
+    times = [at for (at,) in session.rows(tuple[float], sql, experiment, metric)]
+    if not due(times, point.time):
+        return False
+    session.many(
+        f"DELETE FROM experiment_courses WHERE {_PLACE} AND time = ?",
+        [(experiment, metric, at) for at in superfluous(times, point.time)],
+    )
+    told = msgspec.json.encode(point.intervals).decode()
+    sql = "INSERT INTO experiment_courses (experiment, metric, time, intervals) VALUES (?, ?, ?, ?)"
+    session.run(sql, experiment, metric, point.time, told)
+    return True

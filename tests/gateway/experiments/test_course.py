@@ -1,0 +1,46 @@
+"""The course of an interval, in few points."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.experiments.course import POINTS, SKEW_S, due, superfluous
+
+
+def followed(times: list[float], looks: list[float]) -> list[float]:
+    """What is left of a course after it was looked at."""
+    for at in looks:
+        if due(times, at):
+            gone = superfluous(times, at)
+            times = [*(time for time in times if time not in gone), at]
+    return times
+
+
+def test_a_long_experiment_keeps_its_whole_course_in_few_points() -> None:
+    for last in (2_000, 50_000):
+        times = followed([], [float(second) for second in range(0, last, 5)])
+
+        gaps = [after - before for before, after in pairwise(times)]
+        assert POINTS / 3 < len(times) <= POINTS
+        assert times[0] == 0
+        assert times[-1] > 0.98 * last
+        assert max(gaps) <= 4 * min(gaps)
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=600))
+def test_whatever_the_clocks_say_a_course_is_bounded_and_in_order(looks: list[float]) -> None:
+    times = followed([], looks)
+
+    assert len(times) <= POINTS
+    assert times == sorted(times)
+
+
+def test_a_point_from_a_wrong_clock_does_not_end_the_course() -> None:
+    times = followed([10.0, 20.0, 1e9], [30.0, 40.0])
+
+    assert times == [10.0, 20.0, 30.0, 40.0]
+
+
+def test_a_clock_that_is_a_little_behind_waits_for_its_turn() -> None:
+    assert not due([10.0, 10.0 + SKEW_S], 11.0)
