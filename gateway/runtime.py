@@ -75,7 +75,11 @@ class Runtime:
             name = provider.name
             kept = before._same(provider, self.engines.get(name), same_fetch) if before else None
             if provider.engine is not None:
-                link = kept if isinstance(kept, LocalUpstream) else _local(self.engines[name])
+                link = (
+                    kept
+                    if isinstance(kept, LocalUpstream)
+                    else _local(provider, self.engines[name])
+                )
                 self.links[name] = self.upstreams[name] = link
             else:
                 self.upstreams[name] = kept or _remote(provider, registry, self._fetcher)
@@ -133,7 +137,8 @@ class Runtime:
         """The upstream that serves this provider as it is configured now, if there is one."""
         name = provider.name
         if engine is not None:
-            return self.links.get(name) if self.engines.get(name) is engine else None
+            link = self.links.get(name) if self.engines.get(name) is engine else None
+            return link if link and link.timeouts == provider.timeouts else None
         same = same_fetch and provider in self.config.providers
         return self.upstreams.get(name) if same else None
 
@@ -245,9 +250,13 @@ def engine_processes(config: Config, run_dir: Path) -> dict[str, EngineProcess]:
     }
 
 
-def _local(engine: EngineView) -> LocalUpstream:
+def _local(provider: Provider, engine: EngineView) -> LocalUpstream:
     return LocalUpstream(
-        engine.name, engine.socket_path, partial(getattr, engine, "status"), engine.ready_in
+        engine.name,
+        engine.socket_path,
+        provider.timeouts,
+        partial(getattr, engine, "status"),
+        engine.ready_in,
     )
 
 

@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         del self._tasks[id]
         if task.cancelled() or (exc := task.exception()) is None:
             return
-        self._write(Failed(id=id, kind="GatewayError", message="the engine failed: its own bug"))
+        self._write(Failed(id=id, kind="UpstreamFailed", message="the engine failed: its own bug"))
         self._loop.call_exception_handler({"message": "a request failed", "exception": exc})
 
     def _put(self, id: int, events: list[Event], *, last: bool = False) -> None:

@@ -96,7 +96,7 @@ class Vectors(Struct, frozen=True, kw_only=True, tag="vectors"):
 
 
 class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
-    """The request is over. kind: a name in KINDS."""
+    """The request is over. kind: a name in KINDS; any other is a failure of the engine's."""
 
     id: int
     kind: str
@@ -119,7 +119,6 @@ ToWorker = Ready | Deltas | Vectors | Failed | Measured
 KINDS: dict[str, type[GatewayError]] = {
     kind.__name__: kind
     for kind in (
-        GatewayError,
         CallerError,
         InvalidRequest,
         ModelNotFound,
@@ -131,6 +130,8 @@ KINDS: dict[str, type[GatewayError]] = {
         UpstreamLost,
     )
 }
+
+FAILURE = UpstreamFailed.__name__
 
 _encoder = msgspec.msgpack.Encoder()
 _request: msgspec.json.Decoder[GenerateRequest] = msgspec.json.Decoder(GenerateRequest)
@@ -171,7 +172,7 @@ def failed(id: int, error: GatewayError) -> Failed:
         message = message.removeprefix(f"{error.upstream}: ")
     return Failed(
         id=id,
-        kind=next(name.__name__ for name in type(error).__mro__ if name.__name__ in KINDS),
+        kind=next((one.__name__ for one in type(error).__mro__ if one.__name__ in KINDS), FAILURE),
         message=message,
         param=error.param,
         code=error.code,
@@ -181,7 +182,7 @@ def failed(id: int, error: GatewayError) -> Failed:
 
 def raised(failure: Failed, upstream: str) -> GatewayError:
     """The error again, now in the name of the provider that the engine is to the gateway."""
-    kind = KINDS.get(failure.kind, GatewayError)
+    kind = KINDS.get(failure.kind, UpstreamFailed)
     if issubclass(kind, UpstreamError):
         return kind(
             failure.message,

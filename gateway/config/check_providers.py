@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.known import LOCAL, Defaults
-from gateway.config.model import Engine, OAuth, Provider, Timeouts, Tls
+from gateway.config.model import Engine, OAuth, Provider, Tls
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.tokens import check_tokens
 from schemas.secret import Secret
@@ -41,7 +41,6 @@ REMOTE_ONLY: Mapping[str, object] = {
     "google": None,
     "azure": None,
     "headers": {},
-    "timeouts": Timeouts(),
     "max_connections": 512,
     "tokenizer": None,
     "tls": Tls(),

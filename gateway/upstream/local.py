@@ -9,6 +9,8 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from adapters.base import READABLE, Supports
+from gateway.clock import now
+from gateway.config.connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.local_vectors import to_embeddings
 from local_engine.frames import (
@@ -40,14 +42,13 @@ from schemas.errors import (
     UpstreamStarting,
     UpstreamTimeout,
 )
-from schemas.events import Event
+from schemas.events import CONTENT, Event, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest
-
-CONNECT_S = 5.0
-"""For the engine's first frame, which it sends at once."""
 
 BACKOFF_S, MAX_BACKOFF_S = 0.02, 0.5
 """Between tries to connect; a request in between fails at once and may go elsewhere."""
+
+WENT_AWAY = "the engine went away"
 
 LOCAL_SUPPORTS = Supports(
     chat=SUPPORTED["chat"],
@@ -57,6 +58,7 @@ LOCAL_SUPPORTS = Supports(
     thoughts=READABLE,
 )
 
+_TIMEOUTS = Timeouts()
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 
 
@@ -67,14 +69,17 @@ class LocalUpstream:
         self,
         name: str,
         socket_path: Path,
+        timeouts: Timeouts = _TIMEOUTS,
         status: Callable[[], str] = lambda: "not running",
         ready_in: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """status: what the engine is doing now, for the error while it does not answer.
+        """timeouts: as a remote provider's; to the gateway the engine streams every answer.
 
+        status:   what the engine is doing now, for the error while it does not answer.
         ready_in: seconds until it should answer again, for the client that waits.
         """
         self.name = name
+        self.timeouts = timeouts
         self._path = socket_path
         self._status = status
         self._ready_in = ready_in
@@ -93,29 +98,42 @@ class LocalUpstream:
         """See Upstream.generate. Closing it early frees the engine's sequences within a step.
 
         Raises UpstreamStarting where no engine listens, UpstreamLost where it goes away,
-        UpstreamTimeout at the call's deadline, and whatever the engine answers.
+        UpstreamTimeout past a timeout or the call's deadline, and whatever the engine answers.
         """
-        link = await self._connected()
+        started, limits = now(), self.timeouts
+        over = min(started + limits.total_s, call.deadline)
+        link = await self._connected(min(started + limits.connect_s, over))
         pending = link.submit(request, call)
+        by, begun = min(started + limits.first_token_s, over), False
         try:
             while True:
-                batches = await pending.take(call.deadline)
+                batches = await pending.take(by)
+                if not batches:
+                    raise self._late(by < over, begun)
                 for batch in batches:
                     if batch.events:
                         yield list(batch.events)
+                        begun = begun or _shows_progress(batch)
                     if batch.last:
                         return
+                if begun:
+                    by = min(now() + limits.between_tokens_s, over)
         finally:
             link.forget(pending)
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         """Raises as `generate` does. Cancelling it frees the inputs that are left."""
-        link = await self._connected()
+        started, limits = now(), self.timeouts
+        over = min(started + limits.total_s, call.deadline)
+        link = await self._connected(min(started + limits.connect_s, over))
         pending = link.embed(request, call)
         pieces: list[Vectors] = []
         try:
             while not pieces or not pieces[-1].last:
-                pieces += await pending.take(call.deadline)
+                more = await pending.take(over)
+                if not more:
+                    raise self._late(False, False)
+                pieces += more
         finally:
             link.forget(pending)
         return to_embeddings(pieces, call, base64=request.base64)
@@ -126,39 +144,64 @@ class LocalUpstream:
 
     async def measured(self) -> Measured:
         """What the engine tells of itself. Raises as `generate` does."""
-        link = await self._connected()
+        link = await self._connected(now() + self.timeouts.connect_s)
         return await link.measured()
 
     async def aclose(self) -> None:
         if self._link is not None:
             self._link.close()
 
-    async def _connected(self) -> "_Link":
+    async def _connected(self, by: float) -> "_Link":
         """The live link. One task connects; the others wait for it and share what comes of it."""
         if self._link is not None and self._link.alive:
             return self._link
-        async with self._connecting:
-            if self._link is None or not self._link.alive:
-                self._link = await self._connect()
-            return self._link
+        try:
+            async with asyncio.timeout_at(by):
+                await self._connecting.acquire()
+            try:
+                if self._link is None or not self._link.alive:
+                    self._link = await self._connect(by)
+                return self._link
+            finally:
+                self._connecting.release()
+        except TimeoutError as exc:
+            problem = f"no connection in time (timeouts.connect_s): {self._status()}"
+            raise UpstreamTimeout(problem, upstream=self.name) from exc
 
-    async def _connect(self) -> "_Link":
+    async def _connect(self, by: float) -> "_Link":
+        """Raises UpstreamStarting, and TimeoutError at `by`. What failed leaves nothing open."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
             raise self._starting()
+        link = _Link(self.name)
+        scope = asyncio.timeout_at(by)
         try:
-            async with asyncio.timeout(CONNECT_S):
-                _, link = await loop.create_unix_connection(
-                    lambda: _Link(self.name), str(self._path)
-                )
+            async with scope:
+                await loop.create_unix_connection(lambda: link, str(self._path))
                 await link.ready
         except (OSError, UpstreamBroken) as exc:
+            link.give_up()
             self._failures += 1
             pause = min(BACKOFF_S * 2.0 ** (self._failures - 1), MAX_BACKOFF_S)
             self._retry_at = loop.time() + pause
+            if isinstance(exc, TimeoutError) and scope.expired():
+                raise
             raise self._starting() from exc
+        except asyncio.CancelledError:
+            link.give_up()
+            raise
         self._failures = 0
         return link
+
+    def _late(self, early: bool, begun: bool) -> UpstreamTimeout:
+        """early: before the whole answer's time is over."""
+        if not early:
+            problem = "the engine's answer was not complete in time (timeouts.total_s)"
+        elif begun:
+            problem = "the engine's answer stalled (timeouts.between_tokens_s)"
+        else:
+            problem = "the engine's first token is late (timeouts.first_token_s)"
+        return UpstreamTimeout(problem, upstream=self.name)
 
     def _starting(self) -> UpstreamStarting:
         return UpstreamStarting(
@@ -168,16 +211,23 @@ class LocalUpstream:
         )
 
 
+def _shows_progress(batch: Batch) -> bool:
+    """Whether the model has said something, be it that it is held back, as the best of several."""
+    return any(
+        isinstance(event, CONTENT) or (isinstance(event, Usage) and bool(event.completion_tokens))
+        for event in batch.events
+    )
+
+
 _Part = TypeVar("_Part", Batch, Vectors)
 
 
 class _Pending(Generic[_Part]):
     """One request's frames, between the connection that brought them and the task that reads."""
 
-    def __init__(self, id: int, upstream: str) -> None:
+    def __init__(self, id: int) -> None:
         self.id = id
         self.over = False
-        self._upstream = upstream
         self._parts: list[_Part] = []
         self._error: GatewayError | None = None
         self._waiter: asyncio.Future[bool] | None = None
@@ -192,23 +242,23 @@ class _Pending(Generic[_Part]):
         self._error, self.over = error, True
         self._wake()
 
-    async def take(self, deadline: float) -> list[_Part]:
-        """Everything since the last time, at least one. deadline: loop time.
+    async def take(self, by: float) -> list[_Part]:
+        """Everything since the last time, at least one; [] at `by`, a loop time.
 
-        Raises what `fail` was given, and UpstreamTimeout.
+        Raises what `fail` was given.
         """
+        loop = asyncio.get_running_loop()
         if not self._parts and self._error is None:
-            loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
-            timer = loop.call_at(deadline, self._wake)
+            timer = loop.call_at(by, self._wake)
             try:
                 await self._waiter
             finally:
                 timer.cancel()
-        if not self._parts:
-            raise self._error or UpstreamTimeout(
-                "the engine's answer is late", upstream=self._upstream
-            )
+        elif by <= loop.time():
+            return []
+        if not self._parts and self._error is not None:
+            raise self._error
         parts, self._parts = self._parts, []
         return parts
 
@@ -234,23 +284,25 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def submit(self, request: GenerateRequest, call: Call) -> _Pending[Batch]:
-        pending = _Pending[Batch](next(self._ids), self._upstream)
+        pending = _Pending[Batch](next(self._ids))
         self._pending[pending.id] = pending
         self._send(
+            pending,
             Submit(
                 id=pending.id,
                 request=encode_request(request),
                 model=call.model,
                 request_id=call.request_id,
                 tenant=call.tenant,
-            )
+            ),
         )
         return pending
 
     def embed(self, request: EmbeddingsRequest, call: Call) -> _Pending[Vectors]:
-        pending = _Pending[Vectors](next(self._ids), self._upstream)
+        pending = _Pending[Vectors](next(self._ids))
         self._embedding[pending.id] = pending
-        self._send(Embed(id=pending.id, request=encode_request(request), model=call.model))
+        embed = Embed(id=pending.id, request=encode_request(request), model=call.model)
+        self._send(pending, embed)
         return pending
 
     def forget(self, pending: _Pending[Batch] | _Pending[Vectors]) -> None:
@@ -258,17 +310,22 @@ class _Link(asyncio.Protocol):
         self._pending.pop(pending.id, None)
         self._embedding.pop(pending.id, None)
         if not pending.over:
-            self._send(Cancel(id=pending.id))
+            self._write(Cancel(id=pending.id))
 
     async def measured(self) -> Measured:
         asked: asyncio.Future[Measured] = self._loop.create_future()
         self._asking.append(asked)
-        self._send(Ask())
+        self._write(Ask())
         return await asked
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def give_up(self) -> None:
+        """Nobody waits until it is ready."""
+        self.ready.cancel()
+        self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
@@ -278,11 +335,11 @@ class _Link(asyncio.Protocol):
             for body in self._reader.feed(data):
                 self._hear(_decoder.decode(body))
         except (BrokenFrame, msgspec.DecodeError) as exc:
-            self._lose(f"the engine's frames cannot be read: {exc}")
             self.close()
+            self._lose(f"the engine's frames cannot be read: {exc}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose("the engine went away")
+        self._lose(WENT_AWAY)
 
     def _hear(self, message: ToWorker) -> None:
         match message:
@@ -316,6 +373,13 @@ class _Link(asyncio.Protocol):
                 asked.set_exception(lost)
         self._asking.clear()
 
-    def _send(self, message: ToEngine) -> None:
+    def _send(self, pending: _Pending[_Part], message: Submit | Embed) -> None:
+        """An engine may go away between its first frame and the request that waited for it."""
+        if self.alive:
+            self._write(message)
+        else:
+            pending.fail(UpstreamLost(WENT_AWAY, upstream=self._upstream))
+
+    def _write(self, message: ToEngine) -> None:
         if self._transport is not None:
             self._transport.write(frame(message))

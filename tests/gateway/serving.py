@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import uvicorn
@@ -14,16 +15,25 @@ from msgspec import Struct
 from gateway.app import build_app
 from gateway.asgi.coalescing import CoalescingHttp
 from gateway.config.load import read_config
+from gateway.config.model import Config
+from gateway.engines import EngineView
 from gateway.mirror.line import MirrorLine
 from gateway.records.rows import Recorder
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, AccessLog
-from tests.gateway.shared_engine import SharedEngine
 
 _lines = msgspec.json.Decoder(AccessLine)
 _mirror_lines = msgspec.json.Decoder(MirrorLine)
 _MIRRORED = b'{"mirror_of"'
+
+
+class Engines(Protocol):
+    """Engines that run already."""
+
+    def serving(self, config: Config) -> Mapping[str, EngineView]:
+        """Those of a configuration, by provider."""
+        ...
 
 
 class Serving(Struct, frozen=True, kw_only=True, eq=False):
@@ -53,7 +63,7 @@ async def serving(
     run_dir: Path,
     env: Mapping[str, str] | None = None,
     seed: int | None = None,
-    engine: SharedEngine | None = None,
+    engine: Engines | None = None,
     recorder: Recorder | None = None,
     equip: Callable[[Gateway], None] | None = None,
 ) -> AsyncGenerator[Serving, None]:
