@@ -26,7 +26,6 @@ from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.routes import HOT
-from gateway.trials.history import History
 from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
@@ -82,14 +81,13 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
 async def _start(gateway: Gateway) -> None:
     if gateway.trials is not None:
         await gateway.trials.start()
-        if gateway.runtime.admin_key.set:
-            gateway.history = History(gateway.trials, writes=gateway.worker == 0)
-            gateway.history.start()
+    if gateway.minding is not None:
+        gateway.minding.start()
 
 
 async def _stop(gateway: Gateway) -> None:
-    if gateway.history is not None:
-        await gateway.history.close()
+    if gateway.minding is not None:
+        await gateway.minding.close()
     if gateway.trials is not None:
         await gateway.trials.close()
 

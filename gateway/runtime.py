@@ -208,12 +208,7 @@ class Runtime:
             deadline_s=model.deadline_s,
             fallback=model.fallback,
             on_unsupported=model.on_unsupported,
-            hedging=None
-            if model.hedge_after_s is None
-            else Hedging(
-                after_s=model.hedge_after_s,
-                budget=RetryBudget(floor=HEDGES_FLOOR, share=HEDGES_SHARE),
-            ),
+            hedging=_hedging(model, before),
             mirror=None
             if model.mirror is None
             else Mirror(
@@ -231,6 +226,16 @@ class Runtime:
             if experiment.model == model.name:
                 return Trial(experiment, backend, self.experiments)
         return None
+
+
+def _hedging(model: Model, before: Runtime | None) -> Hedging | None:
+    """With what is left of the model's budget, where it hedged before."""
+    if model.hedge_after_s is None:
+        return None
+    old = before.table.routes.get(model.name) if before else None
+    known = old.hedging if old else None
+    budget = known.budget if known else RetryBudget(floor=HEDGES_FLOOR, share=HEDGES_SHARE)
+    return Hedging(after_s=model.hedge_after_s, budget=budget)
 
 
 def _rule_weights(when: WhenRule, weights: Mapping[str, float]) -> tuple[float, ...]:

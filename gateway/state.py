@@ -26,7 +26,8 @@ from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window, merged
-from gateway.trials.history import History
+from gateway.trials.history import Past
+from gateway.trials.minding import Minding
 from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Unavailable
@@ -53,6 +54,10 @@ class Peers(Protocol):
         """What each of them keeps: see `Gateway.kept`."""
         ...
 
+    async def past(self) -> Past:
+        """How experiments went, as the one that leads has noted."""
+        ...
+
 
 class _Nobody:
     """The peers of a process that is alone."""
@@ -66,6 +71,9 @@ class _Nobody:
     async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
         return ()
 
+    async def past(self) -> Past:
+        return Past()
+
 
 class Gateway:
     """One process's state. `runtime` is replaced as a whole; requests keep the one they took.
@@ -74,7 +82,7 @@ class Gateway:
     answered. buffered: bytes of their bodies. refused: the configuration's file, as it is now,
     cannot be served, and an older one is in force. others_in_flight, others_buffered: of
     the other processes, as last heard. worker: this process's number among those that serve.
-    trials: the experiments, where there is a store. history: how they went, for the operator.
+    trials: the experiments, where there is a store. minding: of them, where this process leads.
     """
 
     def __init__(
@@ -101,7 +109,7 @@ class Gateway:
         self.random = random.Random(seed)
         self.mirrors = Mirrors(self._book_mirrored)
         self.trials: Trials | None = None
-        self.history: History | None = None
+        self.minding: Minding | None = None
         self.peers: Peers = _Nobody()
         self._reports = EngineReports()
         self.worker = 0
@@ -250,6 +258,13 @@ class Gateway:
         """This process's."""
         self.write_books()
         return self.decisions.recent(limit, request_id)
+
+    async def past(self) -> Past:
+        """How experiments went.
+
+        Raises Unavailable when the process that leads does not tell.
+        """
+        return await self.peers.past() if self.minding is None else self.minding.history.past
 
     def _paused(self) -> Iterator[tuple[str, bool]]:
         for experiment in self.runtime.config.experiments:

@@ -31,10 +31,19 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
     listener = _bind(config.server.host, config.server.port)
     host, port = listener.getsockname()[:2]
     _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
-    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config):
+    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as store:
         run_dir = Path(folder)
         if config.server.workers > 1:
-            _run(lead(config, source=source, read=read, listener=listener, run_dir=run_dir))
+            _run(
+                lead(
+                    config,
+                    source=source,
+                    read=read,
+                    listener=listener,
+                    run_dir=run_dir,
+                    store=store,
+                )
+            )
         else:
             access_log = AccessLog(sys.stdout.buffer, style)
             try:
@@ -46,6 +55,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
                         listener=listener,
                         run_dir=run_dir,
                         access_log=access_log,
+                        store=store,
                     )
                 )
             finally:

@@ -11,17 +11,20 @@ from gateway.config.model import Config
 from gateway.processes.engines import EngineHouse
 from gateway.processes.hub import Hub
 from gateway.processes.leases import LocalLeases
+from gateway.processes.minding import minding_of
 from gateway.processes.reload import Reload
 from gateway.processes.serving import Serving
 from gateway.processes.sharing import Sharing
 from gateway.processes.signals import on_reload, on_stop
 from gateway.replicas.joining import among_replicas, link_of
 from gateway.replicas.link import Link
+from gateway.store.base import Store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 from gateway.telemetry.series import Strand, Window
+from gateway.trials.history import Past
 
 
 class Counting:
@@ -39,6 +42,9 @@ class Counting:
     async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
         return ()
 
+    async def past(self) -> Past:
+        return Past()
+
 
 async def alone(
     config: Config,
@@ -48,6 +54,7 @@ async def alone(
     listener: socket.socket,
     run_dir: Path,
     access_log: AccessLog,
+    store: Store,
 ) -> None:
     """Serve until SIGTERM or SIGINT; returns when everything is closed."""
     link = link_of(config)
@@ -57,6 +64,7 @@ async def alone(
     metrics.workers.set(1)
 
     serving.gateway.peers = Counting(metrics)
+    serving.gateway.minding = minding_of(store, lambda: reload.config)
     reload = Reload(
         config,
         source=source,

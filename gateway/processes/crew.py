@@ -40,6 +40,7 @@ from gateway.processes.messages import (
     Told,
     ToLeader,
     ToWorker,
+    Tracks,
     packed,
     state_of,
     to_leader,
@@ -47,6 +48,7 @@ from gateway.processes.messages import (
 from gateway.processes.target import Proposal
 from gateway.telemetry.families import Families, added, counted, families
 from gateway.telemetry.process_metrics import ProcessMetrics
+from gateway.trials.history import Past
 
 _log = logging.getLogger("strowger")
 
@@ -139,14 +141,22 @@ class Worker:
 class Crew:
     """All workers, from `start` until `ended`. workers: those that run, by their numbers.
 
-    hub: by which they hear of each other.
+    hub: by which they hear of each other. past: of experiments, for them to show.
     """
 
-    def __init__(self, listener: socket.socket, run_dir: Path, metrics: ProcessMetrics) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        run_dir: Path,
+        metrics: ProcessMetrics,
+        *,
+        past: Callable[[], Past],
+    ) -> None:
         self.workers: dict[int, Worker] = {}
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
+        self._experiments_past = past
         self.hub = Hub()
         self._past: Families = ()
         self._stopping = False
@@ -264,6 +274,8 @@ class Crew:
                 worker.hear(message)
             case News() | Busy():
                 self.hub.hear(worker.number, message)
+            case Gather(question=Tracks()):
+                worker.send(Gathered(id=message.id, bodies=(packed(self._experiments_past()),)))
             case Gather():
                 task = asyncio.create_task(self._gather(worker, message))
                 self._gathering.add(task)
@@ -276,8 +288,10 @@ class Crew:
 
     async def _gather(self, asking: Worker, gather: Gather) -> None:
         """Ask all others at once, and answer for those who are no more."""
+        assert not isinstance(gather.question, Tracks)
+        question = gather.question
         others = [one for one in self.workers.values() if one is not asking]
-        answers = await asyncio.gather(*(one.ask(gather.question) for one in others))
+        answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies: list[bytes] = []
         for worker, answer in zip(others, answers, strict=True):
             if isinstance(gather.question, Counted):

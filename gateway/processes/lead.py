@@ -11,9 +11,11 @@ from gateway.engines import EngineProcess
 from gateway.processes.crew import Crew
 from gateway.processes.engines import EngineHouse
 from gateway.processes.leases import PROBES, Leases
+from gateway.processes.minding import minding_of
 from gateway.processes.reload import Reload
 from gateway.processes.signals import on_reload, on_stop
 from gateway.replicas.joining import among_replicas, link_of
+from gateway.store.base import Store
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
@@ -24,11 +26,13 @@ async def lead(
     read: Callable[[], Config],
     listener: socket.socket,
     run_dir: Path,
+    store: Store,
 ) -> None:
     """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
     link = link_of(config)
     metrics = ProcessMetrics()
-    crew = Crew(listener, run_dir, metrics)
+    minding = minding_of(store, lambda: reload.config)
+    crew = Crew(listener, run_dir, metrics, past=lambda: minding.history.past)
 
     def owned(engine: EngineProcess) -> None:
         engine.watch(lambda _: crew.tell_engine(engine))
@@ -51,6 +55,7 @@ async def lead(
     )
     watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
     engines.start()
+    minding.start()
     leases = partial(Leases, run_dir / PROBES)
     try:
         async with among_replicas(link, crew.hub, leases, lambda: reload.config):
@@ -58,6 +63,7 @@ async def lead(
     finally:
         if watching is not None:
             watching.cancel()
+        await minding.close()
         await reload.close()
         await crew.close()
         await engines.close()

@@ -42,6 +42,10 @@ class Recent(Struct, frozen=True, kw_only=True, tag=True):
     request_id: str
 
 
+class Tracks(Struct, frozen=True, kw_only=True, tag=True):
+    """How did experiments go? The process that leads answers, by Past of trials.history."""
+
+
 Question = Counted | Strands | Recent
 
 
@@ -149,7 +153,7 @@ class Gather(Struct, frozen=True, kw_only=True, tag=True):
     """A worker asks what all the others would answer; answered by Gathered."""
 
     id: int
-    question: Question
+    question: Question | Tracks
 
 
 ToWorker = (

@@ -50,8 +50,9 @@ class Serving:
         run_dir: Path,
         engines: Mapping[str, EngineView],
         access_log: AccessLog,
+        announces: bool = True,
     ) -> None:
-        """Raises InvalidConfig."""
+        """announces: logs how experiments stand, which one process does. Raises InvalidConfig."""
         first = Runtime(config, run_dir=run_dir, engines=engines)
         self._recorder = FileRecorder(spool_of(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
@@ -61,6 +62,7 @@ class Serving:
             self._recorder,
             first.experiments,
             lambda: self.gateway.runtime.config.experiments,
+            announces=announces,
         )
         self._run_dir = run_dir
         self._generations = Generations(first)

@@ -42,6 +42,7 @@ from gateway.processes.messages import (
     Strands,
     Told,
     ToWorker,
+    Tracks,
     packed,
     to_worker,
 )
@@ -55,6 +56,7 @@ from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families
 from gateway.telemetry.logs import configure_logging, line_style
 from gateway.telemetry.series import Strand, Window
+from gateway.trials.history import Past
 from schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")
@@ -67,7 +69,7 @@ COUNT_S = 1.0
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 _strands: msgspec.msgpack.Decoder[tuple[Strand, ...]] = msgspec.msgpack.Decoder(tuple[Strand, ...])
-
+_past: msgspec.msgpack.Decoder[Past] = msgspec.msgpack.Decoder(Past)
 _decisions: msgspec.msgpack.Decoder[list[Decision]] = msgspec.msgpack.Decoder(list[Decision])
 
 
@@ -93,12 +95,17 @@ class OtherWorkers:
         asked = Recent(limit=limit, request_id=request_id)
         return [_decisions.decode(body) for body in await self._gather(asked)]
 
+    async def past(self) -> Past:
+        """See Peers.past."""
+        (body,) = await self._gather(Tracks())
+        return _past.decode(body)
+
     def hear(self, gathered: Gathered) -> None:
         asked = self._asked.get(gathered.id)
         if asked is not None and not asked.done():
             asked.set_result(gathered.bodies)
 
-    async def _gather(self, question: Question) -> tuple[bytes, ...]:
+    async def _gather(self, question: Question | Tracks) -> tuple[bytes, ...]:
         number = next(self._ids)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         self._channel.send(Gather(id=number, question=question))
@@ -121,6 +128,7 @@ class Worker:
             run_dir=Path(begin.run_dir),
             engines=self._engines.of(begin.engines),
             access_log=access_log,
+            announces=begin.worker == 0,
         )
         self._leases = Leases(Path(begin.run_dir) / PROBES)
         self._others = OtherWorkers(channel)

@@ -71,6 +71,13 @@ class Store(Protocol):
         """Whether it was paused."""
         ...
 
+    def turn(self, name: str, every_s: float, now: float) -> bool:
+        """Whether it is the caller's turn: nobody had one of this name within `every_s`.
+
+        Or somebody had one in the future, by a clock that is wrong. now: Unix seconds.
+        """
+        ...
+
     def metrics(self, experiment: str) -> Mapping[str, bool]:
         """The feedback metrics that came in, and whether each is a boolean."""
         ...

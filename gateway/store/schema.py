@@ -62,7 +62,8 @@ _COURSES = (
         experiment {text} NOT NULL, metric {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
         intervals {text} NOT NULL, PRIMARY KEY (experiment, metric, time))""",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES)
+_TURNS = ("CREATE TABLE turns (name {text} PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS)
 """Each makes its number's version of the one before; what was released never changes."""
 
 

@@ -84,6 +84,12 @@ class SqlStore:
             sql = "DELETE FROM experiment_pauses WHERE experiment = ?"
             return session.run(sql, experiment) > 0
 
+    def turn(self, name: str, every_s: float, now: float) -> bool:
+        sql = "INSERT INTO turns (name, at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE"
+        free = "SET at = excluded.at WHERE turns.at <= ? OR turns.at > ?"
+        with self._database.writing() as session:
+            return session.run(f"{sql} {free}", name, now, now - every_s, now + every_s) > 0
+
     def metrics(self, experiment: str) -> Mapping[str, bool]:
         with self._database.reading() as session:
             rows = session.rows(

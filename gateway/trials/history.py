@@ -6,89 +6,86 @@ twentieth of the time; what is shown in between is the last one. The courses are
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
 
 from gateway.config.experiment import Experiment
 from gateway.experiments.course import Interval, Point, due
+from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.trials.report import Report
-from gateway.trials.trials import Trials
+from gateway.trials.report import Report, report_of
 
 EVERY_S = 5.0
 _EFFORT = 20.0
 """So many times as long as a report took, none is made."""
 
 
-class Track:
+class Track(Struct, frozen=True, kw_only=True):
     """The last report of one experiment, and the course of its primary metric until then."""
 
-    def __init__(self, report: Report, points: tuple[Point, ...]) -> None:
-        self.report = report
-        self.points = points
+    report: Report
+    points: tuple[Point, ...]
 
 
-class History:
-    """The tracks of all experiments. `start` it with the process and `close` it at its end.
+class Past(Struct, frozen=True, kw_only=True):
+    """How experiments went, by name.
 
     away: why the store could not be asked the last time, "" where it could; the tracks are then
     those of before.
     """
 
+    tracks: Mapping[str, Track] = {}
+    away: str = ""
+
+
+class History:
+    """The past of all experiments, kept by one process for all as long as it runs."""
+
     def __init__(
         self,
-        trials: Trials,
+        store: Store,
+        experiments: Callable[[], Sequence[Experiment]],
         *,
-        writes: bool,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """writes: this process adds to the courses; every other one only shows them."""
-        self.tracks: dict[str, Track] = {}
-        self.away = ""
-        self._trials = trials
-        self._writes = writes
+        """experiments: of the configuration in force."""
+        self.past = Past()
+        self._store = store
+        self._experiments = experiments
         self._every_s = every_s
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._keep())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def look(self) -> None:
         """Note how everything stands; while the store is away, it stays as it stood."""
-        experiments = self._trials.experiments
-        for name in self.tracks.keys() - {one.name for one in experiments}:
-            del self.tracks[name]
-        for experiment in experiments:
-            try:
-                self.tracks[experiment.name] = await self._track(experiment)
-            except StoreAway as exc:
-                self.away = str(exc)
-                return
-        self.away = ""
+        experiments = self._experiments()
+        names = {one.name for one in experiments}
+        tracks = {name: one for name, one in self.past.tracks.items() if name in names}
+        away = ""
+        try:
+            for experiment in experiments:
+                tracks[experiment.name] = await asyncio.to_thread(self._track, experiment)
+        except StoreAway as exc:
+            away = str(exc)
+        self.past = Past(tracks=tracks, away=away)
 
-    async def _track(self, experiment: Experiment) -> Track:
-        """Raises StoreAway."""
-        report = await self._trials.report(experiment)
-        points = await asyncio.to_thread(self._points, experiment, report)
-        return Track(report, points)
+    def _track(self, experiment: Experiment) -> Track:
+        """Blocks. Raises StoreAway."""
+        report = report_of(experiment, self._store)
+        return Track(report=report, points=self._points(experiment, report))
 
     def _points(self, experiment: Experiment, report: Report) -> tuple[Point, ...]:
-        """Blocks. The course, to which this process adds how it stands now."""
-        store, place = self._trials.store, (experiment.name, experiment.primary)
+        """The course, to which is added how it stands now."""
+        store, place = self._store, (experiment.name, experiment.primary)
         points = store.course(*place)
         now = Point(time=self._clock(), intervals=intervals_of(report))
-        if not (self._writes and now.intervals and due([one.time for one in points], now.time)):
+        if not (now.intervals and due([one.time for one in points], now.time)):
             return points
         store.note(*place, now)
         return store.course(*place)
 
-    async def _keep(self) -> None:
+    async def run(self) -> None:
         while True:
             began = time.monotonic()
             await self.look()

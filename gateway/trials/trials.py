@@ -19,8 +19,6 @@ from gateway.trials.watch import Watch
 _log = logging.getLogger("strowger.experiments")
 ASK_S = 1.0
 """Between two looks at the store: a pause reaches every process within 2 s."""
-JUDGE_S = 5.0
-"""Between two looks at the guardrails."""
 FIRST_S = 2.0
 """For the store to answer before the first request; without it, control serves everyone."""
 
@@ -41,41 +39,44 @@ class Trials:
         state: ExperimentState,
         experiments: Callable[[], Sequence[Experiment]],
         *,
-        judging: bool = True,
+        announces: bool = True,
         ask_s: float = ASK_S,
-        judge_s: float = JUDGE_S,
     ) -> None:
-        """experiments: of the configuration in force. judging: this process minds guardrails."""
+        """experiments: of the configuration in force. announces: logs what it learns."""
         self.store = store
         self.recorder = recorder
         self._state = state
         self._experiments = experiments
-        self._judging = judging
         self._ask_s = ask_s
-        self._judge_s = judge_s
-        self._watch = Watch(store)
+        self._watch = Watch(store, announces=announces)
         # One thread: a Watch is no place for two. What takes longer has the loop's own threads.
         self._thread = ThreadPoolExecutor(1, "experiments")
-        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._asking: asyncio.Task[None] | None = None
         self._away = False
 
     async def start(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.refresh(), FIRST_S)
-        self._tasks = (asyncio.create_task(self._ask()), asyncio.create_task(self._judge()))
-        for task in self._tasks:
-            task.add_done_callback(_mourn)
+        self._asking = asyncio.create_task(self._ask())
+        self._asking.add_done_callback(mourn)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, experiments: Sequence[Experiment]) -> None:
-        """Learn the epochs of a configuration that is about to come into force."""
+        """Learn the epochs of a configuration that is about to come into force.
+
+        What was known of those of a former one that comes again is not relied on: a pause may have
+        come since.
+        """
+        current = {fingerprint(one) for one in self._experiments()}
+        marks = {fingerprint(one) for one in experiments}
+        self._state.push(dict.fromkeys(marks - current, Standing()))
         with contextlib.suppress(StoreAway, TimeoutError):
-            standings = partial(self._watch.stand, experiments)
+            standings = partial(self._watch.prepare, experiments)
             self._state.push(await asyncio.wait_for(self._apart(standings), FIRST_S))
 
     async def refresh(self) -> None:
@@ -122,18 +123,11 @@ class Trials:
             await asyncio.sleep(self._ask_s)
             await self.refresh()
 
-    async def _judge(self) -> None:
-        """A store that is away is `_ask`'s to tell."""
-        while self._judging:
-            await asyncio.sleep(self._judge_s)
-            with contextlib.suppress(StoreAway):
-                await asyncio.to_thread(self._watch.judge, self._experiments())
-
     async def _apart(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _mourn(task: asyncio.Task[None]) -> None:
+def mourn(task: asyncio.Task[None]) -> None:
     """A loop that ends by itself is a bug of ours, and must not go unnoticed."""
     if not task.cancelled() and (exc := task.exception()) is not None:
         _log.error("experiments are watched no more", exc_info=exc)

@@ -37,20 +37,14 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         models=listed(runtime, now()).models,
         engines=reports,
     )
+    past = await gateway.past()
     return [
         state_mark(*_state(gateway)),
         traffic_section(traffic),
-        _experiments(gateway, at),
+        experiments_section(past.tracks, at, past.away),
         models_section(serving, traffic),
         decisions_section(await gateway.recent(SHOWN)),
     ]
-
-
-def _experiments(gateway: Gateway, at: float) -> Markup:
-    history = gateway.history
-    if history is None:
-        return experiments_section({}, at)
-    return experiments_section(history.tracks, at, history.away)
 
 
 def told_of(gateway: Gateway) -> str:

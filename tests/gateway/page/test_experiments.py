@@ -44,7 +44,8 @@ def report(**changes: object) -> Report:
 
 def shown(one: Report) -> str:
     points = (1000.0, 1060.0) if intervals_of(one) else ()
-    track = Track(one, tuple(Point(time=at, intervals=intervals_of(one)) for at in points))
+    course = tuple(Point(time=at, intervals=intervals_of(one)) for at in points)
+    track = Track(report=one, points=course)
     return experiments_section({"e": track}, 1060.0)
 
 
@@ -98,9 +99,9 @@ async def test_what_the_store_knows_is_on_the_page_of_whatever_process_shows_it(
     async with crowded(tmp_path, more=EXPERIMENT, equip=told.equip) as up:
         state: Gateway = up.state
         await told.pass_by(state, time.time(), steps=3, units=120)
-        assert state.trials is not None
-        state.history = History(state.trials, writes=False)
-        await state.history.look()
+        assert state.minding is not None
+        state.minding.history = History(told.store, lambda: state.runtime.config.experiments)
+        await state.minding.history.look()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
         ) as client:

@@ -10,6 +10,7 @@ from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
 from gateway.trials.history import History
+from gateway.trials.minding import Minding
 from gateway.trials.trials import Trials
 from schemas.secret import Secret
 
@@ -54,14 +55,18 @@ class Told:
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
         )
+        gateway.minding = Minding(
+            self.store, lambda: gateway.runtime.config.experiments, shown=lambda: True
+        )
 
     async def pass_by(self, gateway: Gateway, now: float, *, steps: int, units: int) -> None:
         """So many steps of so many units each, a minute apart until now."""
         assert gateway.trials is not None
-        assert gateway.history is not None
-        clock = [now]
-        await gateway.history.close()
-        gateway.history = History(gateway.trials, writes=True, clock=lambda: clock[0])
+        assert gateway.minding is not None
+        clock, trials = [now], gateway.trials
+        await gateway.minding.close()
+        history = History(self.store, lambda: trials.experiments, clock=lambda: clock[0])
+        gateway.minding.history = history
         draw = random.Random(21)
         for step in range(steps):
             clock[0] = now - 60 * (steps - step)
@@ -69,7 +74,7 @@ class Told:
             rows = [row for number in numbers for row in _unit(number, clock[0], draw)]
             self.store.take("past", self._place, self._place + len(rows), rows)
             self._place += len(rows)
-            await gateway.history.look()
+            await history.look()
 
 
 def _unit(number: int, at: float, draw: random.Random) -> Iterator[Row]:

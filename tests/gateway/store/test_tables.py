@@ -22,7 +22,7 @@ def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
     newer.prepare()
     newer.close()
 
-    with pytest.raises(InvalidConfig, match="has version 3 of the tables and this program knows 2"):
+    with pytest.raises(InvalidConfig, match="has version 4 of the tables and this program knows 3"):
         open_store(url).prepare()
 
 
@@ -35,7 +35,7 @@ def test_tables_that_a_newer_program_has_changed_meanwhile_are_as_good_as_away(
     newer.prepare()
     newer.close()
 
-    with pytest.raises(StoreAway, match="has version 3 of the tables"):
+    with pytest.raises(StoreAway, match="has version 4 of the tables"):
         store.pauses()
 
 
@@ -120,6 +120,19 @@ def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> 
         ("2096-10-03", "a", 1, 7, 0.5),
     ]
     assert [row.key for row in store.used(since=NOON + 1)] == ["a"]
+
+
+def test_of_all_that_use_a_store_one_has_a_turn(store: SqlStore) -> None:
+    turns = [store.turn("t", 5.0, at) for at in (100.0, 100.1, 104.9, 105.0, 105.0)]
+
+    assert turns == [True, False, False, True, False]
+    assert store.turn("another", 5.0, 100.0)
+
+
+def test_a_turn_of_a_clock_that_is_wrong_holds_nobody_up(store: SqlStore) -> None:
+    store.turn("t", 5.0, 1e9)
+
+    assert store.turn("t", 5.0, 100.0)
 
 
 def test_two_that_change_the_store_at_once_wait_for_each_other(url: Secret) -> None:

@@ -68,6 +68,24 @@ def test_every_process_gets_the_same_epoch_and_pause(store: SqlStore) -> None:
     assert resumed == [Standing(epoch=3)] * 2
 
 
+def test_what_is_prepared_begins_its_epoch_and_the_old_one_goes_on_until_it_is_in_force(
+    store: SqlStore,
+) -> None:
+    one, other = Watch(store), Watch(store)
+    ramped = experiments(ARMS.replace("weight: 50}", "weight: 90}"))
+    before = [standing(watch, experiments()) for watch in (one, other)]
+
+    (coming,) = one.prepare(ramped).values()
+    meanwhile = [standing(watch, experiments()) for watch in (one, other)]
+    after = [standing(watch, ramped) for watch in (one, other)]
+    back = standing(one, experiments())
+
+    assert before == meanwhile == [Standing(epoch=1)] * 2
+    assert after == [coming] * 2 == [Standing(epoch=2)] * 2
+    assert back == Standing(epoch=3)
+    assert len(store.epochs("trial")) == 3
+
+
 def test_two_configurations_side_by_side_begin_no_epochs_by_being_looked_at(
     store: SqlStore,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,7 @@ import pytest
 
 from gateway.experiments.effects import Look, effect
 from gateway.experiments.outcomes import UnitRow, summarised
+from gateway.trials.judge import Judge
 from tests.gateway.trials.trialling import Recorded, ask, behave, config, recorded
 from tests.provider import provider
 
@@ -138,6 +140,24 @@ async def test_a_pause_reaches_requests_survives_a_restart_and_ends_with_an_epoc
     assert listed["experiments"][0]["paused"] is True
     assert (resumed["paused"], resumed["epoch"]) == (False, 3)
     assert after.headers["x-gateway-variant"] == before.headers["x-gateway-variant"]
+
+
+async def test_of_the_replicas_on_a_store_one_looks_at_the_guardrails(tmp_path: Path) -> None:
+    guard = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
+    async with provider(behave) as remote:
+        text = config(remote.base_url, more=guard)
+        async with recorded(text, tmp_path, judge_s=60.0) as up:
+            for number in range(120):
+                await ask(up.running, f"s{number}", "new is down, backup is down")
+            up.settle()
+            experiments = up.running.state.runtime.config.experiments
+            found: list[tuple[str, ...]] = []
+            for at in (100.0, 100.0, 103.0, 105.0):
+                replica = Judge(up.store, clock=partial(float, at))
+                found.append(replica.look(experiments))
+                up.store.resume("trial")
+
+    assert found == [("trial",), (), (), ("trial",)]
 
 
 async def test_a_guardrail_pauses_what_does_harm_and_says_why(tmp_path: Path) -> None:

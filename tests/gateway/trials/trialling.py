@@ -13,6 +13,7 @@ from gateway.routing.trial import Standing, fingerprint
 from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
+from gateway.trials.minding import Minding
 from gateway.trials.trials import Trials
 from schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
@@ -130,7 +131,7 @@ class Recorded(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @asynccontextmanager
-async def recorded(text: str, folder: Path) -> AsyncGenerator[Recorded, None]:
+async def recorded(text: str, folder: Path, judge_s: float = 0.1) -> AsyncGenerator[Recorded, None]:
     """Serve with the SQLite store of a folder, asked often."""
     store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     store.prepare()
@@ -144,7 +145,9 @@ async def recorded(text: str, folder: Path) -> AsyncGenerator[Recorded, None]:
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
             ask_s=0.05,
-            judge_s=0.1,
+        )
+        gateway.minding = Minding(
+            store, lambda: gateway.runtime.config.experiments, shown=lambda: True, judge_s=judge_s
         )
 
     try:

@@ -1,0 +1,16 @@
+"""What a configuration has the process that leads do about experiments."""
+
+from collections.abc import Callable
+
+from gateway.config.model import Config
+from gateway.store.base import Store
+from gateway.trials.minding import Minding
+
+
+def minding_of(store: Store, config: Callable[[], Config]) -> Minding:
+    """config: what is in force. A history is for whoever has the key to the page."""
+    return Minding(
+        store,
+        lambda: config().experiments,
+        shown=lambda: bool(config().auth.admin_key),
+    )

@@ -1,0 +1,72 @@
+"""Guardrails, which pause what does harm, and the alarm for a broken split."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from gateway.config.experiment import Experiment
+from gateway.experiments.ratio import Ratio, ratio
+from gateway.experiments.verdict import guarded
+from gateway.store.base import Store
+from gateway.trials.cases import case_of, guarded_metrics
+
+_log = logging.getLogger("strowger.experiments")
+JUDGE_S = 5.0
+"""Between two looks."""
+TURN = "guardrails"
+"""Of the store, which one of all gateways on it has at a time."""
+LATE = 0.9
+"""Of the time between two looks: so old may the last turn be for the next; timers vary a little."""
+
+
+class Judge:
+    """Looks at the outcomes in the store, for all workers and replicas on it.
+
+    A look reads every unit's sums, so replicas take turns: who finds that nobody has looked lately
+    does. Two looks at once would do no harm, for a pause is written once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        every_s: float = JUDGE_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """clock: Unix seconds."""
+        self._store = store
+        self._every_s = every_s
+        self._clock = clock
+        self._alarmed: set[str] = set()
+
+    def look(self, experiments: Sequence[Experiment]) -> tuple[str, ...]:
+        """Pauses every experiment of which a guardrail is broken; returns their names.
+
+        Blocks. Raises StoreAway.
+        """
+        running = [one for one in experiments if one.name not in self._store.pauses()]
+        if not running or not self._store.turn(TURN, self._every_s * LATE, self._clock()):
+            return ()
+        broken: list[str] = []
+        for experiment in running:
+            self._check_split(experiment)
+            if not experiment.guardrails:
+                continue
+            metrics = guarded_metrics(experiment, self._store)
+            case = case_of(experiment, self._store, metrics, split=False)
+            said = [guard.sentence for guard in guarded(case) if guard.broken]
+            if said:
+                self._store.pause(experiment.name, "; ".join(said), self._clock())
+                broken.append(experiment.name)
+        return tuple(broken)
+
+    def _check_split(self, experiment: Experiment) -> None:
+        split: Ratio = ratio(self._store.counts(experiment.name))
+        if split.mismatch and experiment.name not in self._alarmed:
+            self._alarmed.add(experiment.name)
+            _log.error(
+                "experiment %s: SAMPLE RATIO MISMATCH: units are not split as the weights say "
+                "(p = %.1g); nothing that it shows can be trusted",
+                experiment.name,
+                split.p,
+            )

@@ -1,0 +1,52 @@
+"""What is done about experiments once for the whole gateway, by the process that leads it."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+from gateway.config.experiment import Experiment
+from gateway.store.base import Store
+from gateway.store.errors import StoreAway
+from gateway.trials.history import History
+from gateway.trials.judge import JUDGE_S, Judge
+from gateway.trials.trials import mourn
+
+
+class Minding:
+    """Guardrails are looked at and the history is kept from `start` to `close`."""
+
+    def __init__(
+        self,
+        store: Store,
+        experiments: Callable[[], Sequence[Experiment]],
+        *,
+        shown: Callable[[], bool],
+        judge_s: float = JUDGE_S,
+    ) -> None:
+        """experiments: of the configuration in force. shown: whether anybody may see a history."""
+        self.history = History(store, lambda: experiments() if shown() else ())
+        self._judge = Judge(store, every_s=judge_s)
+        self._experiments = experiments
+        self._judge_s = judge_s
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+
+    def start(self) -> None:
+        self._tasks = (
+            asyncio.create_task(self._mind()),
+            asyncio.create_task(self.history.run()),
+        )
+        for task in self._tasks:
+            task.add_done_callback(mourn)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = ()
+
+    async def _mind(self) -> None:
+        """A store that is away is told by whoever asks it how experiments stand."""
+        while True:
+            await asyncio.sleep(self._judge_s)
+            with contextlib.suppress(StoreAway):
+                await asyncio.to_thread(self._judge.look, self._experiments())

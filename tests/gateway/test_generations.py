@@ -1,0 +1,45 @@
+"""What one generation of the configuration hands on to the next."""
+
+from pathlib import Path
+
+from gateway.config.model import Config
+from gateway.routing.retry import RetryBudget
+from gateway.runtime import Runtime
+from tests.gateway.config.configs import read
+
+AT = 1000.0
+
+
+def config(key: str = "k", after_s: float = 0.5) -> Config:
+    return read(f"""
+providers: [{{name: a, adapter: openai, base_url: "http://127.0.0.1:9/v1", api_key: {key}}}]
+models:
+  - {{name: chat, hedge_after_s: {after_s}, backends: [{{provider: a, model: m}}]}}
+""")
+
+
+def spend(budget: RetryBudget) -> None:
+    while budget.take(AT):
+        pass
+
+
+def budgets(runtime: Runtime) -> tuple[RetryBudget, RetryBudget]:
+    """Of second tries, and of hedges."""
+    hedging = runtime.table.routes["chat"].hedging
+    assert hedging is not None
+    return runtime.backends["chat: a/m"].budget, hedging.budget
+
+
+def test_what_is_spent_of_a_budget_stays_spent_over_a_reload(tmp_path: Path) -> None:
+    first = Runtime(config(), run_dir=tmp_path)
+    for budget in budgets(first):
+        spend(budget)
+
+    second = Runtime(config(after_s=0.7), run_dir=tmp_path, before=first)
+    other_account = Runtime(config(key="other"), run_dir=tmp_path, before=second)
+
+    hedging = second.table.routes["chat"].hedging
+    assert hedging is not None
+    assert hedging.after_s == 0.7
+    assert [one.take(AT) for one in budgets(second)] == [False, False]
+    assert [one.take(AT) for one in budgets(other_account)] == [True, False]
