@@ -9,24 +9,34 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tests.provider import Answer, Behaviour, Received, answers, chat_body, delta_body
+from tests.gateway.fault_dialects import NO_END, dialect_of
+from tests.provider import Answer, Behaviour, Received
 
+TRITON_STREAMS = "triton-tokens-decoupled"
 NEVER_COMPLETE = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n"
 )
 
 
+async def answers(request: Received, answer: Answer) -> None:
+    await dialect_of(request).answers(request, answer)
+
+
 def streamed(request: Received) -> bool:
-    return bool(request.json.get("stream"))
+    return dialect_of(request).streams(request)
 
 
 async def begin(request: Received, answer: Answer) -> None:
     """The head, and the first content of a stream or the beginning of a body."""
     if streamed(request):
-        await answer.begin_stream()
-        await answer.text("hel")
+        await dialect_of(request).first(answer)
     else:
         await answer.raw(NEVER_COMPLETE + b'{"id":')
+
+
+async def unheard(request: Received, answer: Answer) -> None:
+    """Nobody listens where the first should be."""
+    raise AssertionError("a request came where nobody listens")
 
 
 async def reset_before_headers(request: Received, answer: Answer) -> None:
@@ -54,19 +64,17 @@ async def cut_before_content(request: Received, answer: Answer) -> None:
     if not streamed(request):
         await answer.raw(NEVER_COMPLETE)
     else:
-        await answer.begin_stream()
-        await answer.event(delta_body({"role": "assistant", "content": ""}))
+        await dialect_of(request).before(answer)
     answer.close()
 
 
 async def no_end_mark(request: Received, answer: Answer) -> None:
     """The body ends as HTTP wants it, but nothing says that the answer is complete."""
     if streamed(request):
-        await answer.begin_stream()
-        await answer.text("hel")
-        await answer.raw(b"0\r\n\r\n")
+        await dialect_of(request).first(answer)
+        await answer.raw(NO_END)
     else:
-        await answer.json({"id": "c", "object": "chat.completion", "choices": []})
+        await answer.json(dialect_of(request).endless())
 
 
 async def no_done(request: Received, answer: Answer) -> None:
@@ -91,25 +99,23 @@ async def garbage_in_the_middle(request: Received, answer: Answer) -> None:
     if not streamed(request):
         await answer.body(b'{"choices":[{"message"', "application/json")
         return
-    await answer.begin_stream()
-    await answer.text("hel")
+    dialect = dialect_of(request)
+    await dialect.first(answer)
     await asyncio.sleep(0.02)
-    await answer.chunk(b'data: {"choices":[{"del\n\n')
-    await answer.text("lo")
-    await answer.end_stream()
+    await answer.chunk(dialect.broken())
+    await dialect.rest(answer)
 
 
 def fails(status: int, error: Mapping[str, str], headers: Mapping[str, str]) -> Behaviour:
     async def behave(request: Received, answer: Answer) -> None:
-        await answer.json({"error": {"message": "boom", **error}}, status, headers)
+        await answer.json(dialect_of(request).error(error), status, headers)
 
     return behave
 
 
 async def slow_first_token(request: Received, answer: Answer) -> None:
     if streamed(request):
-        await answer.begin_stream()
-        await answer.event(delta_body({"role": "assistant", "content": ""}))
+        await dialect_of(request).before(answer)
     await answer.gone.wait()
 
 
@@ -127,7 +133,7 @@ async def endless(request: Received, answer: Answer) -> None:
     while True:
         await asyncio.sleep(0.02)
         if streamed(request):
-            await answer.text(" la")
+            await dialect_of(request).more(answer)
         else:
             await answer.raw(b" ")
 
@@ -137,12 +143,7 @@ async def web_page(request: Received, answer: Answer) -> None:
 
 
 async def failure_marker(request: Received, answer: Answer) -> None:
-    if streamed(request):
-        await answer.begin_stream()
-        await answer.event({"error": {"message": "engine died", "code": 500}})
-        await answer.end_stream(None)
-    else:
-        await answer.json(chat_body("half an ans", "error"))
+    await dialect_of(request).marker(request, answer)
 
 
 class Sees(Struct, frozen=True, kw_only=True):
@@ -167,7 +168,8 @@ class Sees(Struct, frozen=True, kw_only=True):
 class Scenario(Struct, frozen=True, kw_only=True):
     """times: how many requests the fault lasts; `None`: all. second: what the second does.
 
-    waits: for a timeout; only then are they short, so that no busy machine is taken for a fault.
+    coded: the cause is told by a code. waits: for a timeout; only then are they short, so that no
+    busy machine is taken for a fault.
     """
 
     fault: str
@@ -176,15 +178,23 @@ class Scenario(Struct, frozen=True, kw_only=True):
     stream: Sees
     times: int | None = None
     second: Behaviour = answers
+    coded: bool = False
 
     @property
     def waits(self) -> bool:
         return self.first in (silent, slow_first_token, stalls, endless)
 
-    @property
-    def speaks_chat(self) -> bool:
-        """Whether only chat has such a fault, for the provider answers in its words."""
-        return self.first in (no_done, no_end_mark, failure_marker)
+    def happens(self, task: str, adapter: str) -> bool:
+        """Whether such a provider can fail so at such a task, in words that are written here.
+
+        Triton's streams have no end mark, and only OpenAI's errors have codes for the cause.
+        """
+        chat = task.startswith("chat")
+        if adapter == "openai":
+            return chat or self.first not in (no_done, no_end_mark, failure_marker)
+        if self.first is no_end_mark:
+            return adapter != TRITON_STREAMS
+        return self.first is not no_done and not self.coded
 
     @property
     def row(self) -> str:
@@ -211,13 +221,23 @@ def alike(
     *,
     times: int | None = None,
     second: Behaviour = answers,
+    coded: bool = False,
 ) -> Scenario:
     """The same for both clients."""
-    return Scenario(fault=fault, first=first, whole=sees, stream=sees, times=times, second=second)
+    return Scenario(
+        fault=fault,
+        first=first,
+        whole=sees,
+        stream=sees,
+        times=times,
+        second=second,
+        coded=coded,
+    )
 
 
 INVALID = {"type": "invalid_request_error"}
 SCENARIOS: tuple[Scenario, ...] = (
+    alike("connection refused", unheard, ELSEWHERE),
     alike("connection reset before the head (S05)", reset_before_headers, ELSEWHERE),
     alike("connection reset after the head", reset_after_headers, ELSEWHERE),
     Scenario(
@@ -253,11 +273,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         "400: the prompt is too long (S12)",
         fails(400, {**INVALID, "code": "context_length_exceeded"}, {}),
         refused(400, "context_length_exceeded"),
+        coded=True,
     ),
     alike(
         "400: the content filter (S13)",
         fails(400, {**INVALID, "code": "content_policy_violation"}, {}),
         refused(400, "content_policy_violation"),
+        coded=True,
     ),
     alike("no answer at all (S06)", silent, ELSEWHERE_AT_ONCE),
     alike("the first token is too slow (S07)", slow_first_token, ELSEWHERE_AT_ONCE),
@@ -272,4 +294,3 @@ SCENARIOS: tuple[Scenario, ...] = (
         second=fails(500, {}, {}),
     ),
 )
-"""A refused connection has its own test: there is nobody who could count."""

@@ -1,73 +1,129 @@
 """Every way in which a provider fails, streamed and not: what the client and upstream see."""
 
-import json
+import asyncio
+import socket
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from msgspec import Struct
 
-from tests.gateway.fault_scenarios import SCENARIOS, Scenario, Sees
+from tests.gateway.fault_scenarios import (
+    SCENARIOS,
+    TRITON_STREAMS,
+    Scenario,
+    Sees,
+    answers,
+    unheard,
+)
+from tests.gateway.fault_tasks import TASKS, Task, client_sees
 from tests.gateway.serving import Serving, serving
-from tests.provider import Answer, Provider, Received, answers, provider
+from tests.provider import Answer, Provider, Received, provider
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
-MESSAGES = [{"role": "user", "content": "hi"}]
-CHAT: dict[str, object] = {"messages": MESSAGES}
-TASKS: dict[str, tuple[str, dict[str, object]]] = {
-    "chat": ("/v1/chat/completions", CHAT),
-    "chat-stream": ("/v1/chat/completions", {**CHAT, "stream": True}),
-    "completion": ("/v1/completions", {"prompt": "hi"}),
-    "completion-stream": ("/v1/completions", {"prompt": "hi", "stream": True}),
-    "embedding": ("/v1/embeddings", {"input": "hi"}),
+SHORT = "{connect_s: 5, first_token_s: 0.3, between_tokens_s: 0.3, total_s: 0.45}"
+
+
+class Pairing(Struct, frozen=True, kw_only=True):
+    """A client's task, and who the provider is. prefix: of the paths there."""
+
+    task: Task
+    adapter: str
+    prefix: str = ""
+
+
+PAIRINGS: Mapping[str, Pairing] = {
+    **{
+        name: Pairing(task=task, adapter="openai", prefix="/v1")
+        for name, task in TASKS.items()
+        if task.surface == "openai"
+    },
+    "tokens": Pairing(task=TASKS["tokens"], adapter="mindie"),
+    "tokens-stream": Pairing(task=TASKS["tokens-stream"], adapter="mindie"),
+    "tensors": Pairing(task=TASKS["tensors"], adapter="triton-tokens"),
+    "tensors-stream": Pairing(task=TASKS["tensors-stream"], adapter=TRITON_STREAMS),
+    "tokens-stream on triton": Pairing(task=TASKS["tokens-stream"], adapter=TRITON_STREAMS),
+    "tensors on mindie": Pairing(task=TASKS["tensors"], adapter="mindie"),
 }
 CASES = [
-    pytest.param(place, task, id=f"{scenario.fault}, {task}")
+    pytest.param(place, name, id=f"{scenario.fault}, {name}")
     for place, scenario in enumerate(SCENARIOS)
-    for task in TASKS
-    if task.startswith("chat") or not scenario.speaks_chat
+    for name, pairing in PAIRINGS.items()
+    if scenario.happens(name, pairing.adapter)
 ]
 
 
 class Faults(Struct, frozen=True, kw_only=True, eq=False):
-    """The gateway, the provider that fails as the model's name says, and who is at work in it."""
+    """The gateway, the provider that fails as the path says, and who is at work in it.
+
+    answered: what became of the scenarios so far.
+    """
 
     gateway: Serving
     remote: Provider
     working: Counter[str]
+    answered: dict[int, dict[str, httpx.Response]] = {}
+
+    async def answers(self, place: int) -> dict[str, httpx.Response]:
+        """What the clients of one scenario get, who all ask at once, and once."""
+        if place not in self.answered:
+            names = [str(case.values[1]) for case in CASES if case.values[0] == place]
+            asking = (
+                PAIRINGS[one].task.ask(self.gateway.url, name_of(place, one)) for one in names
+            )
+            found = await asyncio.gather(*asking)
+            self.answered[place] = dict(zip(names, found, strict=True))
+        return self.answered[place]
 
     def asked(self, model: str) -> int:
-        return sum(one.json["model"] == model for one in self.remote.requests)
+        return sum(model_of(one) == model for one in self.remote.requests)
 
 
-def name_of(place: int, task: str) -> str:
-    return f"fault-{place}-{task}"
+def name_of(place: int, name: str) -> str:
+    return f"fault-{place}-{name.replace(' ', '-')}"
 
 
-def config(url: str) -> str:
-    """A model and two providers for each scenario and task: no breaker or budget is shared."""
+def model_of(request: Received) -> str:
+    """The path begins with it, for not every dialect has it elsewhere."""
+    return request.path.split("/")[1]
+
+
+def config(url: str, nowhere: str) -> str:
+    """A model and two providers for each case: no breaker or budget is shared.
+
+    url: without a path. nowhere: another, at which nobody listens.
+    """
     providers, models = ["providers:"], ["models:"]
-    short = "{connect_s: 5, first_token_s: 0.3, between_tokens_s: 0.3, total_s: 0.6}"
-    for place, scenario in enumerate(SCENARIOS):
-        limits = {"first": short if scenario.waits else "{}", "second": "{}"}
-        for task in TASKS:
-            name = name_of(place, task)
-            providers += [
-                f"  - {{name: {name}-{side}, adapter: openai, base_url: {url}, api_key: k,\n"
-                f"     timeouts: {limits[side]}}}"
-                for side in ("first", "second")
-            ]
-            models.append(
-                f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
-                "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
-                f"     {{provider: {name}-first, model: {name}-first}},\n"
-                f"     {{provider: {name}-second, model: {name}-second}}]}}"
+    for case in CASES:
+        place, one = case.values
+        assert isinstance(place, int)
+        pairing, name = PAIRINGS[str(one)], name_of(place, str(one))
+        for side, short in (("first", SCENARIOS[place].waits), ("second", False)):
+            gone = side == "first" and SCENARIOS[place].first is unheard
+            base_url = f"{nowhere if gone else url}/{name}-{side}{pairing.prefix}"
+            providers.append(
+                f"  - {{name: {name}-{side}, adapter: {pairing.adapter}, api_key: k,\n"
+                f"     base_url: {base_url}, timeouts: {SHORT if short else '{}'}}}"
             )
+        models.append(
+            f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
+            "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
+            f"     {{provider: {name}-first, model: m}}, {{provider: {name}-second, model: m}}]}}"
+        )
     return "\n".join([*providers, *models])
+
+
+@contextmanager
+def closed_port() -> Generator[str, None]:
+    """The URL of a port that is taken and at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +137,7 @@ async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Fau
     seen: Counter[str] = Counter()
 
     async def behave(request: Received, answer: Answer) -> None:
-        model = str(request.json["model"])
+        model = model_of(request)
         scenario = SCENARIOS[int(model.split("-")[1])]
         seen[model] += 1
         over = scenario.times is not None and seen[model] > scenario.times
@@ -93,57 +149,29 @@ async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Fau
             working[model] -= 1
 
     async with provider(behave) as remote:
-        async with serving(config(remote.base_url), tmp_path_factory.mktemp("run")) as running:
-            yield Faults(gateway=running, remote=remote, working=working)
+        with closed_port() as nowhere:
+            run_dir = tmp_path_factory.mktemp("run")
+            async with serving(config(remote.origin, nowhere), run_dir) as running:
+                yield Faults(gateway=running, remote=remote, working=working)
 
 
-async def post(url: str, path: str, body: dict[str, object]) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url) as client:
-        return await client.post(path, json=body, timeout=10)
+@pytest.mark.parametrize(("place", "one"), CASES)
+async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str) -> None:
+    name, task, answer = name_of(place, one), PAIRINGS[one].task, (await faults.answers(place))[one]
+    sees = SCENARIOS[place].stream if task.stream else SCENARIOS[place].whole
 
+    client_sees(task, answer, sees)
 
-@pytest.mark.parametrize(("place", "task"), CASES)
-async def test_the_client_and_upstream_see(faults: Faults, place: int, task: str) -> None:
-    name, (path, body) = name_of(place, task), TASKS[task]
-    scenario, streamed = SCENARIOS[place], task.endswith("stream")
-    sees = scenario.stream if streamed else scenario.whole
-
-    answer = await post(faults.gateway.url, path, {"model": name, **body})
-
-    client_sees(answer, sees, streamed=streamed)
-    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == sees.asked
-    await faults.remote.until(lambda: not faults.working[f"{name}-first"], 1)
-    logged(faults, name, answer, sees)
-
-
-def client_sees(answer: httpx.Response, sees: Sees, *, streamed: bool) -> None:
-    assert answer.status_code == sees.status
     assert int(answer.headers["x-gateway-attempts"]) == sum(sees.asked)
-    if sees.status != 200:
-        assert answer.json()["error"]["code"] == sees.error
-        return
-    assert answer.headers["x-gateway-backend"].endswith("second" if sees.asked[1] else "first")
-    if not streamed:
-        assert '"hello"' in answer.text or "[0.5" in answer.text
-        return
-    frames = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
-    if sees.error:
-        assert json.loads(frames[-1])["error"]["code"] == sees.error
-        assert "[DONE]" not in frames
-        assert '"finish_reason":"stop"' not in answer.text
-    else:
-        assert text_of(frames[:-1]) == "hello"
-        assert frames[-1] == "[DONE]"
+    served = "second" if sees.asked[1] else "first"
+    assert answer.headers["x-gateway-backend"].endswith(f"{served}/m")
+    heard = 0 if SCENARIOS[place].first is unheard else sees.asked[0]
+    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (heard, sees.asked[1])
+    await faults.remote.until(lambda: not faults.working[f"{name}-first"], 1)
+    logged(faults, name, answer, sees, prompt=7 if task.surface == "openai" else 3)
 
 
-def text_of(frames: list[str]) -> str:
-    choices = [one for frame in frames for one in json.loads(frame)["choices"]]
-    return "".join(
-        [one.get("text") or one.get("delta", {}).get("content") or "" for one in choices]
-    )
-
-
-def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees) -> None:
+def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees, *, prompt: int) -> None:
     """One line, which tells of every attempt, and of tokens only where somebody answered."""
     (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
     assert (line.status, line.error) == (sees.status, sees.error)
@@ -151,7 +179,7 @@ def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees) -> Non
     assert line.backend == answer.headers["x-gateway-backend"]
     if not sees.error:
         assert line.attempts[-1].outcome == "ok"
-        assert line.prompt_tokens == 7
+        assert line.prompt_tokens == prompt
 
 
 def test_the_documentation_has_this_very_table() -> None:

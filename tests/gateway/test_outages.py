@@ -40,21 +40,6 @@ async def ask(gateway: Serving, *, stream: bool = False) -> httpx.Response:
         return await client.post("/v1/chat/completions", json=body, timeout=10)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_refused_connection_is_answered_by_another(stream: bool, tmp_path: Path) -> None:
-    async with provider() as gone:
-        pass
-    async with (
-        provider() as works,
-        serving(pair(gone.base_url, works.base_url), tmp_path) as gateway,
-    ):
-        answer = await ask(gateway, stream=stream)
-
-    assert answer.headers["x-gateway-backend"] == "b/m"
-    assert answer.headers["x-gateway-attempts"] == "3"
-    assert len(works.requests) == 1
-
-
 def at_first(
     refuse: Callable[[Answer], Awaitable[None]], times: list[float]
 ) -> Callable[[Received, Answer], Awaitable[None]]:
