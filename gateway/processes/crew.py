@@ -45,7 +45,7 @@ from gateway.processes.messages import (
     state_of,
     to_leader,
 )
-from gateway.processes.target import Proposal
+from gateway.processes.target import Ended, Proposal
 from gateway.telemetry.families import Families, added, counted, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 from gateway.trials.history import Past
@@ -79,19 +79,23 @@ class Worker:
         self.serving = asyncio.Event()
         self.counted: bytes | None = None
         self._ids = count(1)
-        self._answers: dict[int, asyncio.Future[bytes]] = {}
+        self._answers: dict[int, asyncio.Future[bytes | None]] = {}
         self._settling: dict[int, asyncio.Future[None]] = {}
-        self._preparing: asyncio.Future[tuple[str, ...]] | None = None
+        self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
 
     def send(self, message: ToWorker) -> None:
         self.channel.send(message)
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """See Target.prepare."""
-        self._preparing = asyncio.get_running_loop().create_future()
+        number = proposal.number
+        preparing = self._preparing[number] = asyncio.get_running_loop().create_future()
         states = tuple(state_of(engine) for engine in proposal.engines.values())
-        self.send(Prepare(number=proposal.number, config=proposal.config, engines=states))
-        return await self._preparing
+        self.send(Prepare(number=number, config=proposal.config, engines=states))
+        try:
+            return await preparing
+        finally:
+            del self._preparing[number]
 
     def commit(self, number: int) -> None:
         self.send(Commit(number=number))
@@ -109,21 +113,22 @@ class Worker:
         self.send(Told(refused=refused))
 
     async def ask(self, question: Question) -> bytes | None:
-        """`None` when it does not answer in time."""
+        """`None` when it does not answer in time, or ends meanwhile."""
         number = next(self._ids)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self.send(Ask(id=number, question=question))
         try:
-            return await asyncio.wait_for(answer, ANSWER_S)
+            body = await asyncio.wait_for(answer, ANSWER_S)
         except TimeoutError:
             return None
         finally:
             del self._answers[number]
+        return body
 
     def hear(self, message: Prepared | Settled | Answer) -> None:
         match message:
             case Prepared():
-                _settle(self._preparing, message.problems)
+                _settle(self._preparing.get(message.number), message.problems)
             case Settled():
                 _settle(self._settling.pop(message.id, None), None)
             case Answer(id=0):
@@ -133,9 +138,13 @@ class Worker:
 
     def lose(self) -> None:
         """It has ended: whoever waits for it need not."""
-        _settle(self._preparing, ("a worker ended while it got the configuration ready",))
+        for preparing in self._preparing.values():
+            if not preparing.done():
+                preparing.set_exception(Ended)
         for settling in self._settling.values():
             _settle(settling, None)
+        for answer in self._answers.values():
+            _settle(answer, None)
 
 
 class Crew:
@@ -292,14 +301,12 @@ class Crew:
         question = gather.question
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
-        bodies: list[bytes] = []
-        for worker, answer in zip(others, answers, strict=True):
-            if isinstance(gather.question, Counted):
+        bodies = [answer for answer in answers if answer is not None]
+        if isinstance(question, Counted):
+            for worker, answer in zip(others, answers, strict=True):
                 worker.counted = answer or worker.counted
-                answer = worker.counted
-            if answer is not None:
-                bodies.append(answer)
-        if isinstance(gather.question, Counted):
+            running = [one for one in others if self.workers.get(one.number) is one]
+            bodies = [one.counted for one in running if one.counted is not None]
             bodies += [packed(self._past), packed(families(self._metrics.registry))]
         asking.send(Gathered(id=gather.id, bodies=tuple(bodies)))
 

@@ -1,6 +1,7 @@
 """A new configuration while the gateway runs: everywhere or nowhere, and never half."""
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from gateway.config.model import Config
 from gateway.engines import EngineProcess
 from gateway.processes.engines import EngineHouse
 from gateway.processes.restart import needs_restart
-from gateway.processes.target import Proposal, Target
+from gateway.processes.target import Ended, Proposal, Target
 from gateway.telemetry.logs import set_level
 from gateway.telemetry.process_metrics import ProcessMetrics
 from schemas.errors import InvalidConfig
@@ -20,6 +21,9 @@ _log = logging.getLogger("strowger")
 
 PREPARE_S = 30.0
 """For all processes to get a configuration ready; a worker that just starts takes seconds."""
+
+TRIES = 2
+"""To bring a configuration into force while processes end."""
 
 LOOK_S = 0.4
 """Between looks at the file. A change counts when two looks in a row saw the same."""
@@ -64,8 +68,7 @@ class Reload:
             try:
                 config = await asyncio.to_thread(self._read)
                 if config != self.config:
-                    async with self._still():
-                        await self._bring(config)
+                    await self._bring_again(config)
                 else:
                     _log.info("the configuration in %s is in force already", self._source)
             except InvalidConfig as exc:
@@ -96,8 +99,21 @@ class Reload:
             task.cancel()
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
+    async def _bring_again(self, config: Config) -> None:
+        """A process that ends meanwhile, of whatever, makes no configuration a wrong one.
+
+        But one that ends twice over it might have ended of it. Raises InvalidConfig.
+        """
+        for _ in range(TRIES):
+            with contextlib.suppress(Ended):
+                async with self._still():
+                    await self._bring(config)
+                return
+            _log.warning("a worker ended while it got the configuration ready")
+        raise InvalidConfig((f"a worker ended {TRIES} times while it got it ready",))
+
     async def _bring(self, config: Config) -> None:
-        """Both phases. Raises InvalidConfig with nothing changed anywhere."""
+        """Both phases. Raises InvalidConfig, and Ended, with nothing changed anywhere."""
         self._number += 1
         number = self._number
         plan = self._engines.plan(config, number)
@@ -109,6 +125,10 @@ class Reload:
         try:
             async with asyncio.timeout(PREPARE_S):
                 answers = await asyncio.gather(*(one.prepare(proposal) for one in targets))
+        except Ended:
+            for one in targets:
+                one.abandon(number)
+            raise
         except TimeoutError:
             answers = [(f"a process did not get it ready within {PREPARE_S:g} s",)]
         problems = tuple(dict.fromkeys(problem for answer in answers for problem in answer))

@@ -20,11 +20,18 @@ class Proposal(Struct, frozen=True, kw_only=True):
     engines: Mapping[str, EngineView]
 
 
+class Ended(Exception):
+    """The process ended while it was asked."""
+
+
 class Target(Protocol):
     """One process that serves, this one or another."""
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
-        """Make everything ready for it. Returns what is wrong with it, nothing where it can be."""
+        """Make everything ready for it. Returns what is wrong with it, nothing where it can be.
+
+        Raises Ended.
+        """
         ...
 
     def commit(self, number: int) -> None:

@@ -250,6 +250,69 @@ async def test_a_killed_worker_takes_nobody_elses_stream_and_its_counts_stay(rig
     assert counted(after, "strowger_worker_restarts_total") == 1
 
 
+async def test_the_traffic_of_all_workers_is_in_the_series_of_each(rig: Rig) -> None:
+    operator = {"authorization": "Bearer key-of-the-operator"}
+    async with AsyncExitStack() as stack:
+        clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
+        before = [await requests_in_series(client, operator) for client in clients]
+        for client, times in zip(clients, (1, 2), strict=True):
+            for _ in range(times):
+                await client.post(CHAT, json=HELLO)
+        after = [await requests_in_series(client, operator) for client in clients]
+
+    assert [late - early for late, early in zip(after, before, strict=True)] == [3, 3]
+
+
+async def requests_in_series(client: httpx.AsyncClient, headers: dict[str, str]) -> int:
+    told = (await client.get("/admin/series", params={"window": "1h"}, headers=headers)).json()
+    return sum(
+        point["requests"]
+        for one in told["series"]
+        if one["model"] == "chat"
+        for point in one["points"]
+    )
+
+
+async def test_no_count_falls_or_doubles_while_a_worker_dies_in_the_middle_of_a_scrape(
+    rig: Rig,
+) -> None:
+    async with AsyncExitStack() as stack:
+        clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
+        for client in clients:
+            await client.post(CHAT, json=HELLO)
+        before = (await clients[0].get("/metrics")).text
+        since, doomed = len(rig.up.lines), await pid_of(clients[1])
+        os.kill(doomed, signal.SIGSTOP)
+        scraping = asyncio.create_task(clients[0].get("/metrics"))
+        await asyncio.sleep(0.1)
+        os.kill(doomed, signal.SIGKILL)
+        during = (await scraping).text
+        await rig.up.said("killed by signal 9", since=since)
+        after = (await clients[0].get("/metrics")).text
+
+    name, ok = "strowger_requests_total", ('model="chat"', 'status="200"')
+    counts = [counted(text, name, *ok) for text in (before, during, after)]
+    assert counts == [counts[0]] * 3
+
+
+async def test_a_worker_that_dies_during_a_reload_makes_no_edit_a_wrong_one(rig: Rig) -> None:
+    more = "  - {name: late, backends: [{provider: one, model: m-4}]}\n"
+    async with AsyncExitStack() as stack:
+        doomed = await pid_of(await connected(rig.up, stack, 0))
+        since = len(rig.up.lines)
+        os.kill(doomed, signal.SIGSTOP)
+        rig.up.edit(CONFIG.format(url=rig.remote.base_url) + more)
+        await rig.up.said("has changed", since=since)
+        await asyncio.sleep(0.1)
+        os.kill(doomed, signal.SIGKILL)
+        await rig.up.said("is in force", since=since)
+        clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
+        found = [await client.post(CHAT, json={**HELLO, "model": "late"}) for client in clients]
+
+    assert [one.status_code for one in found] == [200, 200]
+    assert not any("refused" in line for line in rig.up.lines[since:])
+
+
 async def test_no_secret_is_on_a_workers_command_line_or_in_its_environment(rig: Rig) -> None:
     async with AsyncExitStack() as stack:
         pid = await pid_of(await connected(rig.up, stack, 1))
