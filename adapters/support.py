@@ -116,6 +116,28 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     return tuple(faults)
 
 
+def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] | None:
+    """Whether requests of this kind, the same fields with whatever values, are honoured in full.
+
+    The bounds that their values still have to be in (`within`), or `None` where only a closer
+    look at each of them (`unsupported`) tells.
+    """
+    task = task_of(request)
+    fields, sent = offered(supports, task), sent_fields(request)
+    if fields is None or not sent <= fields or request.extra or not supports.requires <= sent:
+        return None
+    if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
+        return None
+    if TOOL_PROPERTIES in supports.ranges and "tools" in sent:
+        return None
+    return tuple((field, bounds) for field, bounds in supports.ranges.items() if field in sent)
+
+
+def within(request: Request, bounds: tuple[tuple[str, Range], ...]) -> bool:
+    """bounds: as `fits` said of a request with the same fields."""
+    return not any(_outside(field_value(request, field), one) for field, one in bounds)
+
+
 def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
     """What of the content this backend will not get to see, though nothing is refused for it."""
     if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):

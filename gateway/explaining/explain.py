@@ -22,9 +22,11 @@ from gateway.explaining.explanation import (
 )
 from gateway.explaining.places import why_there
 from gateway.explaining.taking_part import taking_part
+from gateway.routing.able import reworded_for
+from gateway.routing.candidate import Candidate
 from gateway.routing.facts import Facts
 from gateway.routing.health import health_of, in_words
-from gateway.routing.plan import Candidate, Plan, enrol, plan, reworded_for
+from gateway.routing.plan import Plan, enrol, plan
 from gateway.routing.route import NOTHING, Backend, Route, RouteTable
 from gateway.routing.rules import in_words as conditions
 from gateway.routing.rules import unmet
@@ -234,8 +236,9 @@ def _candidate(
     operators = with_values(request, group.route.defaults, group.route.overrides)
     operators = operators if arm is None else arm.changed(operators)
     before = sent_fields(operators) | extra_fields(operators)
-    after = sent_fields(one.request) | extra_fields(one.request)
-    names = {field: said_as(supports, task, field) or "" for field in sent_fields(one.request)}
+    own = one.request or request
+    after = sent_fields(own) | extra_fields(own)
+    names = {field: said_as(supports, task, field) or "" for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
     for field in sorted(before - after - set(one.dropped)):
         translated[field] = ", ".join(sorted(after - before)) or "left out: it asks for nothing"

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from gateway.routing.candidate import Candidate
 from gateway.routing.facts import Facts, prefix_of, unit_of
-from gateway.routing.plan import Candidate, standing
 from gateway.routing.policies import Standing
 from gateway.routing.route import Route
+from gateway.routing.search import standing
 from schemas.requests import Request
 
 
@@ -35,7 +36,7 @@ def why_there(
         return "weight 0: after the others"
     names = [backend.name for backend in route.backends]
     place = Place(
-        own=standing(one, route.policy, facts),
+        own=standing(one, request, route.policy, facts),
         weights=sum(other.weight for other in others),
         listed=names.index(one.backend.name) + 1 if one.backend.name in names else len(names) + 1,
         route=route,

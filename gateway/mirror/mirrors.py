@@ -12,7 +12,8 @@ from gateway.mirror.line import MirrorLine
 from gateway.records.booking import attempt_row, counted
 from gateway.records.rows import AttemptRow
 from gateway.routing import pipeline
-from gateway.routing.plan import Candidate, Plan
+from gateway.routing.candidate import Candidate
+from gateway.routing.plan import Plan
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
 from gateway.runtime import Runtime
@@ -52,6 +53,7 @@ class Mirrors:
             return
         alone = Plan(
             route=plan.route,
+            request=plan.request,
             candidates=(copy,),
             retry=ONCE,
             deadline_s=plan.deadline_s,
@@ -79,7 +81,7 @@ class Mirrors:
         shadow = Trip(request_id=trip.request_id, started=now(), task=trip.task, attempts=[])
         found: Comparison | None = None
         try:
-            if isinstance(plan.candidates[0].request, EmbeddingsRequest):
+            if isinstance(plan.request, EmbeddingsRequest):
                 answer = await pipeline.embed(plan, shadow, tenant=trip.caller)
             else:
                 answer = await pipeline.whole(plan, shadow, tenant=trip.caller)

@@ -5,7 +5,8 @@ import random
 from types import TracebackType
 
 from gateway.clock import now
-from gateway.routing.plan import Candidate, Plan
+from gateway.routing.candidate import Candidate
+from gateway.routing.plan import Plan
 from gateway.routing.retry import may_move_on, may_repeat, pause
 from gateway.routing.tries import TIMER_S, Try
 from gateway.routing.trip import Trip
@@ -174,7 +175,8 @@ class Attempts:
             request_id=self.trip.request_id,
             tenant=self._tenant,
         )
-        return Try(candidate, call, self.trip, fair_s=self._fair_s, hedge=hedge)
+        request = candidate.request or self.plan.request
+        return Try(candidate, request, call, self.trip, fair_s=self._fair_s, hedge=hedge)
 
 
 class OneTry:

@@ -51,7 +51,7 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
     """
     async for attempt in Attempts(plan, trip, tenant=tenant):
         held: list[Event] = []
-        tokens = isinstance(attempt.current.candidate.request, TokenRequest)
+        tokens = isinstance(attempt.current.request, TokenRequest)
         intervals = Intervals(trip.started) if tokens else None
         with attempt:
             async with aclosing(_events(attempt)) as source:

@@ -1,48 +1,25 @@
 """From a request to the ordered backends that may answer it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct, UnsetType
 
-from adapters.support import left_out, offered, unsupported
 from gateway.clock import now
 from gateway.config.model import Retry as RetryRule
-from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
-from gateway.routing.policies import Key, Policy, Standing
-from gateway.routing.prices import expected_cost
-from gateway.routing.route import NOTHING, Backend, Hedging, Mirror, Route, RouteTable
+from gateway.routing.able import able, valued
+from gateway.routing.candidate import Candidate
+from gateway.routing.facts import Facts
+from gateway.routing.fitting import shape_of
+from gateway.routing.route import Hedging, Mirror, Route, RouteTable
 from gateway.routing.rules import holds
-from gateway.routing.trial import Arm, Enrolment
-from gateway.routing.values import with_values
-from schemas.equivalents import in_our_fields, reworded
+from gateway.routing.search import Search
+from gateway.routing.trial import Enrolment
 from schemas.errors import InvalidRequest, Unavailable
-from schemas.fields import task_of, without
-from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+from schemas.requests import CompletionRequest, Request
 
 CUT_GRACE_S = 2.0
 """For a backend to end, by itself, an answer whose time is over (`error_behavior: truncate`)."""
-
-
-class Candidate(Struct, frozen=True, kw_only=True, eq=False):
-    """A backend with the request it would get.
-
-    name:    the backend's with the model that is asked for, where its own is a wildcard.
-    dropped: fields that it cannot honour. left_out: what of the content it does not get to see.
-    """
-
-    backend: Backend
-    name: str
-    model: str
-    request: Request
-    weight: float
-    dropped: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> tuple[str, ...]:
-        """What the client is told that this backend did not get."""
-        return self.dropped + self.left_out
 
 
 def _nowhere(code: str) -> "tuple[Candidate, ...]":
@@ -50,9 +27,10 @@ def _nowhere(code: str) -> "tuple[Candidate, ...]":
     return ()
 
 
-class Plan(Struct, frozen=True, kw_only=True, eq=False):
+class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """Who may answer, first choice first, and within which bounds. Times in seconds.
 
+    request:   as the client asked; a candidate may get it changed.
     deadline_s: over everything: the operator's, or the client's where that is shorter.
     patience_s: the operator's.
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
@@ -63,6 +41,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     route: str
+    request: Request
     candidates: tuple[Candidate, ...]
     retry: RetryRule
     deadline_s: float
@@ -101,36 +80,40 @@ def plan(
     retry_after when every backend rests, as it asked for, or is being probed.
     """
     ruled_out: list[tuple[str, str]] = []
-    rule = _rule(route, request, facts)
-    able: list[Candidate] = []
+    rule = _rule(route, request, facts) if route.rules else None
+    found: list[Candidate] = []
     refusal: InvalidRequest | None = None
     enrolment = enrolment or enrol(route, request, facts)
-    apart: frozenset[str] = frozenset()
+    search = Search(table, request, shape_of(request), facts, ruled_out)
     if enrolment is not None and enrolment.arm is not None and route.trial is not None:
-        apart = route.trial.apart
+        search.apart = route.trial.apart
         try:
-            able += _in_arm(route, enrolment.arm, request, ruled_out)
+            found += search.in_arm(route, enrolment.arm)
         except InvalidRequest as exc:
             refusal = exc
     for name in (route.name, *route.fallback):
         current = table.routes[name]
-        place = rule if current is route else _rule(current, request, facts)
+        if current is route:
+            place = rule
+        else:
+            place = _rule(current, request, facts) if current.rules else None
         try:
-            able += _ordered(current, place, request, facts, ruled_out, apart)
+            found += search.ordered(current, place)
         except InvalidRequest as exc:
             refusal = refusal or exc
-    if not able:
+    if not found:
         raise refusal or Unavailable(f"model {route.name!r} has no backend")
     return Plan(
         route=route.name,
-        candidates=_healthy(able, facts.now, ruled_out),
+        request=request,
+        candidates=_healthy(found, facts.now, ruled_out),
         retry=route.retry,
         deadline_s=_deadline(route, request),
         patience_s=route.deadline_s,
         ruled_out=tuple(ruled_out),
         rule=rule,
         enrolment=enrolment,
-        detour=_detours(table, route, request, facts, apart) if route.detours else _nowhere,
+        detour=_detours(search, route) if route.detours else _nowhere,
         hedging=route.hedging,
         mirror=None if route.mirror is None else _copy(route, route.mirror, request, facts.draw),
     )
@@ -144,7 +127,7 @@ def _copy(route: Route, mirror: Mirror, request: Request, draw: float) -> Candid
     if draw * 2.0**20 % 1.0 >= mirror.share:
         return None
     try:
-        return _able(route, (mirror.backend,), (1.0,), _valued(route, request), [])[0]
+        return able(route, (mirror.backend,), (1.0,), valued(route, request), [])[0]
     except InvalidRequest:
         return None
 
@@ -157,23 +140,21 @@ def _rule(route: Route, request: Request, facts: Facts) -> int | None:
     return None
 
 
-def _detours(
-    table: RouteTable, route: Route, request: Request, facts: Facts, apart: frozenset[str]
-) -> Callable[[str], tuple[Candidate, ...]]:
+def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, ...]]:
     """The routes for a failure, worked out when it has happened."""
 
     def detour(code: str) -> tuple[Candidate, ...]:
         found: list[Candidate] = []
-        ruled_out: list[tuple[str, str]] = []
-        at = msgspec.structs.replace(facts, now=now())
+        at = msgspec.structs.replace(search.facts, now=now())
+        later = Search(search.table, search.request, search.shape, at, [])
+        later.apart = search.apart
         for one in route.detours:
             if code not in one.codes:
                 continue
             for name in one.routes:
-                other = table.routes[name]
-                place = _rule(other, request, at)
+                other = search.table.routes[name]
                 try:
-                    able = _ordered(other, place, request, at, ruled_out, apart)
+                    able = later.ordered(other, _rule(other, search.request, at))
                 except InvalidRequest:
                     continue
                 found += [one for one in able if one.backend.breaker.allows(at.now)]
@@ -182,168 +163,12 @@ def _detours(
     return detour
 
 
-def _ordered(
-    route: Route,
-    place: int | None,
-    request: Request,
-    facts: Facts,
-    ruled_out: list[tuple[str, str]],
-    apart: frozenset[str],
-) -> list[Candidate]:
-    """The able backends, in the policy's order: the route's own, or those of its rule at `place`.
-
-    apart: backends that may not be among them, for they are an experiment's arms.
-    Raises InvalidRequest where none is able.
-    """
-    chosen = route if place is None else route.rules[place]
-    backends, weights = chosen.backends, chosen.weights
-    if apart:
-        kept = [place for place, one in enumerate(backends) if _named(one, request) not in apart]
-        if not kept:
-            return []
-        backends = tuple([backends[place] for place in kept])
-        weights = tuple([weights[place] for place in kept])
-    found = _able(route, backends, weights, _valued(route, request), ruled_out)
-    if len(found) < 2:
-        return found
-    policy = route.policy
-    standings = [standing(one, policy, facts) for one in found]
-    key = _key(policy.key, route, request, facts)
-    return [found[index] for index in policy.order(standings, facts.draw, key)]
-
-
-def _in_arm(
-    route: Route, arm: Arm, request: Request, ruled_out: list[tuple[str, str]]
-) -> list[Candidate]:
-    """The arm's backend, with what the arm sets. Raises InvalidRequest where it is not able."""
-    changed = arm.changed(_valued(route, request))
-    return _able(route, (arm.backend,), (1.0,), changed, ruled_out)
-
-
-def standing(candidate: Candidate, policy: Policy, facts: Facts) -> Standing:
-    """What the policy gets to know of it."""
-    backend = candidate.backend
-    if policy.plain:
-        return Standing(name=candidate.name, weight=candidate.weight)
-    request, price = candidate.request, backend.prices.of(candidate.name)
-    generates = not isinstance(request, EmbeddingsRequest)
-    bound = request.sampling.max_tokens if generates else 0
-    return Standing(
-        name=candidate.name,
-        weight=candidate.weight,
-        busy=backend.load.busy,
-        latency_s=backend.load.latency(facts.now, stream=generates and request.stream),
-        cost_usd=None
-        if price is None
-        else expected_cost(
-            estimated_tokens(request), bound if isinstance(bound, int) else None, price
-        ),
-    )
-
-
-def _key(kind: Key, route: Route, request: Request, facts: Facts) -> bytes:
-    if kind == "unit":
-        return unit_of(request, facts, route.sticky_by).encode("utf-8", "replace")
-    return prefix_of(request, facts) if kind == "prefix" else b""
-
-
-def _able(
-    route: Route,
-    backends: Sequence[Backend],
-    weights: Sequence[float],
-    request: Request,
-    ruled_out: list[tuple[str, str]],
-) -> list[Candidate]:
-    """Those backends that honour every field sent; else all, without what they cannot."""
-    candidates: list[Candidate] = []
-    nearly: list[Candidate] = []
-    lacking: list[tuple[Candidate, str]] = []
-    asked = request
-    for backend, weight in zip(backends, weights, strict=True):
-        request = reworded_for(asked, backend)
-        problems = unsupported(request, backend.supports)
-        wild = backend.model == "*"
-        candidate = Candidate(
-            backend=backend,
-            name=_named(backend, request),
-            model=request.model if wild else backend.model,
-            request=request,
-            weight=weight,
-            dropped=tuple([problem.field for problem in problems]) if problems else (),
-            left_out=left_out(request, backend.supports),
-        )
-        if not problems:
-            candidates.append(candidate)
-            continue
-        hard = [one for one in problems if route.require or one.field not in request.optional]
-        if not hard:
-            reduced = without(request, candidate.dropped)
-            nearly.append(msgspec.structs.replace(candidate, request=reduced))
-            continue
-        reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
-        ruled_out.append((backend.name, reason))
-        lacking.append((candidate, reason))
-    if candidates or nearly or not lacking:
-        return candidates or nearly
-    return _with_less(route, lacking)
-
-
-def _named(backend: Backend, request: Request) -> str:
-    """The backend's name with the model that is asked for, where its own is a wildcard."""
-    return backend.name[:-1] + request.model if backend.model == "*" else backend.name
-
-
-def _valued(route: Route, request: Request) -> Request:
-    """The request with the operator's values for the model."""
-    if route.defaults is NOTHING and route.overrides is NOTHING:
-        return request
-    return with_values(request, route.defaults, route.overrides)
-
-
-def reworded_for(request: Request, backend: Backend) -> Request:
-    """The request with those of its fields said otherwise that the backend knows otherwise."""
-    if isinstance(request, EmbeddingsRequest):
-        return request
-    supports = backend.supports
-    if request.extra and not supports.extra:
-        task = task_of(request)
-        if not request.extra.keys() <= supports.extra_fields.get(task, frozenset()):
-            request = in_our_fields(request, offered(supports, task) or ())
-    if request.sampling.do_sample is UNSET:
-        return request
-    return reworded(request, offered(supports, task_of(request)) or ())
-
-
 def _deadline(route: Route, request: Request) -> float:
     """The request's own, where that is shorter; an answer that a timeout only cuts gets longer."""
     if isinstance(request.timeout_s, UnsetType):
         return route.deadline_s
     cut = isinstance(request, CompletionRequest) and request.error_behavior == "truncate"
     return min(route.deadline_s, request.timeout_s + (CUT_GRACE_S if cut else 0.0))
-
-
-def _with_less(route: Route, lacking: list[tuple[Candidate, str]]) -> list[Candidate]:
-    """What `on_unsupported` says of a request that no backend honours in full.
-
-    Content cannot be left out of a request; a backend that lacks it is left out instead.
-    """
-    first, reason = lacking[0]
-    hard = [
-        field for field in first.dropped if route.require or field not in first.request.optional
-    ]
-    refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=hard[0], code="unsupported")
-    found: list[Candidate] = []
-    if route.on_unsupported == "drop" and not route.require:
-        for candidate, _ in lacking:
-            try:
-                reduced = without(candidate.request, candidate.dropped)
-            except InvalidRequest as exc:
-                refusal = exc
-                continue
-            found.append(msgspec.structs.replace(candidate, request=reduced))
-    if not found:
-        raise refusal
-    return found
 
 
 def _healthy(

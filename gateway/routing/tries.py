@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncGenerator
 
 from gateway.clock import now
-from gateway.routing.plan import Candidate
+from gateway.routing.candidate import Candidate
 from gateway.routing.trip import Attempt, Trip
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
@@ -17,7 +17,7 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 from schemas.events import Event
-from schemas.requests import EmbeddingsRequest
+from schemas.requests import EmbeddingsRequest, Request
 
 TIMER_S = 0.001
 """Timers go by whole milliseconds, and may come that much too early."""
@@ -26,16 +26,35 @@ TIMER_S = 0.001
 class Try:
     """`begin` it, then exactly one of `end` and `lose`; both count for the backend's health.
 
+    request: as the backend gets it.
     fair_s: cut by the request's deadline before so long, it has not failed.
     hedge: it was begun beside another that is late.
     """
 
-    __slots__ = ("_fair_s", "_hedge", "_probe", "_started", "_trip", "call", "candidate", "record")
+    __slots__ = (
+        "_fair_s",
+        "_hedge",
+        "_probe",
+        "_started",
+        "_trip",
+        "call",
+        "candidate",
+        "record",
+        "request",
+    )
 
     def __init__(
-        self, candidate: Candidate, call: Call, trip: Trip, *, fair_s: float, hedge: bool = False
+        self,
+        candidate: Candidate,
+        request: Request,
+        call: Call,
+        trip: Trip,
+        *,
+        fair_s: float,
+        hedge: bool = False,
     ) -> None:
         self.candidate = candidate
+        self.request = request
         self.call = call
         self._fair_s = fair_s
         self._trip = trip
@@ -121,7 +140,7 @@ class Try:
         return at >= self.call.deadline - TIMER_S and at - self._started < self._fair_s
 
     def _was_late(self, at: float) -> None:
-        load, request = self.candidate.backend.load, self.candidate.request
+        load, request = self.candidate.backend.load, self.request
         stream = not isinstance(request, EmbeddingsRequest) and request.stream
         (load.first if stream else load.whole).at_least(at - self._started, at)
 
@@ -136,13 +155,13 @@ class Try:
 
 def generation(one: Try) -> AsyncGenerator[list[Event], None]:
     """The events of its answer."""
-    request = one.candidate.request
+    request = one.request
     assert not isinstance(request, EmbeddingsRequest)
     return one.candidate.backend.upstream.generate(request, one.call)
 
 
 async def embedding(one: Try) -> Embeddings:
     """The vectors of its answer."""
-    request = one.candidate.request
+    request = one.request
     assert isinstance(request, EmbeddingsRequest)
     return await one.candidate.backend.upstream.embed(request, one.call)

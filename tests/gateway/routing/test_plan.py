@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from adapters.base import Supports
 from gateway.config.model import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
+from gateway.routing.candidate import Candidate
 from gateway.routing.facts import Facts
-from gateway.routing.plan import Candidate, plan
+from gateway.routing.plan import plan
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
 from gateway.routing.route import Backend, Route, RouteTable

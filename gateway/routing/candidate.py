@@ -1,0 +1,28 @@
+"""A backend that may answer one request, and what that request is to it."""
+
+from msgspec import Struct
+
+from gateway.routing.route import Backend
+from schemas.requests import Request
+
+
+class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
+    """One of those that may answer.
+
+    name:    the backend's with the model that is asked for, where its own is a wildcard.
+    request: what it would get, where that is not what the client asked.
+    dropped: fields that it cannot honour. left_out: what of the content it does not get to see.
+    """
+
+    backend: Backend
+    name: str
+    model: str
+    weight: float
+    request: Request | None = None
+    dropped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the client is told that this backend did not get."""
+        return self.dropped + self.left_out

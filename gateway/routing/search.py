@@ -1,0 +1,127 @@
+"""The able backends of a route, its rule or an experiment's arm, in the order to be asked."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gateway.routing.able import able, named, valued
+from gateway.routing.candidate import Candidate
+from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
+from gateway.routing.fitting import Fit, Shape, fit_of, shape_of
+from gateway.routing.policies import Key, Policy, Standing
+from gateway.routing.prices import expected_cost
+from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.trial import Arm
+from schemas.requests import EmbeddingsRequest, Request
+
+
+class Search:
+    """Who of a spot's backends is able, for one request. A spot is a route, its rule, or an arm.
+
+    apart: backends that may not be among a route's, for they are an experiment's arms.
+    """
+
+    __slots__ = ("apart", "facts", "request", "ruled_out", "shape", "table")
+
+    def __init__(
+        self,
+        table: RouteTable,
+        request: Request,
+        shape: Shape | None,
+        facts: Facts,
+        ruled_out: list[tuple[str, str]],
+    ) -> None:
+        self.table = table
+        self.request = request
+        self.shape = shape
+        self.facts = facts
+        self.ruled_out = ruled_out
+        self.apart: frozenset[str] = frozenset()
+
+    def ordered(self, route: Route, place: int | None) -> Sequence[Candidate]:
+        """The able, in the policy's order: of the route's own, or of its rule's at `place`.
+
+        Raises InvalidRequest where none is able.
+        """
+        request = valued(route, self.request)
+        fit = self._fit(
+            (route.name, place, bool(self.apart)), request, lambda: self._pool(route, place)
+        )
+        if fit is None:
+            backends, weights = self._pool(route, place)
+            if not backends:
+                return ()
+            found = able(route, backends, weights, request, self.ruled_out)
+        else:
+            found = self._unchanged(fit, request)
+        if len(found) < 2:
+            return found
+        policy, facts = route.policy, self.facts
+        if fit is not None and policy.plain:
+            standings = fit.standings
+        else:
+            standings = [standing(one, self.request, policy, facts) for one in found]
+        key = _key(policy.key, route, self.request, facts) if policy.key else b""
+        return [found[index] for index in policy.order(standings, facts.draw, key)]
+
+    def in_arm(self, route: Route, arm: Arm) -> Sequence[Candidate]:
+        """The arm's backend, with what the arm sets. Raises InvalidRequest where it is not able."""
+        request = arm.changed(valued(route, self.request))
+        pool = (arm.backend,), (1.0,)
+        fit = self._fit((route.name, arm.name), request, lambda: pool)
+        if fit is not None:
+            return self._unchanged(fit, request)
+        return able(route, *pool, request, self.ruled_out)
+
+    def _pool(self, route: Route, place: int | None) -> tuple[Sequence[Backend], Sequence[float]]:
+        chosen = route if place is None else route.rules[place]
+        backends, weights = chosen.backends, chosen.weights
+        if not self.apart:
+            return backends, weights
+        kept = [
+            place
+            for place, one in enumerate(backends)
+            if named(one, self.request) not in self.apart
+        ]
+        return [backends[place] for place in kept], [weights[place] for place in kept]
+
+    def _fit(
+        self,
+        spot: tuple[object, ...],
+        request: Request,
+        pool: Callable[[], tuple[Sequence[Backend], Sequence[float]]],
+    ) -> Fit | None:
+        shape = self.shape if request is self.request else shape_of(request)
+        return fit_of(self.table.fits, spot, shape, request, pool)
+
+    def _unchanged(self, fit: Fit, request: Request) -> Sequence[Candidate]:
+        if request is self.request:
+            return fit.candidates
+        return [msgspec.structs.replace(one, request=request) for one in fit.candidates]
+
+
+def standing(candidate: Candidate, asked: Request, policy: Policy, facts: Facts) -> Standing:
+    """What the policy gets to know of it."""
+    backend = candidate.backend
+    if policy.plain:
+        return Standing(name=candidate.name, weight=candidate.weight)
+    request, price = candidate.request or asked, backend.prices.of(candidate.name)
+    generates = not isinstance(request, EmbeddingsRequest)
+    bound = request.sampling.max_tokens if generates else 0
+    return Standing(
+        name=candidate.name,
+        weight=candidate.weight,
+        busy=backend.load.busy,
+        latency_s=backend.load.latency(facts.now, stream=generates and request.stream),
+        cost_usd=None
+        if price is None
+        else expected_cost(
+            estimated_tokens(request), bound if isinstance(bound, int) else None, price
+        ),
+    )
+
+
+def _key(kind: Key, route: Route, request: Request, facts: Facts) -> bytes:
+    if kind == "unit":
+        return unit_of(request, facts, route.sticky_by).encode("utf-8", "replace")
+    return prefix_of(request, facts) if kind == "prefix" else b""
