@@ -38,7 +38,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Outbound(Struct, frozen=True, kw_only=True):
+class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     """One HTTP request, ready to be sent.
 
     target:  the origin-form request target: path prefix, path and query.

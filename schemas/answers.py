@@ -23,7 +23,7 @@ from schemas.messages import Thought, ToolCall
 from schemas.tensors import Tensor
 
 
-class Choice(Struct, kw_only=True):
+class Choice(Struct, kw_only=True, gc=False):
     """One answer while it grows, and when it is done: `finish` is `None` only until then.
 
     text:     `None` where the backend sent no text at all (a pure tool call).
@@ -47,7 +47,7 @@ class Choice(Struct, kw_only=True):
         return "".join([thought.text for thought in self.thoughts])
 
 
-class Answer(Struct, kw_only=True):
+class Answer(Struct, kw_only=True, gc=False):
     """Everything that a backend said, choices in index order."""
 
     started: Started
@@ -56,7 +56,7 @@ class Answer(Struct, kw_only=True):
     context_logits: Tensor | None = None
 
 
-class Embeddings(Struct, frozen=True, kw_only=True):
+class Embeddings(Struct, frozen=True, kw_only=True, gc=False):
     """Vectors in input order, each all numbers or all base64 (little-endian float32)."""
 
     vectors: tuple[list[float] | str, ...]

@@ -13,7 +13,7 @@ from schemas.tensors import Tensor
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
 
-class TokenLogprob(Struct, frozen=True, kw_only=True):
+class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
     """token: its text. logprob: natural logarithm, at most 0. id: -1 where the backend is silent.
 
     top: the most likely tokens at this place, best first, each without a `top` of its own.
@@ -27,7 +27,7 @@ class TokenLogprob(Struct, frozen=True, kw_only=True):
     top: tuple["TokenLogprob", ...] = ()
 
 
-class Started(Struct, frozen=True, kw_only=True, tag="started"):
+class Started(Struct, frozen=True, kw_only=True, tag="started", gc=False):
     """The backend took the request. Not content: another backend may still answer.
 
     A later one says all that the first said, and more: fields that came after the first frame.
@@ -41,13 +41,13 @@ class Started(Struct, frozen=True, kw_only=True, tag="started"):
     extra: dict[str, Raw] = {}
 
 
-class TextDelta(Struct, frozen=True, kw_only=True, tag="text"):
+class TextDelta(Struct, frozen=True, kw_only=True, tag="text", gc=False):
     text: str
     index: int = 0
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning"):
+class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning", gc=False):
     """A piece of a block of thinking; a signature or data is the block's last piece.
 
     block:     0, 1, … within the choice.
@@ -64,12 +64,12 @@ class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning"):
     format: str = ""
 
 
-class RefusalDelta(Struct, frozen=True, kw_only=True, tag="refusal"):
+class RefusalDelta(Struct, frozen=True, kw_only=True, tag="refusal", gc=False):
     text: str
     index: int = 0
 
 
-class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool"):
+class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool", gc=False):
     """A piece of a tool call.
 
     tool:      0, 1, … within the choice, counting tools only.
@@ -86,14 +86,14 @@ class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool"):
     signature: str = ""
 
 
-class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque"):
+class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque", gc=False):
     """Fields of a message that we do not know (audio, annotations, …), as JSON."""
 
     fields: dict[str, Raw]
     index: int = 0
 
 
-class Tokens(Struct, frozen=True, kw_only=True, tag="tokens"):
+class Tokens(Struct, frozen=True, kw_only=True, tag="tokens", gc=False):
     """Generated token ids, with the text that they complete ("" while a character is unfinished).
 
     elapsed_ms: since the previous token, or since the request began for the first.
@@ -106,7 +106,7 @@ class Tokens(Struct, frozen=True, kw_only=True, tag="tokens"):
     elapsed_ms: float = 0.0
 
 
-class Logits(Struct, frozen=True, kw_only=True, tag="logits"):
+class Logits(Struct, frozen=True, kw_only=True, tag="logits", gc=False):
     """context: [prompt, V] float32; generation: [new, V] float32 of one choice."""
 
     of: Literal["context", "generation"]
@@ -114,7 +114,7 @@ class Logits(Struct, frozen=True, kw_only=True, tag="logits"):
     index: int = 0
 
 
-class Finished(Struct, frozen=True, kw_only=True, tag="finished"):
+class Finished(Struct, frozen=True, kw_only=True, tag="finished", gc=False):
     """One choice is complete.
 
     native:       the vendor's own word where it differs from ours.
@@ -131,7 +131,7 @@ class Finished(Struct, frozen=True, kw_only=True, tag="finished"):
     cum_logprob: float | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True, tag="usage"):
+class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     """Totals so far over all choices; a later one replaces an earlier one.
 
     prompt_tokens includes cached_tokens and cache_write_tokens; completion_tokens includes

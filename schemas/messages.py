@@ -20,12 +20,12 @@ GEMINI = "google-gemini-v1"
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
-class TextPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="text"):
+class TextPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="text", gc=False):
     text: str
     raw: Raw | UnsetType = UNSET
 
 
-class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image"):
+class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image", gc=False):
     """url: https or a `data:` URI. detail: `auto`, `low`, `high` or `UNSET`."""
 
     url: str
@@ -38,7 +38,7 @@ class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image"
         return self.url[:5].lower() != "data:"
 
 
-class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"):
+class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio", gc=False):
     """data: base64. format: `wav` or `mp3`."""
 
     data: str
@@ -46,7 +46,7 @@ class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"
     raw: Raw | UnsetType = UNSET
 
 
-class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque"):
+class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
     """A part whose type we do not know; sent on to OpenAI dialects, refused by name elsewhere."""
 
     type: str
@@ -56,7 +56,7 @@ class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaqu
 Part = TextPart | ImagePart | AudioPart | OpaquePart
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
     """arguments: JSON text as the model wrote it; never empty in an answer (`{}` at the least).
 
     signature: the vendor's proof of the thinking that led to the call (Gemini's).
@@ -68,7 +68,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     signature: str = ""
 
 
-class Thought(Struct, frozen=True, kw_only=True):
+class Thought(Struct, frozen=True, kw_only=True, gc=False):
     """One block of an answer's thinking, which must come back unchanged with the next turn.
 
     signature: the vendor's proof. data: a thought that only the vendor can read, as it gave it.
@@ -87,7 +87,7 @@ class Thought(Struct, frozen=True, kw_only=True):
         return "signed" if self.signature else "text"
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, gc=False):
     """One turn.
 
     content:      a string, parts, or `None` (an assistant turn that only calls tools).
@@ -109,7 +109,7 @@ class Message(Struct, frozen=True, kw_only=True):
     raw: Raw | UnsetType = UNSET
 
 
-class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="function"):
+class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="function", gc=False):
     """parameters: a JSON schema, `UNSET` for a function without parameters."""
 
     name: str
@@ -119,7 +119,7 @@ class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fun
     raw: Raw | UnsetType = UNSET
 
 
-class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque"):
+class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
     """A tool whose type we do not know; treated like `OpaquePart`."""
 
     type: str
@@ -129,7 +129,7 @@ class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaqu
 Tool = FunctionTool | OpaqueTool
 
 
-class ToolChoice(Struct, frozen=True, kw_only=True):
+class ToolChoice(Struct, frozen=True, kw_only=True, gc=False):
     """mode `named` goes with `name`; `opaque` is a form we do not know, in `raw` alone."""
 
     mode: Literal["none", "auto", "required", "named", "opaque"]
@@ -137,7 +137,7 @@ class ToolChoice(Struct, frozen=True, kw_only=True):
     raw: Raw | UnsetType = UNSET
 
 
-class ResponseFormat(Struct, frozen=True, kw_only=True):
+class ResponseFormat(Struct, frozen=True, kw_only=True, gc=False):
     """schema: the JSON schema of type `json_schema`; `name` and `strict` go with it."""
 
     type: Literal["text", "json_object", "json_schema", "opaque"]

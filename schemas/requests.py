@@ -17,7 +17,7 @@ from schemas.tensors import Tensor
 Prompt = str | tuple[int, ...]
 
 
-class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat"):
+class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat", gc=False):
     """A conversation to go on with.
 
     include_usage: the client asked for usage at the end of its stream.
@@ -44,7 +44,9 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     optional: tuple[str, ...] = ()
 
 
-class CompletionRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="completion"):
+class CompletionRequest(
+    Struct, frozen=True, kw_only=True, tag_field="task", tag="completion", gc=False
+):
     """Text, or tokens, to continue.
 
     prompts:        one or more; choice index = prompt index x n + choice.
@@ -74,7 +76,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag
     optional: tuple[str, ...] = ()
 
 
-class EmbeddingsRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings"):
+class EmbeddingsRequest(
+    Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings", gc=False
+):
     """Inputs to turn into vectors, one each.
 
     instruction: put before each input, the way the model's card says (Databricks).
@@ -94,7 +98,7 @@ class EmbeddingsRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag
     optional: tuple[str, ...] = ()
 
 
-class LoraRequest(Struct, frozen=True, kw_only=True):
+class LoraRequest(Struct, frozen=True, kw_only=True, gc=False):
     """task_id is scoped to the API key; weights and config go together, the first time only."""
 
     task_id: int
@@ -102,21 +106,21 @@ class LoraRequest(Struct, frozen=True, kw_only=True):
     config: Tensor | UnsetType = UNSET
 
 
-class PromptTable(Struct, frozen=True, kw_only=True):
+class PromptTable(Struct, frozen=True, kw_only=True, gc=False):
     """P-tuning: embeddings [P, hidden] that ids from the vocabulary's end on select."""
 
     table: Tensor
     vocab_size: int
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class Draft(Struct, frozen=True, kw_only=True, gc=False):
     """Tokens to verify rather than generate; logits: [D, V] float32."""
 
     tokens: tuple[int, ...]
     logits: Tensor | UnsetType = UNSET
 
 
-class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tokens"):
+class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tokens", gc=False):
     """Token ids in, token ids out: MindIE's /infer_token and TensorRT-LLM's InferenceRequest.
 
     details: the client wants finish reason, count and seed beside the text.

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from schemas.tensors import Tensor
 
 
-class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Names are the OpenAI dialect's where it has one.
 
     temperature:          0 is greedy; top_p and top_k then change nothing.

@@ -7,7 +7,7 @@ from gateway.asgi.hangup import ClientGone
 from schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class Head(Struct, frozen=True, kw_only=True, gc=False):
     """The headers that the request path reads, found in one pass. length: bytes, -1 unknown."""
 
     content_type: bytes = b""

@@ -9,7 +9,7 @@ Role = Literal["served", "failed", "hedge", "mirror"]
 Source = Literal["", "reported", "counted", "estimated"]
 
 
-class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="request"):
+class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False):
     """One request, however it ended. Times in milliseconds; `time` is its end, in Unix seconds.
 
     experiment: the one that it takes part in, "" none; epoch, variant and unit go with it.
@@ -41,7 +41,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     fallback: bool = False
 
 
-class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attempt"):
+class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attempt", gc=False):
     """One try at one backend: what it used and cost, whether or not the client saw it.
 
     number: within the request, from 1. outcome: `ok`, `cancelled` or an error's code.
@@ -64,7 +64,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     cost_usd: float | None = None
 
 
-class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="feedback"):
+class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="feedback", gc=False):
     """What somebody thought of an answer; a later row of one request and metric replaces it.
 
     value: of a number; 0 and 1 of a boolean; `None` of a comment.

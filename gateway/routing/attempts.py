@@ -29,10 +29,10 @@ A client that is in a hurry, or the backends before it, left it too little time 
 
 
 class Attempts:
-    """Iterates over tries; each is a context manager that books its outcome.
+    """Gives tries, the `first` and the `next`; each is a context manager that books its outcome.
 
-    A failure that may move on is swallowed by the context, and the iteration goes on with the
-    same backend (after a pause) or the next. Every other failure leaves the context as raised.
+    A failure that may move on is swallowed by the context, and `next` goes on with the same
+    backend (after a pause) or another. Every other failure leaves the context as raised.
     When nobody is left to ask, the last failure is raised, or, where no backend had words for the
     request, the first refusal. A refusal takes none of the attempts, for nothing was sent.
     """
@@ -49,29 +49,24 @@ class Attempts:
         self._repeats = 0
         self._left = plan.retry.attempts
         self._hedged = False
-        self._last: OneTry | None = None
         self._told: OneTry | None = None
         if plan.hedging is not None:
             plan.hedging.budget.first(trip.started)
 
-    def __aiter__(self) -> "Attempts":
-        return self
-
-    async def __anext__(self) -> "OneTry":
-        if self._last is not None:
-            if self._last.error is None:
-                raise StopAsyncIteration
-            await self._choose_next(self._last, self._last.error)
-        elif self._queue[0].backend.breaker.probing:
+    def first(self) -> "OneTry":
+        """Raises Unavailable where another request has become the probe of every backend."""
+        breaker = self._queue[0].backend.breaker
+        if not breaker.closed and breaker.probing:
             self._skip_the_unfit(now())
             if not self._queue:
                 raise Unavailable("every backend is being probed", retry_after=1.0)
-        candidate = self._queue[0]
-        if self._repeats == 0:
-            candidate.backend.budget.first(now())
-        self._left -= 1
-        self._last = OneTry(self, self._try(candidate))
-        return self._last
+        return self._turn()
+
+    async def next(self, failed: "OneTry") -> "OneTry":
+        """After one whose failure was swallowed. Raises it where nobody is left to ask."""
+        assert failed.error is not None
+        await self._choose_next(failed, failed.error)
+        return self._turn()
 
     def hedge(self) -> Try | None:
         """Another try beside the one that is late, at the next backend; once a request.
@@ -168,6 +163,13 @@ class Attempts:
         self._queue = list(others)
         return True
 
+    def _turn(self) -> "OneTry":
+        candidate = self._queue[0]
+        if self._repeats == 0:
+            candidate.backend.budget.first(now())
+        self._left -= 1
+        return OneTry(self, self._try(candidate))
+
     def _try(self, candidate: Candidate, *, hedge: bool = False) -> Try:
         call = Call(
             model=candidate.model,
@@ -217,6 +219,8 @@ class OneTry:
     ) -> bool:
         at = now()
         self.current.end(error, at, committed=self.committed)
+        if error is None:
+            return False
         if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
             raise DeadlineExceeded("the request's deadline has passed") from error
         if (

@@ -143,6 +143,11 @@ class Breaker:
             return "closed"
         return "half_open" if now >= self._open_until else "open"
 
+    @property
+    def closed(self) -> bool:
+        """Whether requests pass without any of them being a probe."""
+        return self._open_until is None
+
     def allows(self, now: float) -> bool:
         """Whether a request may be sent: healthy and rested, or due for its one probe."""
         if now < self._rest_until:

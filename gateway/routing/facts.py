@@ -18,7 +18,7 @@ PREFIX_CHARACTERS = 1024
 _strings: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """draw: uniform in [0, 1). now: the clock's seconds. caller: the key's name, "" without.
 
     request_id: ours, another for every request.

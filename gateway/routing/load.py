@@ -21,13 +21,13 @@ class PeakAverage:
         self._at = 0.0
 
     def add(self, seconds: float, now: float) -> None:
-        value = self.at(now)
-        if value is None or seconds > value:
-            self._value = seconds
-        else:
-            kept = math.exp(-(now - self._at) / TAU_S)
-            self._value = self._sunk(now) + seconds * (1.0 - kept)
-        self._at = now
+        value = self._value
+        if value is not None:
+            kept = math.exp(-max(now - self._at, 0.0) / TAU_S)
+            value *= kept
+            if seconds <= value:
+                seconds = value + seconds * (1.0 - kept)
+        self._value, self._at = seconds, now
 
     def at_least(self, seconds: float, now: float) -> None:
         """A latency that was not waited for to the end: it can only raise the average."""

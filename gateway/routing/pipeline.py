@@ -6,6 +6,7 @@ only when the answer is complete, so any failure up to its end can still move on
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import cast
 
 from gateway.clock import now
 from gateway.routing import hedge
@@ -15,7 +16,6 @@ from gateway.routing.plan import Plan
 from gateway.routing.tries import embedding, generation
 from gateway.routing.trip import Trip
 from schemas.answers import Answer, Embeddings, Fold
-from schemas.errors import Unavailable
 from schemas.events import CONTENT, Event, Usage
 from schemas.requests import TokenRequest
 
@@ -33,11 +33,12 @@ def _note(trip: Trip, batch: list[Event]) -> bool:
     """Book what a batch tells about the request; true if it shows the client something."""
     content = False
     for event in batch:
-        if type(event) in _CONTENT:
+        kind = type(event)
+        if kind in _CONTENT:
             content = True
             trip.deltas += 1
-        elif isinstance(event, Usage):
-            trip.usage = event
+        elif kind is Usage:
+            trip.usage = cast(Usage, event)
     if content and trip.first_content is None:
         trip.first_content = now()
     return content
@@ -49,7 +50,9 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
     Raises GatewayError before the first batch with nothing shown, or after it with the stream
     cut. Closing the generator early cancels the attempt.
     """
-    async for attempt in Attempts(plan, trip, tenant=tenant):
+    attempts = Attempts(plan, trip, tenant=tenant)
+    attempt = attempts.first()
+    while True:
         held: list[Event] = []
         tokens = isinstance(attempt.current.request, TokenRequest)
         intervals = Intervals(trip.started) if tokens else None
@@ -69,25 +72,33 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
             if not attempt.committed:
                 yield held
             return
-    raise Unavailable("no backend was left to try")
+        attempt = await attempts.next(attempt)
 
 
 async def whole(plan: Plan, trip: Trip, *, tenant: str = "") -> Answer:
     """The complete answer of the first backend that completes one."""
-    async for attempt in Attempts(plan, trip, tenant=tenant):
+    attempts = Attempts(plan, trip, tenant=tenant)
+    attempt = attempts.first()
+    while True:
         fold = Fold()
         with attempt:
-            async with aclosing(_events(attempt)) as source:
+            source = _events(attempt)
+            try:
                 async for batch in source:
                     _note(trip, batch)
                     fold.add(batch)
+            except BaseException:
+                await source.aclose()
+                raise
             return fold.answer()
-    raise Unavailable("no backend was left to try")
+        attempt = await attempts.next(attempt)
 
 
 async def embed(plan: Plan, trip: Trip, *, tenant: str = "") -> Embeddings:
     """The vectors of the first backend that returns them."""
-    async for attempt in Attempts(plan, trip, tenant=tenant):
+    attempts = Attempts(plan, trip, tenant=tenant)
+    attempt = attempts.first()
+    while True:
         with attempt:
             if plan.hedging is None:
                 vectors = await embedding(attempt.current)
@@ -95,4 +106,4 @@ async def embed(plan: Plan, trip: Trip, *, tenant: str = "") -> Embeddings:
                 vectors = await hedge.embedded(attempt, plan.hedging)
             trip.usage = vectors.usage
             return vectors
-    raise Unavailable("no backend was left to try")
+        attempt = await attempts.next(attempt)

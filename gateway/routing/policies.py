@@ -15,7 +15,7 @@ from msgspec import Struct
 from gateway.routing.rendezvous import ranked
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class Standing(Struct, frozen=True, kw_only=True, gc=False):
     """How one backend stands.
 
     busy:      attempts under way.

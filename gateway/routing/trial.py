@@ -1,6 +1,7 @@
 """An experiment as routing follows it: who takes part, in which arm, and what that changes."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
 
@@ -17,6 +18,9 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 UNIT_KEY = b"strowger experiments, unit 1"
 """Of the hash under which a unit is recorded. Another key makes strangers of all: never change."""
+
+UNITS_KEPT = 4096
+"""Whose variant is remembered, the last ones to ask: it is a look-up instead of four hashes."""
 
 LeftOut = Literal["", "rule", "no_unit", "wrong_task", "paused", "unknown"]
 """Why a request does not count: a `when` rule matched, it names no unit, it cannot say `system`,
@@ -79,7 +83,7 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
         return msgspec.structs.replace(request, messages=messages)
 
 
-class Enrolment(Struct, frozen=True, kw_only=True, eq=False):
+class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """What an experiment means to one request.
 
     arm:      whose backend answers first; `None` where a `when` rule decided.
@@ -115,6 +119,8 @@ class Trial:
             [assignment.Arm(name=one.name, weight=one.weight) for one in config.variants],
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
+        # By name, not by arm: a copy of this trial may have other backends.
+        self._assigned = lru_cache(UNITS_KEPT)(self._assign)
 
     @property
     def standing(self) -> Standing:
@@ -134,12 +140,14 @@ class Trial:
             return self._left_out("no_unit", standing.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
             return self._left_out("wrong_task", standing.epoch)
+        name, hashed = self._assigned(unit)
         return Enrolment(
-            experiment=self.experiment,
-            arm=self.arms[self._assignment.variant(unit)],
-            epoch=standing.epoch,
-            unit=self.hashed(unit),
+            experiment=self.experiment, arm=self.arms[name], epoch=standing.epoch, unit=hashed
         )
+
+    def _assign(self, unit: str) -> tuple[str, str]:
+        """The variant and the hash, both of which the unit alone decides."""
+        return self._assignment.variant(unit), self.hashed(unit)
 
     def hashed(self, unit: str) -> str:
         """What the records call a unit: 96 bits in hexadecimal, another for each experiment."""

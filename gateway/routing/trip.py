@@ -7,7 +7,7 @@ from msgspec import Struct
 from schemas.events import Usage
 
 
-class Attempt(Struct, kw_only=True, omit_defaults=True):
+class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
     """One try at one backend.
 
     outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code. ms: its length.
@@ -31,7 +31,7 @@ class Attempt(Struct, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
 
 
-class Trip(Struct, kw_only=True):
+class Trip(Struct, kw_only=True, gc=False):
     """The mutable record of one request. Times are loop times in seconds, `None` until known.
 
     deltas:  content events given out so far, the estimate of tokens when no usage arrives.

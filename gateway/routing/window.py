@@ -18,7 +18,8 @@ class SlidingCount:
         self.total = 0
 
     def add(self, now: float) -> None:
-        self.at(now)
+        if int(now / self._slice_s) != self._last:
+            self.at(now)
         self._counts[self._last % _SLICES] += 1
         self.total += 1
 

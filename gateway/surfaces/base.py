@@ -20,7 +20,7 @@ Headers = list[tuple[bytes, bytes]]
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
-class Inbound(Struct, frozen=True, kw_only=True):
+class Inbound(Struct, frozen=True, kw_only=True, gc=False):
     """What a surface reads: one request's body, and what stands beside it.
 
     model:       from the path, or the operator's default on routes that name none; "" where the

@@ -30,7 +30,7 @@ FunctionName = Annotated[str, Meta(pattern=FUNCTION_PATTERN)]
 PromptItem = str | TokenId | tuple[TokenId, ...]
 
 
-class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """What chat and completions have in common. `seed` is checked in code: it may be a uint64."""
 
     model: Model | None = None
@@ -90,7 +90,7 @@ class CompletionWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fie
     use_raw_prompt: bool | None = None
 
 
-class EmbeddingsWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EmbeddingsWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """`POST /v1/embeddings`, with Databricks' `instruction`."""
 
     input: str | tuple[PromptItem, ...]

@@ -15,7 +15,7 @@ from gateway.routing.trip import Attempt
 _encode = msgspec.json.Encoder().encode
 
 
-class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What happened to one request. Times in milliseconds; `time` in Unix seconds.
 
     status:       499 where the client hung up.

@@ -12,7 +12,7 @@ KEPT = 1000
 """About two megabytes. No content of requests or answers is among it."""
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one request, and why.
 
     rule:       the place of the `when` rule that matched, from 0; `None` where none did.

@@ -11,7 +11,7 @@ from schemas.events import Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class Call(Struct, frozen=True, kw_only=True, gc=False):
     """What an attempt needs to know beside the request.
 
     model:      the provider's own name for the model.
