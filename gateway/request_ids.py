@@ -12,12 +12,11 @@ _SANE = re.compile(r"[\x21-\x7e]{1,128}")
 
 def uuid7() -> str:
     """48 bits of Unix milliseconds, version, 12 random bits, variant, 62 random bits."""
-    stamp = time.time_ns() // 1_000_000
-    noise = _generator.getrandbits(74)
-    value = (stamp & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | (noise >> 62) << 64
-    value |= 0b10 << 62 | noise & 0x3FFF_FFFF_FFFF_FFFF
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    stamp, noise = time.time_ns() // 1_000_000, _generator.getrandbits(74)
+    return (
+        f"{stamp >> 16 & 0xFFFF_FFFF:08x}-{stamp & 0xFFFF:04x}-{0x7000 | noise >> 62:04x}"
+        f"-{0x8000 | noise >> 48 & 0x3FFF:04x}-{noise & 0xFFFF_FFFF_FFFF:012x}"
+    )
 
 
 def sane(request_id: str) -> bool:

@@ -81,6 +81,8 @@ class Breaker:
     """The mutable state of one backend's health. Not thread-safe; one event loop owns it.
 
     changed: called when `health` tells something new. lease: to probe.
+    trouble_until: after that it is as good a choice as any; infinity while it is not closed, and
+    then `welcomes` tells.
     """
 
     __slots__ = (
@@ -97,6 +99,7 @@ class Breaker:
         "last_failure",
         "lease",
         "rule",
+        "trouble_until",
     )
 
     def __init__(self, rule: BreakerRule) -> None:
@@ -110,7 +113,7 @@ class Breaker:
         self._rest_until = float("-inf")
         self._spare_until = float("-inf")
         self._spares = 0
-        self._at = float("-inf")
+        self._at = self.trouble_until = float("-inf")
         self.changed: Callable[[], None] = _nobody
         self.lease = ALONE
 
@@ -129,14 +132,14 @@ class Breaker:
         self._rest_until = max(self._rest_until, health.rest_until)
         self._spare_until = max(self._spare_until, health.spare_until)
         self.last_failure = max(self.last_failure, health.last_failure)
-        if health.at <= self._at:
-            return
-        self._at = health.at
-        self._open_until = health.open_until
-        self._cooldown = health.cooldown_s
-        if health.open_until is None:
-            self._tried.clear()
-            self._failed.clear()
+        if health.at > self._at:
+            self._at = health.at
+            self._open_until = health.open_until
+            self._cooldown = health.cooldown_s
+            if health.open_until is None:
+                self._tried.clear()
+                self._failed.clear()
+        self._sum_up()
 
     def state(self, now: float) -> State:
         if self._open_until is None:
@@ -213,6 +216,7 @@ class Breaker:
             self._close(now)
         if now + seconds > self._rest_until:
             self._rest_until = now + seconds
+            self._sum_up()
             self.changed()
 
     def spare(self, now: float, draw: float, *, probe: bool) -> None:
@@ -226,6 +230,7 @@ class Breaker:
             seconds = min(SPARE_S * 2.0**self._spares, MAX_SPARE_S)
             self._spares = min(self._spares + 1, _DOUBLINGS)
             self._spare_until = now + seconds * (0.5 + draw / 2)
+            self._sum_up()
             self.changed()
 
     def abandon(self, *, probe: bool) -> None:
@@ -241,10 +246,12 @@ class Breaker:
         self._failed.clear()
         self._rest_until = self._spare_until = float("-inf")
         self._spares = 0
+        self._sum_up()
         self._end_probe()
 
     def _open(self, now: float, until: float) -> None:
         self._at, self._open_until = now, until
+        self._sum_up()
         self.changed()
 
     def _close(self, now: float) -> None:
@@ -252,8 +259,13 @@ class Breaker:
         self._cooldown = self.rule.cooldown_s
         self._tried.clear()
         self._failed.clear()
+        self._sum_up()
         self.changed()
         self._end_probe()
+
+    def _sum_up(self) -> None:
+        closed = self._open_until is None
+        self.trouble_until = max(self._rest_until, self._spare_until) if closed else float("inf")
 
     def _end_probe(self) -> None:
         self._probing = False

@@ -2,24 +2,30 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
+from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from adapters.base import Range
 from adapters.support import fits, within
 from gateway.routing.candidate import Candidate
 from gateway.routing.policies import Standing
 from gateway.routing.route import Backend
-from schemas.fields import CHAT, COMPLETION, EMBEDDINGS, SAMPLING, TOKENS
-from schemas.messages import Message, OpaqueTool
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
+from schemas.fields import CHAT, COMPLETION, EMBEDDINGS, TOKENS
+from schemas.messages import OpaqueTool
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
 
 Shape = tuple[object, ...]
 
 KEPT = 4096
 """Kinds of requests; clients can send more, and then the book begins anew."""
 
-_sampling = attrgetter(*SAMPLING)
 _chat = attrgetter(*CHAT)
 _completion = attrgetter(*COMPLETION)
 _embeddings = attrgetter(*EMBEDDINGS)
@@ -29,38 +35,32 @@ _tokens = attrgetter(*TOKENS)
 def shape_of(request: Request) -> Shape | None:
     """What decides, values apart, who honours a request; `None` where only a closer look tells.
 
-    The types of all its fields tell which of them were sent: an absent one is `UNSET` or `None`.
+    The types of its own fields tell which of them were sent: an absent one is `UNSET` or `None`.
     """
     if request.extra:
         return None
     if isinstance(request, EmbeddingsRequest):
         ids = tuple in map(type, request.inputs)
         return EmbeddingsRequest, ids, *map(type, _embeddings(request))
+    # What of the sampling was sent, and nothing else, is among its builtins.
+    sampling: dict[str, object] = to_builtins(request.sampling, builtin_types=(bytes,))
+    if None in sampling.values():
+        return None
     if isinstance(request, ChatRequest):
-        if not all(map(_plain, request.messages)) or _has_opaque(request):
+        for message in request.messages:
+            if type(message.content) is tuple or message.thoughts:
+                return None
+            if message.reasoning is not UNSET or message.signature is not UNSET:
+                return None
+        tools = request.tools
+        if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
             return None
-        flags, own = (), _chat(request)
-    elif isinstance(request, CompletionRequest):
+        return ChatRequest, *sampling, *map(type, _chat(request))
+    if isinstance(request, CompletionRequest):
         ids = tuple in map(type, request.prompts)
-        flags, own = (ids, len(request.prompts) > 1, request.template), _completion(request)
-    else:
-        flags, own = (request.text,), _tokens(request)
-    return type(request), *flags, *map(type, own), *map(type, _sampling(request.sampling))
-
-
-def _plain(message: Message) -> bool:
-    """Text, and no thoughts that were handed back."""
-    return (
-        type(message.content) is not tuple
-        and not message.thoughts
-        and message.reasoning is UNSET
-        and message.signature is UNSET
-    )
-
-
-def _has_opaque(request: ChatRequest) -> bool:
-    tools = request.tools
-    return not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools)
+        flags = ids, len(request.prompts) > 1, request.template
+        return CompletionRequest, *flags, *sampling, *map(type, _completion(request))
+    return TokenRequest, request.text, *sampling, *map(type, _tokens(request))
 
 
 class Fit(Struct, frozen=True, kw_only=True, eq=False):
@@ -73,8 +73,9 @@ class Fit(Struct, frozen=True, kw_only=True, eq=False):
     bounds: tuple[tuple[str, Range], ...]
     standings: tuple[Standing, ...]
 
-    def takes(self, request: Request) -> bool:
-        return not self.bounds or within(request, self.bounds)
+
+Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
+"""Lists a spot's backends, and their weights."""
 
 
 def fit_of(
@@ -82,29 +83,28 @@ def fit_of(
     spot: Hashable,
     shape: Shape | None,
     request: Request,
-    pool: Callable[[], tuple[Sequence[Backend], Sequence[float]]],
+    pool: Pool,
 ) -> Fit | None:
     """`None` where a closer look is needed.
 
     kept: what is known of one generation's routes, filled here. spot: a list of backends within
-    a route. pool: these backends and their weights.
+    a route.
     """
     if shape is None:
         return None
     key = spot, shape
-    try:
-        fit = kept[key]
-    except KeyError:
+    fit = kept.get(key, _UNKNOWN)
+    if fit is _UNKNOWN:
         if len(kept) >= KEPT:
             kept.clear()
         fit = kept[key] = _fit(request, *pool())
-    return fit if fit is None or fit.takes(request) else None
+    if fit is not None and fit.bounds and not within(request, fit.bounds):
+        return None
+    return fit
 
 
 def _fit(request: Request, backends: Sequence[Backend], weights: Sequence[float]) -> Fit | None:
     """`None` unless all of the backends honour such requests."""
-    if not backends:
-        return None
     all_bounds: list[tuple[str, Range]] = []
     for backend in backends:
         bounds = fits(request, backend.supports)
@@ -122,3 +122,6 @@ def _fit(request: Request, backends: Sequence[Backend], weights: Sequence[float]
             for backend, weight in zip(backends, weights, strict=True)
         ),
     )
+
+
+_UNKNOWN: Final = Fit(candidates=(), bounds=(), standings=())

@@ -101,6 +101,7 @@ def plan(
             found += search.ordered(current, place)
         except InvalidRequest as exc:
             refusal = refusal or exc
+    timeout_s = request.timeout_s
     if not found:
         raise refusal or Unavailable(f"model {route.name!r} has no backend")
     return Plan(
@@ -108,7 +109,9 @@ def plan(
         request=request,
         candidates=_healthy(found, facts.now, ruled_out),
         retry=route.retry,
-        deadline_s=_deadline(route, request),
+        deadline_s=route.deadline_s
+        if isinstance(timeout_s, UnsetType)
+        else _deadline(route, request, timeout_s),
         patience_s=route.deadline_s,
         ruled_out=tuple(ruled_out),
         rule=rule,
@@ -163,18 +166,21 @@ def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, .
     return detour
 
 
-def _deadline(route: Route, request: Request) -> float:
+def _deadline(route: Route, request: Request, timeout_s: float) -> float:
     """The request's own, where that is shorter; an answer that a timeout only cuts gets longer."""
-    if isinstance(request.timeout_s, UnsetType):
-        return route.deadline_s
     cut = isinstance(request, CompletionRequest) and request.error_behavior == "truncate"
-    return min(route.deadline_s, request.timeout_s + (CUT_GRACE_S if cut else 0.0))
+    return min(route.deadline_s, timeout_s + (CUT_GRACE_S if cut else 0.0))
 
 
 def _healthy(
     able: list[Candidate], now: float, ruled_out: list[tuple[str, str]]
 ) -> tuple[Candidate, ...]:
     """Those that may be asked; the spared ones are asked when all others have been."""
+    for candidate in able:
+        if now < candidate.backend.breaker.trouble_until:
+            break
+    else:
+        return tuple(able)
     welcome = tuple([one for one in able if one.backend.breaker.welcomes(now)])
     if len(welcome) == len(able):
         return welcome

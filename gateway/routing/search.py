@@ -1,6 +1,6 @@
 """The able backends of a route, its rule or an experiment's arm, in the order to be asked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -44,9 +44,10 @@ class Search:
         Raises InvalidRequest where none is able.
         """
         request = valued(route, self.request)
-        fit = self._fit(
-            (route.name, place, bool(self.apart)), request, lambda: self._pool(route, place)
-        )
+        # Which backends are kept apart goes by the model's name, where one is a wildcard.
+        spot = route.name, place, self.request.model if self.apart else ""
+        shape = self.shape if request is self.request else shape_of(request)
+        fit = fit_of(self.table.fits, spot, shape, request, lambda: self._pool(route, place))
         if fit is None:
             backends, weights = self._pool(route, place)
             if not backends:
@@ -67,8 +68,9 @@ class Search:
     def in_arm(self, route: Route, arm: Arm) -> Sequence[Candidate]:
         """The arm's backend, with what the arm sets. Raises InvalidRequest where it is not able."""
         request = arm.changed(valued(route, self.request))
+        shape = self.shape if request is self.request else shape_of(request)
         pool = (arm.backend,), (1.0,)
-        fit = self._fit((route.name, arm.name), request, lambda: pool)
+        fit = fit_of(self.table.fits, (route.name, arm.name), shape, request, lambda: pool)
         if fit is not None:
             return self._unchanged(fit, request)
         return able(route, *pool, request, self.ruled_out)
@@ -84,15 +86,6 @@ class Search:
             if named(one, self.request) not in self.apart
         ]
         return [backends[place] for place in kept], [weights[place] for place in kept]
-
-    def _fit(
-        self,
-        spot: tuple[object, ...],
-        request: Request,
-        pool: Callable[[], tuple[Sequence[Backend], Sequence[float]]],
-    ) -> Fit | None:
-        shape = self.shape if request is self.request else shape_of(request)
-        return fit_of(self.table.fits, spot, shape, request, pool)
 
     def _unchanged(self, fit: Fit, request: Request) -> Sequence[Candidate]:
         if request is self.request:
