@@ -14,7 +14,7 @@ from gateway.clock import now
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
 from gateway.records.booking import counted, rows_of
-from gateway.records.rows import AttemptRow, Recorder
+from gateway.records.rows import AttemptRow, Recorder, Row
 from gateway.routing.plan import Plan
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trial import fingerprint
@@ -301,8 +301,10 @@ class Gateway:
         )
         self.access_log.add(lines)
         if self.recorder is not None:
+            rows: list[Row] = []
             for (trip, _, _), line in zip(notes, lines, strict=True):
-                self.recorder.extend(rows_of(trip, line, prices))
+                rows += rows_of(trip, line, prices)
+            self.recorder.extend(rows)
 
     def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)
@@ -314,7 +316,7 @@ class Gateway:
 def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
     """offset: from the clock's seconds to Unix time."""
     usage, source = counted(trip.usage, trip.deltas, trip.task)
-    price = prices.of(trip.backend) if prices and source else None
+    price = prices.of(trip.backend) if prices.any and source else None
     first = trip.first_content
     return AccessLine(
         time=ended + offset,
@@ -342,7 +344,7 @@ def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) 
         reasoning_tokens=usage.reasoning_tokens,
         usage_source=source,
         cost_usd=None if price is None else cost_of(usage, price),
-        unpriced=bool(prices and source and price is None),
+        unpriced=prices.any and bool(source) and price is None,
     )
 
 

@@ -80,43 +80,26 @@ class Fold:
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
-            match event:
-                case TextDelta(text=text, index=index, logprobs=logprobs):
-                    self._choice(index).logprobs.extend(logprobs)
-                    self._text.setdefault(index, []).append(text)
-                case Finished():
-                    self._choice(event.index).finish = event
-                case Usage():
-                    self._usage = event
-                case Started():
-                    self._started = event
-                case Tokens():
-                    choice = self._choice(event.index)
-                    choice.token_ids.extend(event.ids)
+            if isinstance(event, TextDelta):
+                choice = self._choice(event.index)
+                if event.logprobs:
                     choice.logprobs.extend(event.logprobs)
-                    self._text.setdefault(event.index, []).append(event.text)
-                case ReasoningDelta():
-                    self._choice(event.index)
-                    self._thoughts.setdefault((event.index, event.block), []).append(event)
-                case RefusalDelta():
-                    choice = self._choice(event.index)
-                    choice.refusal = (choice.refusal or "") + event.text
-                case ToolDelta():
-                    self._choice(event.index)
-                    key = (event.index, event.tool)
-                    self._tools.setdefault(key, event)
-                    self._arguments.setdefault(key, []).append(event.arguments)
-                case OpaqueDelta():
-                    self._choice(event.index).opaque.update(event.fields)
-                case Logits(of="context"):
-                    self._context = event.tensor
-                case Logits():
-                    self._choice(event.index).generation_logits = event.tensor
+                self._text.setdefault(event.index, []).append(event.text)
+            elif isinstance(event, Finished):
+                self._choice(event.index).finish = event
+            elif isinstance(event, Usage):
+                self._usage = event
+            elif isinstance(event, Started):
+                self._started = event
+            else:
+                self._add_rarer(event)
 
     def answer(self) -> Answer:
         """What was collected; the caller has seen to it that every choice has finished."""
         for index, pieces in self._text.items():
             self._choices[index].text = "".join(pieces)
+        if not (self._thoughts or self._tools):
+            return self._whole()
         for key in sorted(self._thoughts):
             pieces = self._thoughts[key]
             self._choices[key[0]].thoughts.append(
@@ -137,12 +120,44 @@ class Fold:
                     signature=first.signature,
                 )
             )
+        return self._whole()
+
+    def _whole(self) -> Answer:
         return Answer(
             started=self._started,
-            choices=[self._choices[index] for index in sorted(self._choices)],
+            choices=[self._choices[index] for index in sorted(self._choices)]
+            if len(self._choices) > 1
+            else list(self._choices.values()),
             usage=self._usage,
             context_logits=self._context,
         )
+
+    def _add_rarer(
+        self, event: Tokens | ReasoningDelta | RefusalDelta | ToolDelta | OpaqueDelta | Logits
+    ) -> None:
+        match event:
+            case Tokens():
+                choice = self._choice(event.index)
+                choice.token_ids.extend(event.ids)
+                choice.logprobs.extend(event.logprobs)
+                self._text.setdefault(event.index, []).append(event.text)
+            case ReasoningDelta():
+                self._choice(event.index)
+                self._thoughts.setdefault((event.index, event.block), []).append(event)
+            case RefusalDelta():
+                choice = self._choice(event.index)
+                choice.refusal = (choice.refusal or "") + event.text
+            case ToolDelta():
+                self._choice(event.index)
+                key = (event.index, event.tool)
+                self._tools.setdefault(key, event)
+                self._arguments.setdefault(key, []).append(event.arguments)
+            case OpaqueDelta():
+                self._choice(event.index).opaque.update(event.fields)
+            case Logits(of="context"):
+                self._context = event.tensor
+            case Logits():
+                self._choice(event.index).generation_logits = event.tensor
 
     def _choice(self, index: int) -> Choice:
         choice = self._choices.get(index)

@@ -115,8 +115,8 @@ def _line(
     real, real_source = counted(trip.usage, trip.deltas, trip.task)
     sent = shadow is not trip
     usage, source = counted(shadow.usage, shadow.deltas, trip.task) if sent else (None, "")
-    ours = prices.of(trip.backend) if prices and real_source else None
-    theirs = prices.of(attempt.backend) if prices and source else None
+    ours = prices.of(trip.backend) if prices.any and real_source else None
+    theirs = prices.of(attempt.backend) if prices.any and source else None
     first = shadow.first_content if sent else None
     return MirrorLine(
         mirror_of=trip.request_id,

@@ -1,6 +1,6 @@
 """From what happened to a request to its rows: one of its own, and one for each attempt."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from gateway.records.rows import AttemptRow, RequestRow, Role, Row, Source
 from gateway.routing.prices import Prices, cost_of
@@ -9,9 +9,9 @@ from gateway.telemetry.access_log import AccessLine
 from schemas.events import Usage
 
 
-def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> Iterator[Row]:
+def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Row]:
     """The request, and every attempt for which something was sent."""
-    yield RequestRow(
+    request = RequestRow(
         request_id=line.request_id,
         time=line.time,
         status=line.status,
@@ -34,7 +34,8 @@ def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> Iterator[Row]:
         unit=trip.unit,
         fallback=trip.fallback,
     )
-    own = _own(trip)
+    rows: list[Row] = [request]
+    own = _own(trip.attempts)
     for place, attempt in enumerate(trip.attempts):
         if attempt.refused:
             continue
@@ -44,7 +45,10 @@ def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> Iterator[Row]:
             trip.deltas if shown else attempt.deltas,
             trip.task,
         )
-        yield attempt_row(trip.request_id, place + 1, line.time, attempt, usage, source, prices)
+        rows.append(
+            attempt_row(trip.request_id, place + 1, line.time, attempt, usage, source, prices)
+        )
+    return rows
 
 
 def attempt_row(
@@ -57,7 +61,7 @@ def attempt_row(
     prices: Prices,
 ) -> AttemptRow:
     """number: within the request, from 1. time: Unix seconds. usage, source: as `counted` says."""
-    price = prices.of(attempt.backend) if prices and source else None
+    price = prices.of(attempt.backend) if prices.any and source else None
     return AttemptRow(
         request_id=request_id,
         number=number,
@@ -88,12 +92,12 @@ def counted(usage: Usage | None, deltas: int, task: str) -> tuple[Usage, Source]
     return Usage(), ""
 
 
-def _own(trip: Trip) -> int:
+def _own(attempts: Sequence[Attempt]) -> int:
     """The place of the attempt that the trip's own numbers are about; −1 where there is none."""
-    places = range(len(trip.attempts) - 1, -1, -1)
-    return next(
-        (at for at in places if not trip.attempts[at].role and not trip.attempts[at].refused), -1
-    )
+    for place in range(len(attempts) - 1, -1, -1):
+        if not attempts[place].role and not attempts[place].refused:
+            return place
+    return -1
 
 
 def _role(attempt: Attempt) -> Role:

@@ -58,11 +58,10 @@ class FileRecorder:
 
     def extend(self, rows: Iterable[Row]) -> None:
         """Never waits; called by one thread."""
-        for row in rows:
-            if self.full:
-                self._dropped += 1
-            else:
-                self._rows.append(row)
+        new = tuple(rows)
+        room = max(self._limit - len(self._rows) - self._held, 0)
+        self._rows.extend(new[:room])
+        self._dropped += max(len(new) - room, 0)
         if len(self._rows) >= _AT_ONCE and not self._failing:
             self._wake.set()
 

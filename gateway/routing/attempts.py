@@ -37,15 +37,30 @@ class Attempts:
     request, the first refusal. A refusal takes none of the attempts, for nothing was sent.
     """
 
+    __slots__ = (
+        "_fair_s",
+        "_hedged",
+        "_left",
+        "_queue",
+        "_repeats",
+        "_rule",
+        "_taken",
+        "_tenant",
+        "_told",
+        "deadline",
+        "plan",
+        "trip",
+    )
+
     def __init__(self, plan: Plan, trip: Trip, *, tenant: str = "") -> None:
         self.plan = plan
         self.trip = trip
         self.deadline = trip.started + plan.deadline_s
         self._rule = plan.retry
         self._fair_s = plan.patience_s * FAIR_SHARE
-        self._taken: set[str] = set()
+        self._taken: tuple[str, ...] = ()
         self._tenant = tenant
-        self._queue = list(plan.candidates)
+        self._queue = plan.candidates
         self._repeats = 0
         self._left = plan.retry.attempts
         self._hedged = False
@@ -85,12 +100,13 @@ class Attempts:
             return None
         self._hedged = True
         self._left -= 1
-        beside = self._queue.pop(place)
+        beside = self._queue[place]
+        self._queue = self._queue[:place] + self._queue[place + 1 :]
         return self._try(beside, hedge=True)
 
     def go_on_with(self, survivor: Candidate) -> None:
         """Of two that were asked at once, this one, the hedge, is left."""
-        self._queue[0] = survivor
+        self._queue = survivor, *self._queue[1:]
         self._repeats = 0
 
     def give_back(self) -> None:
@@ -113,7 +129,7 @@ class Attempts:
         if self._detour(error) or await self._repeat(failed, error):
             return
         self._repeats = 0
-        self._queue.pop(0)
+        self._queue = self._queue[1:]
         self._skip_the_unfit(now())
         if self._left <= 0 or not self._queue:
             told = self._told.current.candidate
@@ -147,20 +163,20 @@ class Attempts:
 
     def _skip_the_unfit(self, at: float) -> None:
         while self._queue and not self._queue[0].backend.breaker.allows(at):
-            self._queue.pop(0)
+            self._queue = self._queue[1:]
 
     def _detour(self, error: GatewayError) -> bool:
         """Put those in the queue who may answer after such a failure, once for each code."""
         if error.code in self._taken:
             return False
-        self._taken.add(error.code)
+        self._taken += (error.code,)
         others = self.plan.detour(error.code)
         if not others:
             return False
         if self._left <= 0:
             raise error
         self._repeats = 0
-        self._queue = list(others)
+        self._queue = others
         return True
 
     def _turn(self) -> "OneTry":

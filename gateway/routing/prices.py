@@ -9,15 +9,16 @@ MILLION = 1e6
 
 
 class Prices:
-    """The price of each backend, PROVIDER/MODEL: the exact row, else the longest wildcard."""
+    """The price of each backend, PROVIDER/MODEL: the exact row, else the longest wildcard.
+
+    any: whether there are rows at all.
+    """
 
     def __init__(self, rows: Sequence[Price]) -> None:
         self._exact = {row.match: row for row in rows if not row.match.endswith("*")}
         wild = [row for row in rows if row.match.endswith("*")]
         self._wild = sorted(wild, key=lambda row: len(row.match), reverse=True)
-
-    def __bool__(self) -> bool:
-        return bool(self._exact or self._wild)
+        self.any = bool(rows)
 
     def of(self, backend: str) -> Price | None:
         """`None`: unknown, which is not free."""

@@ -1,13 +1,15 @@
 """What is counted of experiments: who took part, and which of them are paused."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Gauge
+
+from gateway.telemetry.counts import Counts
 
 
 class TrialMetrics:
     """In a process's registry. paused: 1 while control serves everyone."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+        self._requests = Counts(
             "strowger_experiment_requests",
             "Requests of experiments by variant; those without one were left out.",
             ("experiment", "variant", "fallback"),
@@ -19,12 +21,6 @@ class TrialMetrics:
             ("experiment",),
             registry=registry,
         )
-        self._kept: dict[tuple[str, str, bool], Counter] = {}
 
     def count(self, experiment: str, variant: str, *, fallback: bool) -> None:
-        key = (experiment, variant, fallback)
-        counter = self._kept.get(key)
-        if counter is None:
-            counter = self._requests.labels(experiment, variant, "yes" if fallback else "no")
-            self._kept[key] = counter
-        counter.inc()
+        self._requests.add((experiment, variant, "yes" if fallback else "no"))
