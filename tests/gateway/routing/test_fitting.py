@@ -1,0 +1,186 @@
+"""What is known of earlier requests changes no plan: it is the one that a close look makes."""
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import pytest
+from msgspec import UNSET, Raw
+
+from adapters.base import ALL_THOUGHTS, Range, Supports
+from gateway.config.model import Breaker as BreakerRule
+from gateway.routing.able import able
+from gateway.routing.breaker import Breaker
+from gateway.routing.facts import Facts
+from gateway.routing.plan import plan
+from gateway.routing.policies import POLICIES
+from gateway.routing.retry import RetryBudget
+from gateway.routing.route import Backend, Route, RouteTable
+from schemas.errors import InvalidRequest
+from schemas.fields import FIELDS
+from schemas.messages import (
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaqueTool,
+    TextPart,
+    Thought,
+    ToolChoice,
+)
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+from tests.gateway.routing.test_plan import Silent
+
+ALL = frozenset[str]().union(*FIELDS.values())
+FEW = frozenset({"user", "temperature", "n", "stop", "tools", "messages.image"})
+SUPPORTS = {
+    "everything": Supports(
+        chat=ALL, completion=ALL, embeddings=ALL, tokens=ALL, extra=True, thoughts=ALL_THOUGHTS
+    ),
+    "no_extra": Supports(chat=ALL, completion=ALL, embeddings=ALL, tokens=ALL),
+    "little": Supports(chat=FEW, completion=FEW, embeddings=FEW, tokens=FEW, extra=True),
+    "bounded": Supports(
+        chat=ALL,
+        completion=ALL,
+        embeddings=ALL,
+        tokens=ALL,
+        ranges={
+            "temperature": Range(maximum=1.0),
+            "n": Range(maximum=1),
+            "stop": Range(items=1),
+            "tools.properties": Range(maximum=1),
+        },
+    ),
+    "demanding": Supports(chat=ALL, completion=ALL, requires=frozenset({"user"})),
+    "wordless": Supports(tokens=ALL, text_of_tokens=False),
+}
+
+
+SCHEMA = Raw(b'{"properties":{"a":{},"b":{}}}')
+EXTRA: tuple[object, ...] = ({}, {"mood": Raw(b"1")})
+SAMPLED: dict[str, tuple[object, ...]] = {
+    "temperature": (UNSET, 0.5, 2.0, None),
+    "n": (UNSET, 1, 2),
+    "stop": (UNSET, (), ("a",), ("a", "b")),
+    "logit_bias": (UNSET, {}, {5: 1.0}),
+    "do_sample": (UNSET, True, False),
+}
+OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
+    ChatRequest: {
+        "messages": (
+            (Message(role="user", content="hi"),),
+            (Message(role="user", content=(TextPart(text="hi"),)),),
+            (Message(role="user", content=(ImagePart(url="https://a.example/b.png"),)),),
+            (Message(role="assistant", content="so", thoughts=(Thought(text="hm"),)),),
+            (Message(role="user", content="hi"), Message(role="assistant", reasoning="hm")),
+        ),
+        "tools": (
+            UNSET,
+            (),
+            (FunctionTool(name="f"),),
+            (FunctionTool(name="f", parameters=SCHEMA),),
+            (OpaqueTool(type="web", raw=Raw(b"{}")),),
+        ),
+        "tool_choice": (UNSET, ToolChoice(mode="auto"), ToolChoice(mode="required")),
+        "user": (UNSET, "u", ""),
+        "priority": (UNSET, 5, 1),
+        "extra": EXTRA,
+        "optional": ((), ("n", "stop")),
+    },
+    CompletionRequest: {
+        "prompts": (("a",), ("a", "b"), ((1, 2),), ("a", (1,))),
+        "echo": (UNSET, True, False),
+        "template": (False, True),
+        "extra": EXTRA,
+    },
+    EmbeddingsRequest: {
+        "inputs": (("a",), ((1, 2),)),
+        "dimensions": (UNSET, 3),
+        "user": (UNSET, "u"),
+        "extra": EXTRA,
+    },
+    TokenRequest: {
+        "tokens": ((1,),),
+        "text": (False, True),
+        "priority": (UNSET, 5, 1),
+        "extra": EXTRA,
+    },
+}
+"""What the fields of a request are tried with; the first of each is what nothing changes."""
+
+
+def related(kind: type[Request]) -> Iterator[list[Request]]:
+    """Lists of requests that differ in two fields only, in both orders: many are of one kind."""
+    tried = {**OWN[kind], **({} if kind is EmbeddingsRequest else SAMPLED)}
+    usual = {name: values[0] for name, values in OWN[kind].items()}
+    for one, other in combinations(tried, 2):
+        found: list[Request] = []
+        for first, second in product(tried[one], tried[other]):
+            values = {**usual, one: first, other: second}
+            sampling = {name: values.pop(name) for name in SAMPLED if name in values}
+            if sampling:
+                values["sampling"] = Sampling(**sampling)  # pyright: ignore[reportArgumentType]  as the table says
+            found.append(kind(model="m", **values))  # pyright: ignore[reportArgumentType]  as the table says
+        yield found
+        yield found[::-1]
+
+
+def backend(name: str, supports: Supports) -> Backend:
+    model = name.partition("/")[2]
+    rule = Breaker(BreakerRule())
+    return Backend(
+        name=name,
+        model=model,
+        upstream=Silent(),
+        supports=supports,
+        breaker=rule,
+        budget=RetryBudget(),
+    )
+
+
+Seen = list[tuple[str, Request, tuple[str, ...], tuple[str, ...]]] | str
+
+
+def planned(table: RouteTable, route: Route, request: Request) -> Seen:
+    try:
+        found = plan(table, route, request, Facts())
+    except InvalidRequest as exc:
+        return str(exc)
+    return [
+        (one.name, one.request or found.request, one.dropped, one.left_out)
+        for one in found.candidates
+    ]
+
+
+def closely(route: Route, request: Request) -> Seen:
+    try:
+        found = able(route, route.backends, route.weights, request, [])
+    except InvalidRequest as exc:
+        return str(exc)
+    return [(one.name, one.request or request, one.dropped, one.left_out) for one in found]
+
+
+@pytest.mark.parametrize("names", [("a/m",), ("a/*",), ("a/m", "b/m")])
+@pytest.mark.parametrize("supports", SUPPORTS.values(), ids=SUPPORTS)
+@pytest.mark.parametrize("kind", OWN)
+def test_what_was_asked_before_changes_no_plan(
+    kind: type[Request], supports: Supports, names: tuple[str, ...]
+) -> None:
+    others = (supports, SUPPORTS["everything"])
+    backends = tuple(backend(name, one) for name, one in zip(names, others, strict=False))
+    route = Route(
+        name="m",
+        backends=backends,
+        weights=(1.0,) * len(backends),
+        policy=POLICIES["in_order"],
+    )
+
+    for requests in related(kind):
+        table = RouteTable([route], {})
+        for request in requests:
+            assert planned(table, route, request) == closely(route, request)
