@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -47,6 +47,22 @@ class Commanded(Struct, kw_only=True, eq=False):
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=SOON_S)
+
+
+async def connected(up: Commanded, stack: AsyncExitStack, worker: int) -> httpx.AsyncClient:
+    """A client whose one connection is to this worker."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            client = httpx.AsyncClient(base_url=up.url, timeout=SOON_S)
+            alive = (await client.get("/healthz")).json()
+            if alive["worker"] == worker:
+                stack.push_async_callback(client.aclose)
+                return client
+            await client.aclose()
+
+
+async def pid_of(client: httpx.AsyncClient) -> int:
+    return int((await client.get("/healthz")).json()["pid"])
 
 
 def write(file: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
 from tests.provider import Answer, Provider, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
@@ -75,22 +75,6 @@ def rig(started: Rig) -> Rig:
     started.remote.requests.clear()
     started.go_on.clear()
     return started
-
-
-async def connected(up: Commanded, stack: AsyncExitStack, worker: int) -> httpx.AsyncClient:
-    """A client whose one connection is to this worker."""
-    async with asyncio.timeout(SOON_S):
-        while True:
-            client = httpx.AsyncClient(base_url=up.url, timeout=SOON_S)
-            alive = (await client.get("/healthz")).json()
-            if alive["worker"] == worker:
-                stack.push_async_callback(client.aclose)
-                return client
-            await client.aclose()
-
-
-async def pid_of(client: httpx.AsyncClient) -> int:
-    return int((await client.get("/healthz")).json()["pid"])
 
 
 async def until(condition: Callable[[], bool]) -> None:

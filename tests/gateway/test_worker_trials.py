@@ -1,0 +1,252 @@
+"""Experiments over several workers: ramps by editing the file, pauses by operator and guardrail."""
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import cycle, pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from gateway.store.base import Epoch
+from gateway.store.opening import open_store
+from schemas.secret import Secret
+from tests.gateway.commanded import SOON_S, Commanded, commanded, connected
+from tests.provider import Answer, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+auth: {{admin_key: key-of-the-operator}}
+server: {{workers: 2, drain_delay_s: 0, sse_keepalive_s: {keepalive_s}}}
+providers: [{{name: a, adapter: openai, base_url: "{url}", api_key: k}}]
+models:
+  - {{name: chat, backends: [{{provider: a, model: x}}, {{provider: a, model: y}},
+     {{provider: a, model: z}}]}}
+  - {{name: guarded, retry: {{attempts: 1}}, breaker: {{min_requests: 1000}},
+     backends: [{{provider: a, model: x}}, {{provider: a, model: bad}}]}}
+experiments:
+  - name: ramp
+    model: chat
+    assign_by: header:x-session-id
+    primary: thumbs_up
+    variants:
+      - {{name: control, backend: a/x, weight: 45}}
+      - {{name: other, backend: a/y, weight: 45}}
+      - {{name: growing, backend: a/z, weight: {weight}}}
+  - name: harm
+    model: guarded
+    assign_by: header:x-session-id
+    primary: thumbs_up
+    planned: 200
+    guardrails: [{{metric: error, worse_by: 0.02}}]
+    variants:
+      - {{name: control, backend: a/x, weight: 50}}
+      - {{name: treatment, backend: a/bad, weight: 50}}
+"""
+WEIGHTS = (10.0, 22.5, 90.0)
+"""Of the growing variant, beside two of 45: 10, 20 and 50 per cent."""
+SESSIONS = [f"s{number}" for number in range(60)]
+CHAT = "/v1/chat/completions"
+OPERATOR = {"authorization": "Bearer key-of-the-operator"}
+PROMISED_S = 2.0
+"""For a pause to reach every worker; a busy machine gets ten times as much."""
+AFTER_S = 0.3
+"""For a worker to take what all have got ready: one may be some milliseconds behind."""
+
+
+async def behave(request: Received, answer: Answer) -> None:
+    if request.json["model"] == "bad":
+        await answer.json({"error": {"message": "broken"}}, status=500)
+    else:
+        await answers(request, answer)
+
+
+class Rig:
+    """Two workers, and the folder with their store."""
+
+    def __init__(self, up: Commanded, url: str, folder: Path) -> None:
+        self.up = up
+        self.folder = folder
+        self._url = url
+
+    def text(self, weight: float = WEIGHTS[0], keepalive_s: float = 15) -> str:
+        return CONFIG.format(url=self._url, weight=weight, keepalive_s=keepalive_s)
+
+    @asynccontextmanager
+    async def workers(self) -> AsyncGenerator[list[httpx.AsyncClient], None]:
+        """A client for each."""
+        async with AsyncExitStack() as stack:
+            yield [await connected(self.up, stack, worker) for worker in (0, 1)]
+
+    def epochs(self, experiment: str) -> tuple[Epoch, ...]:
+        store = open_store(Secret(f"sqlite:///{self.folder / 'strowger.db'}"))
+        try:
+            return store.epochs(experiment)
+        finally:
+            store.close()
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module")
+async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, None]:
+    """`harm` gets its requests at once, for a guardrail takes seconds to see them."""
+    folder: Path = tmp_path_factory.mktemp("trials")
+    async with AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(provider(behave))
+        text = CONFIG.format(url=remote.base_url, weight=WEIGHTS[0], keepalive_s=15)
+        up = await stack.enter_async_context(commanded(folder / "config.yaml", text))
+        found = Rig(up, remote.base_url, folder)
+        async with found.workers() as clients:
+            for number, client in zip(range(120), cycle(clients), strict=False):
+                await ask(client, f"u{number}", "guarded")
+        yield found
+
+
+async def ask(client: httpx.AsyncClient, session: str, model: str = "chat") -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+    return await client.post(CHAT, json=body, headers={"x-session-id": session})
+
+
+async def variants(client: httpx.AsyncClient) -> dict[str, str]:
+    """Of each session, as one worker has it."""
+    return {
+        session: (await ask(client, session)).headers.get("x-gateway-variant", "")
+        for session in SESSIONS
+    }
+
+
+async def takes_part(client: httpx.AsyncClient, model: str = "chat") -> bool:
+    return "x-gateway-variant" in (await ask(client, SESSIONS[0], model)).headers
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """One request of the crowd."""
+
+    session: str
+    status: int
+    variant: str
+
+
+class Crowd:
+    """Sessions that ask over and over, on two connections to each worker."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.seen: list[Seen] = []
+        self._rig = rig
+        self._over = asyncio.Event()
+
+    async def __aenter__(self) -> "Crowd":
+        self._stack = AsyncExitStack()
+        clients = [
+            await connected(self._rig.up, self._stack, worker) for worker in (0, 1) for _ in "ab"
+        ]
+        sessions = cycle(SESSIONS)
+        self._asking = [asyncio.create_task(self._ask(one, sessions)) for one in clients]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._over.set()
+        await asyncio.gather(*self._asking)
+        await self._stack.aclose()
+
+    async def _ask(self, client: httpx.AsyncClient, sessions: Iterator[str]) -> None:
+        while not self._over.is_set():
+            session = next(sessions)
+            answer = await ask(client, session)
+            variant = answer.headers.get("x-gateway-variant", "")
+            self.seen.append(Seen(session=session, status=answer.status_code, variant=variant))
+            await asyncio.sleep(0.02)
+
+
+async def test_a_ramp_by_edits_moves_units_into_what_grows_and_fails_nobody(rig: Rig) -> None:
+    """Ten, twenty, fifty per cent, beside two arms that keep their weights, under traffic."""
+    begun = len(rig.epochs("ramp")) - 1
+    phases: list[Mapping[str, str]] = []
+    async with rig.workers() as clients, Crowd(rig) as crowd:
+        for weight in WEIGHTS:
+            if phases:
+                await rig.up.reload(rig.text(weight))
+                await asyncio.sleep(AFTER_S)
+            one, other = [await variants(client) for client in clients]
+            assert one == other
+            phases.append(one)
+
+    moves = [
+        (early[session], late[session])
+        for early, late in pairwise(phases)
+        for session in SESSIONS
+        if early[session] != late[session]
+    ]
+    grown = [Counter(phase.values())["growing"] for phase in phases]
+    epochs = rig.epochs("ramp")[begun:]
+    assert {into for _, into in moves} == {"growing"}
+    assert {out for out, _ in moves} == {"control", "other"}
+    assert 0 < grown[0] < grown[1] < grown[2]
+    assert abs(grown[2] - len(SESSIONS) / 2) < 3 * (len(SESSIONS) / 4) ** 0.5
+    assert [one.number - begun for one in epochs] == [1, 2, 3]
+    assert [one.shares["growing"] for one in epochs] == list(WEIGHTS)
+    assert {one.status for one in crowd.seen} == {200}
+    assert all(one.variant in {phase[one.session] for phase in phases} for one in crowd.seen)
+    assert len(crowd.seen) > 100
+
+
+async def reached(client: httpx.AsyncClient, since: float, *, part: bool, model: str) -> float:
+    """How long it took until a worker's requests take part, or no longer."""
+    async with asyncio.timeout(SOON_S):
+        while await takes_part(client, model) != part:  # noqa: ASYNC110  another process decides
+            await asyncio.sleep(0.05)
+    return time.monotonic() - since
+
+
+async def test_an_operators_pause_reaches_every_worker_and_survives_a_reload(rig: Rig) -> None:
+    async with rig.workers() as (one, other):
+        paths = [f"/admin/experiments/ramp/{what}" for what in ("pause", "resume")]
+        began = time.monotonic()
+        paused = (await one.post(paths[0], headers=OPERATOR)).json()
+        at_once = await takes_part(one)
+        took = await reached(other, began, part=False, model="chat")
+        metrics = (await one.get("/metrics")).text
+        await rig.up.reload(rig.text(WEIGHTS[-1], keepalive_s=16))
+        reloaded = [await takes_part(client) for client in (one, other)]
+        began = time.monotonic()
+        resumed = (await other.post(paths[1], headers=OPERATOR)).json()
+        back = await reached(one, began, part=True, model="chat")
+
+    assert (paused["paused"], at_once) == (True, False)
+    assert 'strowger_experiment_paused{experiment="ramp"} 1.0' in metrics
+    assert reloaded == [False, False]
+    assert resumed["epoch"] == paused["epoch"] + 1
+    assert max(took, back) < 10 * PROMISED_S
+
+
+async def test_a_guardrails_pause_reaches_every_worker_and_survives_a_restart(rig: Rig) -> None:
+    """Judged by the process that leads, which serves nobody, and told in the log once."""
+    began = time.monotonic()
+    async with rig.workers() as clients:
+        for client in clients:
+            await reached(client, began, part=False, model="guarded")
+        report = (await clients[1].get("/admin/experiments/harm", headers=OPERATOR)).json()
+    announced = [line for line in rig.up.lines if "harm is PAUSED" in line]
+    rig.up.process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(rig.up.process.wait(), SOON_S)
+    async with commanded(rig.up.config, rig.text(WEIGHTS[-1])) as again:
+        async with AsyncExitStack() as stack:
+            clients = [await connected(again, stack, worker) for worker in (0, 1)]
+            restarted = [await takes_part(client, "guarded") for client in clients]
+            others = [await takes_part(client) for client in clients]
+
+    assert report["paused"]
+    assert report["reason"].startswith("treatment")
+    assert len(announced) == 1
+    assert restarted == [False, False]
+    assert others == [True, True]
