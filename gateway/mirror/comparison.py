@@ -17,7 +17,8 @@ INPUTS = 8
 class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`None` where the question has no sense: about JSON of prose, about calls where none is.
 
-    same_text:   every choice says the same, character by character.
+    same_text:   every choice says the same, character by character; only where both have text.
+    same_tokens: every choice has the same tokens; only where both backends tell their ids.
     same_json:   both parse, and to the same values; only where the real answer parses.
     same_calls:  the same functions in the same order, with the same arguments as JSON.
     same_finish: each choice ended for the same reason.
@@ -26,6 +27,7 @@ class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     same_text: bool | None = None
+    same_tokens: bool | None = None
     same_json: bool | None = None
     same_calls: bool | None = None
     same_finish: bool | None = None
@@ -41,17 +43,32 @@ def compared(real: Answer | Embeddings, shadow: Answer | Embeddings) -> Comparis
         assert isinstance(shadow, Embeddings)
         return Comparison(similarity=_similarity(real, shadow))
     ours, theirs = _texts(real), _texts(shadow)
-    values = [_value(text) for text in ours]
+    said = _says(real) and _says(shadow)
+    values = [_value(text) for text in ours] if said else []
     calls = [_calls(choice) for choice in real.choices]
     their_calls = [_calls(choice) for choice in shadow.choices]
     return Comparison(
-        same_text=ours == theirs,
+        same_text=ours == theirs if said else None,
+        same_tokens=_same_tokens(real, shadow),
         same_json=None if None in values or not values else values == [*map(_value, theirs)],
         same_calls=calls == their_calls if any(calls) or any(their_calls) else None,
         same_finish=_finishes(real) == _finishes(shadow),
         characters=sum(map(len, ours)),
         mirror_characters=sum(map(len, theirs)),
     )
+
+
+def _says(answer: Answer) -> bool:
+    """Whether it has text, if only none: a backend of tokens alone may know none of theirs."""
+    return any(choice.text for choice in answer.choices) or not any(
+        choice.token_ids for choice in answer.choices
+    )
+
+
+def _same_tokens(real: Answer, shadow: Answer) -> bool | None:
+    ours = [choice.token_ids for choice in real.choices]
+    theirs = [choice.token_ids for choice in shadow.choices]
+    return ours == theirs if any(ours) and any(theirs) else None
 
 
 def _texts(answer: Answer) -> list[str]:

@@ -11,6 +11,8 @@ class MirrorLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mirror_of: the id of the request that the client made.
     ms, ttft_ms: of the backend that answered it, from when it was asked.
     outcome:   `ok`, or the code of what went wrong with the copy.
+    reason:    why the copy could not be said in the backend's words; then nothing was sent.
+    mirror_dropped: fields and content that the copy had to do without.
     mirror_source: who counted its tokens, as `usage_source` of access lines.
     """
 
@@ -21,6 +23,8 @@ class MirrorLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mirror: str
     outcome: str
     pattern: str = ""
+    reason: str = ""
+    mirror_dropped: tuple[str, ...] = ()
     ms: float | None = None
     mirror_ms: float = 0.0
     mirror_ttft_ms: float | None = None

@@ -5,6 +5,8 @@ import logging
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from gateway.clock import now
 from gateway.config.model import Retry
 from gateway.mirror.comparison import Comparison, compared
@@ -12,13 +14,13 @@ from gateway.mirror.line import MirrorLine
 from gateway.records.booking import attempt_row, counted
 from gateway.records.rows import AttemptRow
 from gateway.routing import pipeline
-from gateway.routing.candidate import Candidate
+from gateway.routing.candidate import Candidate, Uncopied
 from gateway.routing.plan import Plan
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
 from gateway.runtime import Runtime
 from schemas.answers import Answer, Embeddings
-from schemas.errors import GatewayError
+from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest
 
 MOST = 32
@@ -47,6 +49,11 @@ class Mirrors:
         """
         copy = plan.mirror
         assert copy is not None
+        if isinstance(copy, Uncopied):
+            unsent = Attempt(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
+            line = _line(trip, unsent, trip, runtime.prices, None)
+            self._booked(msgspec.structs.replace(line, reason=copy.reason), None)
+            return
         if busy or len(self._running) >= MOST or not copy.backend.breaker.allows(now()):
             shed = Attempt(backend=copy.name, pattern=_pattern(copy), outcome="shed")
             self._booked(_line(trip, shed, trip, runtime.prices, None), None)
@@ -80,6 +87,7 @@ class Mirrors:
     ) -> None:
         shadow = Trip(request_id=trip.request_id, started=now(), task=trip.task, attempts=[])
         found: Comparison | None = None
+        reason = ""
         try:
             if isinstance(plan.request, EmbeddingsRequest):
                 answer = await pipeline.embed(plan, shadow, tenant=trip.caller)
@@ -87,6 +95,7 @@ class Mirrors:
                 answer = await pipeline.whole(plan, shadow, tenant=trip.caller)
             found = compared(real, answer)
         except GatewayError as exc:
+            reason = exc.message if isinstance(exc, InvalidRequest) else ""
             _log.debug("the copy of request %s failed: %s", trip.request_id, exc)
         except Exception:  # noqa: BLE001  a bug of ours must not end in a task that nobody reads
             _log.exception("the copy of request %s failed by a bug of ours", trip.request_id)
@@ -95,7 +104,11 @@ class Mirrors:
             for attempt in shadow.attempts:
                 attempt.role = "mirror"
                 usage, source = counted(shadow.usage, shadow.deltas, trip.task)
-                line = _line(trip, attempt, shadow, runtime.prices, found)
+                line = msgspec.structs.replace(
+                    _line(trip, attempt, shadow, runtime.prices, found),
+                    reason=reason if attempt.refused else "",
+                    mirror_dropped=plan.candidates[0].told,
+                )
                 number = len(trip.attempts) + 1
                 row = attempt_row(
                     trip.request_id, number, line.time, attempt, usage, source, runtime.prices

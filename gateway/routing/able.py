@@ -23,7 +23,10 @@ def able(
     request: Request,
     ruled_out: list[tuple[str, str]],
 ) -> list[Candidate]:
-    """Those backends that honour every field sent; else all, without what they cannot."""
+    """Those backends that honour every field sent, then those that lack what is optional.
+
+    Where there are none, all, as far as the route lets them go without what they cannot.
+    """
     candidates: list[Candidate] = []
     nearly: list[Candidate] = []
     lacking: list[_Lacking] = []
@@ -53,7 +56,7 @@ def able(
         ruled_out.append((backend.name, reason))
         lacking.append(_Lacking(candidate, request, reason))
     if candidates or nearly or not lacking:
-        return candidates or nearly
+        return candidates + nearly
     return _with_less(route, lacking)
 
 

@@ -86,13 +86,16 @@ class Attempts:
     def hedge(self) -> Try | None:
         """Another try beside the one that is late, at the next backend; once a request.
 
-        None where nobody else may be asked, or the hedges' budget is spent.
+        None where nobody else may be asked, or the hedges' budget is spent. Nobody who has to do
+        without a field that this one honours: being late is no reason for a lesser answer.
         """
         hedging, at = self.plan.hedging, now()
         if self._hedged or self._left <= 0 or hedging is None or at >= self.deadline:
             return None
+        whole = not self._queue[0].dropped
         for place in range(1, len(self._queue)):
-            if self._queue[place].backend.breaker.allows(at):
+            other = self._queue[place]
+            if other.backend.breaker.allows(at) and not (whole and other.dropped):
                 break
         else:
             return None

@@ -1,4 +1,4 @@
-"""A backend that may answer one request, and what that request is to it."""
+"""A backend that may answer one request or a copy of it, and what that request is to it."""
 
 from msgspec import Struct
 
@@ -26,3 +26,15 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     def told(self) -> tuple[str, ...]:
         """What the client is told that this backend did not get."""
         return self.dropped + self.left_out
+
+
+class Uncopied(Struct, frozen=True, kw_only=True):
+    """A copy that was drawn, and that the mirror's backend has no words for.
+
+    name, pattern: the backend's, as of an attempt. code, reason: of its refusal.
+    """
+
+    name: str
+    pattern: str
+    code: str
+    reason: str

@@ -7,8 +7,8 @@ from msgspec import Struct, UnsetType
 
 from gateway.clock import now
 from gateway.config.model import Retry as RetryRule
-from gateway.routing.able import able, valued
-from gateway.routing.candidate import Candidate
+from gateway.routing.able import able, named, valued
+from gateway.routing.candidate import Candidate, Uncopied
 from gateway.routing.facts import Facts
 from gateway.routing.fitting import shape_of
 from gateway.routing.route import Hedging, Mirror, Route, RouteTable
@@ -37,7 +37,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     rule:      the place of the `when` rule that matched, from 0; `None` where none did.
     enrolment: what the model's experiment means to this request; `None` without one.
     detour:    by the code of a failure, who may answer in place of those that are left.
-    mirror:    who gets a copy afterwards.
+    mirror:    who gets a copy afterwards, or should and cannot.
     """
 
     route: str
@@ -51,7 +51,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     enrolment: Enrolment | None = None
     detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
     hedging: Hedging | None = None
-    mirror: Candidate | None = None
+    mirror: Candidate | Uncopied | None = None
 
 
 def enrol(route: Route, request: Request, facts: Facts) -> Enrolment | None:
@@ -122,8 +122,10 @@ def plan(
     )
 
 
-def _copy(route: Route, mirror: Mirror, request: Request, draw: float) -> Candidate | None:
-    """The copy of a request that is drawn for one, and that the backend has words for.
+def _copy(
+    route: Route, mirror: Mirror, request: Request, draw: float
+) -> Candidate | Uncopied | None:
+    """The copy of a request that is drawn for one.
 
     The draw's later digits decide: the first ones have chosen who answers.
     """
@@ -131,8 +133,14 @@ def _copy(route: Route, mirror: Mirror, request: Request, draw: float) -> Candid
         return None
     try:
         return able(route, (mirror.backend,), (1.0,), valued(route, request), [])[0]
-    except InvalidRequest:
-        return None
+    except InvalidRequest as exc:
+        backend = mirror.backend
+        return Uncopied(
+            name=named(backend, request),
+            pattern=backend.name if backend.model == "*" else "",
+            code=exc.code,
+            reason=exc.message,
+        )
 
 
 def _rule(route: Route, request: Request, facts: Facts) -> int | None:

@@ -41,6 +41,7 @@ class Search:
     def ordered(self, route: Route, place: int | None) -> Sequence[Candidate]:
         """The able, in the policy's order: of the route's own, or of its rule's at `place`.
 
+        Behind all that honour every field stand, ordered likewise, those that lack some.
         Raises InvalidRequest where none is able.
         """
         request = valued(route, self.request)
@@ -63,6 +64,17 @@ class Search:
         else:
             standings = [standing(one, self.request, policy, facts) for one in found]
         key = _key(policy.key, route, self.request, facts) if policy.key else b""
+        if fit is None and found[-1].dropped:
+            full = sum(not one.dropped for one in found)
+            return [
+                some[index]
+                for some, known in (
+                    (found[:full], standings[:full]),
+                    (found[full:], standings[full:]),
+                )
+                if some
+                for index in policy.order(known, facts.draw, key)
+            ]
         return [found[index] for index in policy.order(standings, facts.draw, key)]
 
     def in_arm(self, route: Route, arm: Arm) -> Sequence[Candidate]:

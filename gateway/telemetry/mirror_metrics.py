@@ -6,7 +6,7 @@ from gateway.mirror.line import MirrorLine
 
 _LABELS = ("model", "backend")
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-ASPECTS = ("same_text", "same_json", "same_calls", "same_finish")
+ASPECTS = ("same_text", "same_tokens", "same_json", "same_calls", "same_finish")
 
 
 class MirrorMetrics:
@@ -15,7 +15,7 @@ class MirrorMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._copies = Counter(
             "strowger_mirror_copies",
-            "Copies of requests by what became of them; shed ones were not sent.",
+            "Copies by what became of them; shed ones and those that cannot be said were not sent.",
             (*_LABELS, "outcome"),
             registry=registry,
         )
@@ -42,7 +42,7 @@ class MirrorMetrics:
     def book(self, line: MirrorLine) -> None:
         labels = (line.route, line.pattern or line.mirror)
         self._copies.labels(*labels, line.outcome).inc()
-        if line.outcome != "shed":
+        if line.outcome != "shed" and not line.reason:
             self._seconds.labels(*labels).observe(line.mirror_ms / 1e3)
         if line.mirror_cost_usd is not None:
             self._cost.labels(*labels).inc(line.mirror_cost_usd)

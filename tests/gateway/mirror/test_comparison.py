@@ -7,7 +7,7 @@ import pytest
 
 from gateway.mirror.comparison import Comparison, compared
 from schemas.answers import Answer, Embeddings, Fold
-from schemas.events import Event, Finished, TextDelta, ToolDelta
+from schemas.events import Event, Finished, TextDelta, Tokens, ToolDelta
 
 
 def answer(text: str = "", *events: Event) -> Answer:
@@ -63,6 +63,25 @@ def test_a_call_where_the_other_only_talks_is_a_difference() -> None:
     found = compared(answer("I do not know."), answer("", call("add", "{}")))
 
     assert (found.same_calls, found.same_finish) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "tokens", "text"),
+    [
+        (Tokens(ids=(5, 6), text="Hello."), True, True),
+        (Tokens(ids=(5, 7), text="Hello!"), False, False),
+        (Tokens(ids=(5, 6)), True, None),
+        (TextDelta(text="Hello."), None, True),
+    ],
+)
+def test_tokens_are_compared_by_id_and_their_text_only_where_both_know_it(
+    theirs: Event, tokens: bool | None, text: bool | None
+) -> None:
+    ours = answer("", Tokens(ids=(5, 6), text="Hello."))
+
+    found = compared(ours, answer("", theirs))
+
+    assert (found.same_tokens, found.same_text) == (tokens, text)
 
 
 def packed(*numbers: float) -> str:

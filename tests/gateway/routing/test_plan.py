@@ -99,7 +99,17 @@ def test_what_a_dialect_never_refuses_is_left_out_and_named() -> None:
 def test_a_backend_that_honours_it_all_is_asked_before_one_that_lacks_what_is_optional() -> None:
     request = tokens("typical_p", sampling=Sampling(typical_p=0.5))
 
-    names = [one.name for one in planned(route(backend("a"), backend("b", "typical_p")), request)]
+    found = planned(route(backend("a"), backend("b", "typical_p"), backend("c")), request)
+
+    assert [one.name for one in found] == ["b", "a", "c"]
+    assert [one.dropped for one in found] == [(), ("typical_p",), ("typical_p",)]
+
+
+def test_where_every_field_is_required_one_that_lacks_what_is_optional_is_not_asked() -> None:
+    request = tokens("typical_p", sampling=Sampling(typical_p=0.5))
+    strict = route(backend("a"), backend("b", "typical_p"))
+
+    names = [one.name for one in planned(replace(strict, require=True), request)]
 
     assert names == ["b"]
 
@@ -226,6 +236,6 @@ def test_text_for_tokens_is_preferred_and_its_lack_is_told() -> None:
     both = planned(route(silent, telling), request)
     (alone,) = planned(route(silent), request)
 
-    assert [one.name for one in both] == ["telling"]
+    assert [one.name for one in both] == ["telling", "silent"]
     assert alone.dropped == ("answer.text",)
     assert alone.request == tokens("answer.text")
