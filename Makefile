@@ -13,6 +13,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
+# Dozens of processes start in a run of the tests, and each would compile torch anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test nightly check fmt demo bench matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
@@ -22,7 +25,7 @@ run: setup
 test:
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 nightly: setup-dev

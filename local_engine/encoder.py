@@ -14,15 +14,15 @@ from typing import Protocol, TypedDict, cast
 import torch
 from msgspec import Struct
 from torch import Tensor, nn
-from transformers import (
-    AutoConfig,
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForTextEncoding,
 )
-from transformers.configuration_utils import PreTrainedConfig
-from transformers.modeling_utils import PreTrainedModel
 
 from local_engine.loading import longest_context
 from local_engine.ops.linear import optimise

@@ -7,7 +7,7 @@ from typing import cast
 
 import torch
 from msgspec import UNSET, Struct, UnsetType, structs
-from transformers import GenerationConfig
+from transformers.generation.configuration_utils import GenerationConfig
 
 from local_engine.answer import Names
 from local_engine.blocks import BlockPool

@@ -11,9 +11,11 @@ from typing import Protocol, cast
 import torch
 from msgspec import Struct
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.configuration_utils import PreTrainedConfig
+from transformers.generation.configuration_utils import GenerationConfig
 from transformers.modeling_utils import AttentionInterface, PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.lora import AdapterSites, measure
 from local_engine.ops.attention import NAME, Plan, attend

@@ -10,7 +10,7 @@ is asked only to load it, whatever its files are.
 from copy import copy
 from typing import Protocol, cast
 
-from transformers import AutoTokenizer
+from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from local_engine.chat import ChatTemplate

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol, cast
 
 import torch
-from transformers import ContinuousBatchingConfig, GenerationConfig
+from transformers.generation.configuration_utils import ContinuousBatchingConfig, GenerationConfig
 from transformers.modeling_utils import PreTrainedModel
 
 from benchmarks.engine import table, timing

@@ -24,8 +24,9 @@ from typing import cast
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModel
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModel
 
 from local_engine.device import probe
 from local_engine.embedding import EmbeddingLane

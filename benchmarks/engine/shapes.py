@@ -15,8 +15,9 @@ from typing import cast
 
 import torch
 from msgspec import Struct
-from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 logging.getLogger("transformers").setLevel(logging.ERROR)
 

@@ -7,7 +7,8 @@ from typing import Protocol, cast
 import msgspec
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.models.llama.modeling_llama import LlamaForCausalLM
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from local_engine.bundled import corpus, phrases
 from local_engine.bundled.corpus import Exchange

@@ -14,7 +14,10 @@ import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.generation.configuration_utils import GenerationConfig
+from transformers.models.llama.configuration_llama import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaForCausalLM
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from local_engine.bundled import corpus, evaluate
 from local_engine.bundled.corpus import Document

@@ -11,8 +11,8 @@ from typing import cast
 import torch
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]  # a generic path inside
 from torch import nn
-from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.loading import load
 from local_engine.lora import Adapter, AdapterSites, Site

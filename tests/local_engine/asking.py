@@ -7,8 +7,8 @@ from typing import cast
 
 import msgspec
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.service import Service

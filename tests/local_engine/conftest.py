@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import GenerationConfig
+from transformers.generation.configuration_utils import GenerationConfig
 
 from tests.local_engine.talkers import TALKERS, save_talker
 from tests.local_engine.tiny import FAMILIES, save_model, save_tokenizer

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.jobs import Beams
 from local_engine.service import Service

@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.loading import load
 from local_engine.ops.linear import PackedLinear, PlainLinear, shared_linear

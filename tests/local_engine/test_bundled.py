@@ -12,12 +12,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+from transformers.models.auto.tokenization_auto import AutoTokenizer
+from transformers.models.llama.modeling_llama import LlamaForCausalLM
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from local_engine.bundled import bundled_path, corpus, evaluate, phrases
 from local_engine.bundled.corpus import Exchange

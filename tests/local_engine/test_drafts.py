@@ -145,7 +145,7 @@ def test_drafts_that_the_model_would_draw_itself_are_nearly_all_accepted(folder:
 
 
 def first_logits(folder: Folder) -> torch.Tensor:
-    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(folder("llama"))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # transformers
     with torch.inference_mode():

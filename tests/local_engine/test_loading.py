@@ -9,8 +9,9 @@ from typing import cast
 import msgspec
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.loading import load
 from local_engine.runner import Runner

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from schemas import tensors
 from schemas.errors import InvalidRequest

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.blocks import BlockPool
 from local_engine.draw import Drawer

@@ -18,8 +18,10 @@ from tokenizers import (
     pre_tokenizers,
     trainers,
 )
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 CORPUS = (
     "The quick brown fox jumps over the lazy dog. A gateway answers one number to call.",

@@ -13,14 +13,12 @@ from msgspec import Struct
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    Gemma3TextModel,
-    PreTrainedTokenizerFast,
-    T5EncoderModel,
-)
 from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModel
+from transformers.models.gemma3.modeling_gemma3 import Gemma3TextModel
+from transformers.models.t5.modeling_t5 import T5EncoderModel
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 WORDS = (
     "<pad>", "<s>", "</s>", "<unk>", "the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog",

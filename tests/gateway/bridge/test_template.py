@@ -12,7 +12,7 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 pytest.importorskip("transformers")
 
-from transformers import PreTrainedTokenizerFast
+from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from gateway.upstream.bridge.files import read_beside
 from gateway.upstream.bridge.template import ChatTemplate
