@@ -2,10 +2,11 @@
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
@@ -29,26 +30,53 @@ DATA_TABLES = {"adapters/catalog.py"}
 FORBIDDEN_NAMES = ("utils", "helpers", "common", "manager", "handler")
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+class Source(Struct, frozen=True, kw_only=True):
+    """What the rules ask of a file. functions: name and lines of each."""
+
+    text: str
+    docstring: str | None
+    imports: frozenset[str]
+    functions: tuple[tuple[str, int], ...]
+
+
+@cache
+def source(path: Path) -> Source:
+    """Parsed once for all the rules: anew for each, it is most of their time."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    imports: set[str] = set()
+    functions: list[tuple[str, int]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                imports.update(alias.name for alias in node.names)
+            case ast.ImportFrom() if node.module:
+                imports.add(node.module)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                assert node.end_lineno is not None
+                functions.append((node.name, node.end_lineno - node.lineno + 1))
+            case _:
+                pass
+    return Source(
+        text=text,
+        docstring=ast.get_docstring(tree),
+        imports=frozenset(imports),
+        functions=tuple(functions),
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_imports_upwards_or_sideways(name: str) -> None:
     package = name.split("/")[0]
 
-    ours = {module.split(".")[0] for module in imports(ROOT / name)} & set(PACKAGES)
+    ours = {module.split(".")[0] for module in source(ROOT / name).imports} & set(PACKAGES)
 
     assert ours <= MAY_IMPORT[package]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_heavy_and_network_libraries_stay_where_they_belong(name: str) -> None:
-    for module in imports(ROOT / name):
+    for module in source(ROOT / name).imports:
         allowed = CONFINED.get(module.split(".")[0])
         assert allowed is None or name.startswith(allowed), module
 
@@ -57,26 +85,24 @@ def test_heavy_and_network_libraries_stay_where_they_belong(name: str) -> None:
 def test_the_vocabulary_needs_msgspec_and_nothing_else(name: str) -> None:
     import sys
 
-    for module in imports(ROOT / name):
+    for module in source(ROOT / name).imports:
         top = module.split(".")[0]
         assert top in SCHEMAS_USE or top in sys.stdlib_module_names, module
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_has_one_reason_to_exist_and_says_it(name: str) -> None:
-    text = (ROOT / name).read_text()
+    file = source(ROOT / name)
 
-    assert ast.get_docstring(ast.parse(text)), "the file's docstring is missing"
-    assert name in DATA_TABLES or text.count("\n") <= LINES_A_FILE
+    assert file.docstring, "the file's docstring is missing"
+    assert name in DATA_TABLES or file.text.count("\n") <= LINES_A_FILE
     assert not any(word in Path(name).stem.split("_") for word in FORBIDDEN_NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_function_fits_on_a_screen(name: str) -> None:
-    for node in ast.walk(ast.parse((ROOT / name).read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno < LINES_A_FUNCTION, node.name
+    for function, lines in source(ROOT / name).functions:
+        assert lines <= LINES_A_FUNCTION, function
 
 
 def test_the_gateway_starts_without_its_heavy_extras() -> None:
@@ -111,7 +137,7 @@ EXAMPLES = sorted((ROOT / "docs" / "examples").rglob("*.py"))
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_imports_only_what_is_public(path: Path) -> None:
-    ours = {module for module in imports(path) if module.split(".")[0] in PACKAGES}
+    ours = {module for module in source(path).imports if module.split(".")[0] in PACKAGES}
 
     assert {module for module in ours if not module.startswith("schemas.")} <= PUBLIC
 
