@@ -26,6 +26,7 @@ from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Behaviour, Provider, Received, provider
 
 LOCAL = "local"
+LATE_S = 0.2
 
 
 class Cast(Struct, frozen=True, kw_only=True):
@@ -52,6 +53,18 @@ CASTS: Mapping[str, Cast] = {
     "tokens-stream, here then there": Cast(task=TASKS["tokens-stream"], adapters=(LOCAL, "mindie")),
     "tensors, there then here": Cast(task=TASKS["tensors"], adapters=("triton-tokens", LOCAL)),
 }
+
+
+async def late(request: Received, answer: Answer) -> None:
+    await asyncio.sleep(LATE_S)
+    await fault_scenarios.fails(500, {}, {})(request, answer)
+
+
+async def engine_fails_late(asked: Asked) -> None:
+    await asyncio.sleep(LATE_S)
+    await asked.fail(UpstreamFailed("boom", upstream="engine"))
+
+
 ROLES: Mapping[str, tuple[Behaviour, Conduct]] = {
     "never": (fault_scenarios.silent, engine_faults.silent),
     "fast": (fault_scenarios.answers, works),
@@ -60,12 +73,28 @@ ROLES: Mapping[str, tuple[Behaviour, Conduct]] = {
         fault_scenarios.fails(500, {}, {}),
         engine_faults.fails(UpstreamFailed("boom", upstream="engine")),
     ),
+    "late": (late, engine_fails_late),
     "busy": (
         fault_scenarios.fails(503, {}, {"retry-after": "3"}),
         engine_faults.fails(UpstreamBusy("full", upstream="engine", retry_after=3.0)),
     ),
 }
 """What a remote provider does, and what an engine does, by the first word of its name."""
+
+PAUSE_S = 0.25
+TIRED: tuple[Behaviour, Conduct] = (
+    fault_scenarios.fails(503, {}, {"retry-after-ms": str(round(PAUSE_S * 1e3))}),
+    engine_faults.fails(UpstreamBusy("full", upstream="engine", retry_after=PAUSE_S)),
+)
+"""What one whose name begins with `tired` does at first; afterwards it works."""
+
+
+def _role(name: str, heard: int) -> tuple[Behaviour, Conduct]:
+    """heard: requests so far, this one included."""
+    role = name.split("-")[0]
+    if role != "tired":
+        return ROLES[role]
+    return TIRED if heard == 1 else ROLES["fast"]
 
 
 class Stage(Struct, frozen=True, kw_only=True, eq=False):
@@ -148,7 +177,7 @@ async def staged(
         heard[name] += 1
         working[name] += 1
         try:
-            await ROLES[name.split("-")[0]][0](request, answer)
+            await _role(name, heard[name])[0](request, answer)
         finally:
             working[name] -= 1
 
@@ -156,7 +185,7 @@ async def staged(
         heard[asked.model] += 1
         working[asked.model] += 1
         try:
-            await ROLES[asked.model.split("-")[0]][1](asked)
+            await _role(asked.model, heard[asked.model])[1](asked)
         finally:
             working[asked.model] -= 1
 

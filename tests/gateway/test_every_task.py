@@ -1,15 +1,17 @@
 """What routing promises, for every task of every surface, from providers and engines alike."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.gateway.fault_scenarios import Sees
-from tests.gateway.fault_tasks import client_sees
-from tests.gateway.staging import CASTS, Stage, model_of, staged
+from tests.gateway.fault_tasks import client_sees, failure
+from tests.gateway.staging import CASTS, PAUSE_S, Stage, model_of, staged
 
 pytestmark = pytest.mark.anyio
 
@@ -22,12 +24,15 @@ PLAYS = {
     "broken": ("down", "fast"),
     "late": ("never",),
     "copied": ("fast", "fast"),
+    "told": ("tired",),
+    "spent": ("down",),
 }
 MORE = {
     "hedged": "hedge_after_s: 0.05,",
     "raced": "hedge_after_s: 5,",
     "broken": "retry: {attempts: 2}, breaker: {min_requests: 2, cooldown_s: 60},",
     "late": "deadline_s: 0.2,",
+    "spent": "retry: {attempts: 2, backoff_s: 0}, breaker: {min_requests: 1000},",
     "copied": "mirror: {backend: fast-1-MODEL/fast-1-MODEL, share: 1},",
 }
 FINE = Sees(asked=(1, 0))
@@ -111,6 +116,24 @@ async def test_a_backend_that_fails_is_left_alone_once_its_breaker_is_open(stage
     assert set(heard.values()) == {2}
 
 
+async def test_the_next_try_is_no_sooner_than_the_backend_asked_for(stage: Stage) -> None:
+    found = await stage.ask_all("told")
+
+    for cast, answer in found.items():
+        client_sees(CASTS[cast].task, answer, FINE)
+        assert answer.headers["x-gateway-attempts"] == "2", cast
+        assert stage.line("told", cast).ms >= PAUSE_S * 1e3, cast
+
+
+async def test_second_tries_have_a_budget(stage: Stage) -> None:
+    casts = ("embedding", "tokens-stream", "completion, here", "tokens-stream, here")
+    for _ in range(12):
+        await stage.ask_all("spent", casts)
+
+    heard = [stage.heard[f"down-0-{model_of('spent', cast)}"] for cast in casts]
+    assert heard == [12 + 10] * len(casts)
+
+
 async def test_the_deadline_holds(stage: Stage) -> None:
     found = await stage.ask_all("late")
     await stage.rest("never")
@@ -155,3 +178,24 @@ async def test_copies_go_out_and_are_compared(stage: Stage) -> None:
 
 def is_text(cast: str) -> bool:
     return CASTS[cast].task.surface == "openai"
+
+
+async def test_a_stream_that_was_begun_early_ends_in_an_error_of_its_dialect(
+    tmp_path: Path,
+) -> None:
+    """Where comments go out before content, a failure comes too late for a status."""
+    more = {"begun": "retry: {attempts: 1},"}
+    early = "\nserver: {commit_after_s: 0.05}"
+    async with staged(tmp_path, {"begun": ("late",)}, more, early) as stage:
+        found = await stage.ask_all("begun")
+
+    for cast, answer in found.items():
+        task = CASTS[cast].task
+        if not task.stream:
+            client_sees(task, answer, Sees(asked=(1, 0), status=502, error="upstream_failed"))
+            continue
+        assert answer.text.startswith(": keep-alive\n\n"), cast
+        assert answer.status_code == 200, cast
+        last = answer.text.split("\n\n")[-2].removeprefix("data: ")
+        assert failure(task, json.loads(last), "upstream_failed"), cast
+        assert "[DONE]" not in answer.text, cast

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from gateway.config.model import Config
+from gateway.engines import engine_settings
 from gateway.routing.retry import RetryBudget
-from gateway.runtime import Runtime
+from gateway.runtime import Runtime, engine_processes
 from tests.gateway.config.configs import read
 
 AT = 1000.0
@@ -43,3 +44,25 @@ def test_what_is_spent_of_a_budget_stays_spent_over_a_reload(tmp_path: Path) -> 
     assert hedging.after_s == 0.7
     assert [one.take(AT) for one in budgets(second)] == [False, False]
     assert [one.take(AT) for one in budgets(other_account)] == [True, False]
+
+
+def local(timeouts: str) -> Config:
+    return read(f"""
+providers:
+  - {{name: here, adapter: local, timeouts: {timeouts},
+     engine: {{models: [{{name: m, path: "bundled:tiny-chat"}}]}}}}
+models: [{{name: chat, backends: [{{provider: here, model: m}}]}}]
+""")
+
+
+def test_an_engines_timeouts_change_without_its_process(tmp_path: Path) -> None:
+    engines = engine_processes(local("{}"), tmp_path)
+    first = Runtime(local("{}"), run_dir=tmp_path, engines=engines)
+
+    same = Runtime(local("{}"), run_dir=tmp_path, engines=engines, before=first)
+    other = Runtime(local("{total_s: 5}"), run_dir=tmp_path, engines=engines, before=same)
+
+    assert same.links["here"] is first.links["here"]
+    assert other.links["here"] is not same.links["here"]
+    assert other.links["here"].timeouts.total_s == 5
+    assert engine_settings(local("{total_s: 5}").providers[0]) == engines["here"].settings

@@ -133,6 +133,40 @@ async def test_a_client_that_leaves_frees_the_local_sequence(
     assert (line.completion_tokens or 0) < 900
 
 
+async def test_an_engine_that_takes_too_long_is_left_for_another_and_lets_go(
+    pair: tuple[Provider, Serving], engine: SharedEngine, tmp_path: Path
+) -> None:
+    """What was not streamed is answered elsewhere; a stream is cut, and its sequences are freed."""
+    short = "adapter: local, timeouts: {total_s: 0.6},"
+    here = engine.provider.replace("adapter: local,", short)
+    config = (
+        CONFIG.format(url=pair[0].base_url, here=here)
+        + """
+  - name: ordered
+    policy: in_order
+    backends: [{provider: here, model: tiny}, {provider: remote, model: m}]
+"""
+    )
+    long = {"model": "ordered", "ignore_eos": True, "max_tokens": 900, "n": 16}
+    async with serving(config, tmp_path, engine=engine) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            whole, stream = await asyncio.gather(
+                ask(client, **long), ask(client, **long, stream=True)
+            )
+        for _ in range(200):
+            if await running(gateway) == 0:
+                break
+            await asyncio.sleep(0.01)
+        left = await running(gateway)
+        lines = {line.stream: line for line in gateway.access_lines()}
+
+    assert whole.headers["x-gateway-backend"] == "remote/m"
+    assert [one.outcome for one in lines[False].attempts] == ["upstream_timeout", "ok"]
+    assert lines[True].attempts[0].outcome == "upstream_timeout"
+    assert "[DONE]" not in stream.text or lines[True].backend == "remote/m"
+    assert left == 0
+
+
 async def test_after_an_outage_the_local_engine_answers_everything(
     pair: tuple[Provider, Serving],
 ) -> None:
