@@ -31,7 +31,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
     listener = _bind(config.server.host, config.server.port)
     host, port = listener.getsockname()[:2]
     _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
-    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as store:
+    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as records:
         run_dir = Path(folder)
         if config.server.workers > 1:
             _run(
@@ -41,7 +41,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
                     read=read,
                     listener=listener,
                     run_dir=run_dir,
-                    store=store,
+                    records=records,
                 )
             )
         else:
@@ -55,7 +55,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
                         listener=listener,
                         run_dir=run_dir,
                         access_log=access_log,
-                        store=store,
+                        records=records,
                     )
                 )
             finally:

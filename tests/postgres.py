@@ -8,10 +8,12 @@ real server.
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,7 @@ class Postgres:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._made = 0
+        self._pids: list[int] = []
 
     def url(self, database: str) -> str:
         return f"postgresql://strowger@/{database}?host={self.folder}"
@@ -81,6 +84,29 @@ class Postgres:
 
     def stop(self) -> None:
         self._ctl("-m", "immediate", "-w", "stop")
+
+    def kill(self) -> None:
+        """As by a crash of the machine: every process of it is gone at once."""
+        self._signal(signal.SIGKILL)
+        while any(Path(f"/proc/{pid}").exists() for pid in self._pids):
+            time.sleep(0.01)
+
+    def hang(self) -> None:
+        """It keeps its connections, takes new ones, and answers none."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        """To the server and every process of it."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        if number != signal.SIGCONT:
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            self._pids = [first, *map(int, children)]
+        for pid in self._pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _ctl(self, *words: str) -> None:
         program = _program("pg_ctl")

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from prometheus_client.registry import CollectorRegistry
+
 from gateway.config.model import Config
 from gateway.processes.engines import EngineHouse
 from gateway.processes.hub import Hub
@@ -16,14 +18,15 @@ from gateway.processes.reload import Reload
 from gateway.processes.serving import Serving
 from gateway.processes.sharing import Sharing
 from gateway.processes.signals import on_reload, on_stop
+from gateway.records.recording import Records
 from gateway.replicas.joining import among_replicas, link_of
 from gateway.replicas.link import Link
-from gateway.store.base import Store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 from gateway.telemetry.series import Strand, Window
+from gateway.telemetry.trial_metrics import JudgeCollector
 from gateway.trials.history import Past
 
 
@@ -54,7 +57,7 @@ async def alone(
     listener: socket.socket,
     run_dir: Path,
     access_log: AccessLog,
-    store: Store,
+    records: Records,
 ) -> None:
     """Serve until SIGTERM or SIGINT; returns when everything is closed."""
     link = link_of(config)
@@ -64,7 +67,9 @@ async def alone(
     metrics.workers.set(1)
 
     serving.gateway.peers = Counting(metrics)
-    serving.gateway.minding = minding_of(store, lambda: reload.config)
+    minding = serving.gateway.minding = minding_of(records.store, lambda: reload.config)
+    for told in (records.metrics, JudgeCollector(minding.judge)):
+        metrics.registry.register(told)
     reload = Reload(
         config,
         source=source,
@@ -78,7 +83,7 @@ async def alone(
     watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
     engines.start()
     try:
-        async with _among_replicas(link, serving, reload):
+        async with _among_replicas(link, serving, reload, metrics.registry):
             await serving.run(listener)
     finally:
         if watching is not None:
@@ -89,7 +94,7 @@ async def alone(
 
 @asynccontextmanager
 async def _among_replicas(
-    link: Link | None, serving: Serving, reload: Reload
+    link: Link | None, serving: Serving, reload: Reload, registry: CollectorRegistry
 ) -> AsyncGenerator[None, None]:
     """This process as the one worker of a hub, where there are replicas to speak to."""
     if link is None:
@@ -102,7 +107,7 @@ async def _among_replicas(
     telling = asyncio.create_task(sharing.tell())
     try:
         bars = partial(LocalLeases, holders)
-        async with among_replicas(link, hub, bars, lambda: reload.config):
+        async with among_replicas(link, hub, bars, lambda: reload.config, registry):
             yield
     finally:
         telling.cancel()

@@ -14,9 +14,10 @@ from gateway.processes.leases import PROBES, Leases
 from gateway.processes.minding import minding_of
 from gateway.processes.reload import Reload
 from gateway.processes.signals import on_reload, on_stop
+from gateway.records.recording import Records
 from gateway.replicas.joining import among_replicas, link_of
-from gateway.store.base import Store
 from gateway.telemetry.process_metrics import ProcessMetrics
+from gateway.telemetry.trial_metrics import JudgeCollector
 
 
 async def lead(
@@ -26,12 +27,14 @@ async def lead(
     read: Callable[[], Config],
     listener: socket.socket,
     run_dir: Path,
-    store: Store,
+    records: Records,
 ) -> None:
     """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
     link = link_of(config)
     metrics = ProcessMetrics()
-    minding = minding_of(store, lambda: reload.config)
+    minding = minding_of(records.store, lambda: reload.config)
+    for told in (records.metrics, JudgeCollector(minding.judge)):
+        metrics.registry.register(told)
     crew = Crew(listener, run_dir, metrics, past=lambda: minding.history.past)
 
     def owned(engine: EngineProcess) -> None:
@@ -58,7 +61,7 @@ async def lead(
     minding.start()
     leases = partial(Leases, run_dir / PROBES)
     try:
-        async with among_replicas(link, crew.hub, leases, lambda: reload.config):
+        async with among_replicas(link, crew.hub, leases, lambda: reload.config, metrics.registry):
             await crew.ended()
     finally:
         if watching is not None:

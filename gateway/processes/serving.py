@@ -23,6 +23,7 @@ from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import set_level
+from gateway.telemetry.record_metrics import RecorderCollector
 from gateway.trials.trials import Trials
 from schemas.errors import InvalidConfig
 
@@ -56,6 +57,7 @@ class Serving:
         first = Runtime(config, run_dir=run_dir, engines=engines)
         self._recorder = FileRecorder(spool_of(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
+        self.gateway.metrics.registry.register(RecorderCollector(self._recorder))
         self._store = open_store(config.store.url)
         self._trials = self.gateway.trials = Trials(
             self._store,

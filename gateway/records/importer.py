@@ -37,6 +37,10 @@ class Taken(Struct, frozen=True, kw_only=True):
 class Sink(Protocol):
     """Where the rows go. Each call is one transaction; raises StoreAway to be asked again later."""
 
+    def reach(self) -> None:
+        """Nothing, where it is there."""
+        ...
+
     def position(self, file: str) -> int:
         """Up to where a file was taken: 0 for an unknown one."""
         ...
@@ -58,21 +62,46 @@ class Sink(Protocol):
 
 
 class Importer:
-    """A thread between `start` and `stop`; or call `once` yourself."""
+    """A thread between `start` and `stop`; or call `once` yourself.
+
+    away: the store was, the last time. imported, refused: rows, as Taken says.
+    """
 
     def __init__(
-        self, spool: Spool, store: Sink, *, every_s: float = 1.0, keep_days: int = 90
+        self,
+        spool: Spool,
+        store: Sink,
+        *,
+        every_s: float = 1.0,
+        keep_days: int = 90,
+        away: bool = False,
     ) -> None:
+        """away: it is known to be, and has been told."""
+        self.away = away
+        self.imported = self.refused = 0
         self._spool = spool
         self._store = store
         self._every_s = every_s
         self._keep_s = keep_days * DAY_S
         self._positions: dict[str, int] = {}
-        self._away = False
+        self._taken: dict[str, int] = {}
+        self._whole_at = time.monotonic()
         self._waits = False
         self._tidy_at = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="importer", daemon=True)
+
+    @property
+    def lag_s(self) -> float:
+        """Since the store last had everything."""
+        return time.monotonic() - self._whole_at
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of the spool, about: what the store does not have."""
+        taken = self._positions or self._taken
+        sizes = self._spool.sizes()
+        return sum(max(size - taken.get(name, 0), 0) for name, size in sizes.items())
 
     def start(self) -> None:
         self._thread.start()
@@ -91,6 +120,7 @@ class Importer:
 
     def once(self) -> int:
         """Import everything that is there. Returns the rows; logs a store or disk that is away."""
+        began = time.monotonic()
         try:
             with self._spool.alone() as alone:
                 if not alone:
@@ -98,17 +128,25 @@ class Importer:
                     return 0
                 self._waits = False
                 rows = sum(self._file(path) for path in self._spool.files())
+                if not rows:
+                    self._store.reach()
                 self._tidy()
         except (StoreAway, OSError) as exc:
-            self._positions.clear()
-            if not self._away:
-                _log.error("records wait in %s, for the store is away: %s", self._spool.folder, exc)
-            self._away = True
+            self._lose(exc)
             return 0
-        if self._away:
+        if self.away:
             _log.warning("the store is back and has the records that waited")
-        self._away = False
+        self.away = False
+        self._whole_at = began
         return rows
+
+    def _lose(self, why: Exception) -> None:
+        """Where a commit's answer was lost, only the store knows up to where it took a file."""
+        if self._positions:
+            self._taken, self._positions = self._positions, {}
+        if not self.away:
+            _log.error("records wait in %s, for the store is away: %s", self._spool.folder, why)
+        self.away = True
 
     def _not_alone(self) -> None:
         self._positions.clear()
@@ -131,6 +169,8 @@ class Importer:
                 taken = self._store.take(path.name, self._positions[path.name], end, read.rows)
                 self._positions[path.name] = end
                 imported += taken.rows
+                self.imported += taken.rows
+                self.refused += taken.refused
                 if taken.refused:
                     _log.error("the store refused %d records for good", taken.refused)
             if finished:

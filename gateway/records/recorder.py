@@ -46,7 +46,12 @@ class FileRecorder:
     @property
     def full(self) -> bool:
         """Whether rows are being lost."""
-        return len(self._rows) + self._held >= self._limit
+        return self.waiting >= self._limit
+
+    @property
+    def waiting(self) -> int:
+        """Rows in memory."""
+        return len(self._rows) + self._held
 
     @property
     def lost(self) -> int:
@@ -78,7 +83,7 @@ class FileRecorder:
             self._write_out()
             self._rest()
         self._write_out()
-        self._unwritten += len(self._rows) + self._held
+        self._unwritten += self.waiting
         if self.lost > self._told:
             _log.error("%d records are lost", self.lost - self._told)
         self._let_go()

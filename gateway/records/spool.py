@@ -88,7 +88,11 @@ class Spool:
 
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(_size(path) for path in self.files())
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes by file."""
+        return {path.name: _size(path) for path in self.files()}
 
     def files(self) -> list[Path]:
         """Those with rows, the oldest first."""

@@ -7,6 +7,7 @@ link each replica goes on with what it knows by itself. No request waits for any
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -62,7 +63,10 @@ class Other(Struct, kw_only=True):
 
 
 class Exchange:
-    """`run` it beside what serves; config: what is in force, asked for at each look."""
+    """`run` it beside what serves; config: what is in force, asked for at each look.
+
+    away: the link was, the last time. heard_at: when it last was not, in Unix seconds; 0 never.
+    """
 
     def __init__(
         self,
@@ -88,8 +92,14 @@ class Exchange:
         self._unreadable: set[bytes] = set()
         self._passed: dict[str, Health] = {}
         self._elsewhere: dict[str, int] = {}
-        self._away = False
+        self.away = False
+        self.heard_at = 0.0
         hub.join(PEER, self.hear)
+
+    @property
+    def replicas(self) -> int:
+        """Those that are alive, this one included."""
+        return 1 + sum(other.alive for other in self._others.values())
 
     def hear(self, message: News | Busy) -> None:
         """What the processes of this replica say."""
@@ -133,8 +143,7 @@ class Exchange:
         notices = await self._link.swap(notice(now, self._body(now)), gone)
         self._read(notices, self._clock())
         places = {key: place for key in self._known if (place := self._shared.place(key))}
-        replicas = 1 + sum(other.alive for other in self._others.values())
-        await self._turns.settle(self._known, places, replicas, self._clock())
+        await self._turns.settle(self._known, places, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
         """With another configuration other backends may be the same as theirs."""
@@ -230,22 +239,23 @@ class Exchange:
         self._known[key] = later(known, health) if known else health
 
     def _lose(self, why: LinkAway) -> None:
-        if not self._away:
+        if not self.away:
             _log.warning(
                 "the other replicas are out of reach (Redis at %s: %s); going on with what this "
                 "one knows by itself",
                 self._link.where,
                 why,
             )
-        self._away = True
+        self.away = True
         self._others.clear()
         self._turns.alone()
         self._pass_loads()
 
     def _find(self) -> None:
-        if self._away:
+        self.heard_at = time.time()
+        if self.away:
             _log.info("Redis at %s is back, and with it the other replicas", self._link.where)
-        self._away = False
+        self.away = False
 
 
 def _without(health: Health, passed: Health | None) -> Health:

@@ -5,11 +5,14 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
+from prometheus_client.registry import CollectorRegistry
+
 from gateway.config.model import Config
 from gateway.processes.hub import Hub
 from gateway.replicas.exchange import Exchange
 from gateway.replicas.link import Link, open_link
 from gateway.replicas.turns import Bars
+from gateway.telemetry.replica_metrics import ReplicaCollector
 
 _log = logging.getLogger("strowger")
 
@@ -21,13 +24,21 @@ def link_of(config: Config) -> Link | None:
 
 @asynccontextmanager
 async def among_replicas(
-    link: Link | None, hub: Hub, bars: Callable[[], Bars], config: Callable[[], Config]
+    link: Link | None,
+    hub: Hub,
+    bars: Callable[[], Bars],
+    config: Callable[[], Config],
+    registry: CollectorRegistry,
 ) -> AsyncGenerator[None, None]:
-    """link: see `link_of`. bars: made where they are needed. config: what is in force."""
+    """link: see `link_of`. bars: made where they are needed. config: what is in force.
+
+    registry: of the metrics of this process.
+    """
     if link is None:
         yield
         return
     exchange = Exchange(hub, link, bars(), config)
+    registry.register(ReplicaCollector(exchange))
     task = asyncio.create_task(exchange.run())
     task.add_done_callback(_ended)
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from litestar import Request, Response, post
 from litestar.datastructures import State
@@ -65,7 +66,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
 async def _known(trials: Trials, row: FeedbackRow) -> tuple[Known | None, bool]:
     """The request, and whether the store could not be asked."""
     try:
-        asked = asyncio.to_thread(trials.store.known, row.request_id)
+        asked = trials.ask(partial(trials.store.known, row.request_id))
         return await asyncio.wait_for(asked, PATIENCE_S), False
     except (StoreAway, TimeoutError):
         return None, True

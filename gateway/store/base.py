@@ -63,8 +63,8 @@ class Store(Protocol):
 
     def pauses(self) -> Mapping[str, Pause]: ...
 
-    def pause(self, experiment: str, reason: str, now: float) -> None:
-        """Kept until `resume`; a second pause keeps the first one's reason."""
+    def pause(self, experiment: str, reason: str, now: float) -> bool:
+        """Kept until `resume`; a second pause keeps the first one's reason. Whether it is new."""
         ...
 
     def resume(self, experiment: str) -> bool:

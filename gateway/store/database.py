@@ -8,6 +8,7 @@ circle.
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from queue import Empty, LifoQueue
+from threading import Lock
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -31,9 +32,18 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """One connection. Raises the driver's own errors."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether the database has let go of it, as far as can be told without asking."""
+        ...
+
     def execute(self, sql: str, values: Sequence[Value]) -> Cursor: ...
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None: ...
+
+    def interrupt(self) -> None:
+        """What another thread does with it now fails, if it takes any time."""
+        ...
 
     def close(self) -> None: ...
 
@@ -103,6 +113,8 @@ class Database:
         self._prepare = prepare
         self._prepared = False
         self._idle: LifoQueue[Connection] = LifoQueue()
+        self._busy: set[Connection] = set()
+        self._lock = Lock()
 
     @contextmanager
     def reading(self) -> Generator[Session]:
@@ -124,8 +136,12 @@ class Database:
             self._prepared = True
 
     def close(self) -> None:
+        """Waits for nobody: what other threads still do is broken off, and so undone."""
         while (connection := self._taken()) is not None:
             connection.close()
+        with self._lock:
+            for connection in self._busy:
+                connection.interrupt()
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
@@ -143,6 +159,8 @@ class Database:
         """A connection that failed is not used again: nobody knows in what state it is."""
         connection = self._taken() or self._driver.connect()
         kept = False
+        with self._lock:
+            self._busy.add(connection)
         try:
             for sql in begin:
                 connection.execute(sql, ())
@@ -155,13 +173,19 @@ class Database:
             self._prepared = False
             raise self._driver.away(exc) from exc
         finally:
+            with self._lock:
+                self._busy.discard(connection)
             if kept:
                 self._idle.put(connection)
             else:
                 connection.close()
 
     def _taken(self) -> Connection | None:
-        try:
-            return self._idle.get_nowait()
-        except Empty:
-            return None
+        while True:
+            try:
+                connection = self._idle.get_nowait()
+            except Empty:
+                return None
+            if not connection.lost:
+                return connection
+            connection.close()

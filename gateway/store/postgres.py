@@ -1,9 +1,15 @@
 """PostgreSQL by psycopg 3. https://www.psycopg.org/psycopg3/docs/"""
 
+import os
+import select
+import socket
 from collections.abc import Iterable, Sequence
-from typing import LiteralString, cast
+from contextlib import suppress
+from time import monotonic
+from typing import LiteralString, TypeVar, cast
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from gateway.store.database import Value
@@ -13,12 +19,21 @@ from schemas.errors import InvalidConfig
 _WRITING = 7_287_483_001
 """Our advisory lock: whoever writes holds it, on any machine."""
 
+CONNECT_S, STATEMENT_S = 5, 60
+DOUBT_S = 1.0
+"""Of silence, after which a server may be hanging; twice as long each further time."""
+
+_SILENCE_S = STATEMENT_S + 5.0
+"""A server that could say that a statement takes too long, and does not, is no more."""
+
+_T = TypeVar("_T")
+
 
 class PostgresDriver:
     """Raises InvalidConfig for an address that cannot be one.
 
-    A dead server is noticed after seconds, and no statement takes longer than a minute; an address
-    with a `connect_timeout` or keep-alive settings of its own keeps them.
+    A server that is dead or hangs is noticed after seconds, and no statement takes longer than a
+    minute; an address with a `connect_timeout` or keep-alive settings of its own keeps them.
     """
 
     text = 'TEXT COLLATE "C"'
@@ -33,7 +48,7 @@ class PostgresDriver:
 
     def __init__(self, url: str) -> None:
         defaults = {
-            "connect_timeout": "5",
+            "connect_timeout": str(CONNECT_S),
             "keepalives_idle": "10",
             "keepalives_interval": "5",
             "tcp_user_timeout": "15000",
@@ -48,16 +63,18 @@ class PostgresDriver:
 
     def connect(self) -> "PostgresConnection":
         try:
-            connection = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
+            opened = _Impatient.connect(self._address, autocommit=True, prepare_threshold=None)
         except psycopg.Error as exc:
             raise self.away(exc) from exc
+        opened.address = self._address
+        connection = PostgresConnection(opened)
         try:
-            connection.execute("SET statement_timeout = '60s'")
-            connection.execute("SET lock_timeout = '10s'")
+            connection.execute(f"SET statement_timeout = '{STATEMENT_S}s'", ())
+            connection.execute("SET lock_timeout = '10s'", ())
         except psycopg.Error as exc:
             connection.close()
             raise self.away(exc) from exc
-        return PostgresConnection(connection)
+        return connection
 
     def away(self, error: Exception) -> StoreAway:
         """psycopg names host and user in its messages, never the password."""
@@ -65,11 +82,64 @@ class PostgresDriver:
         return StoreAway(f"PostgreSQL at {self._where}: {told}")
 
 
+class _Impatient(psycopg.Connection[tuple[object, ...]]):
+    """psycopg's, which by itself waits for ever for a server that hangs."""
+
+    address = ""
+
+    def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
+        """Raises psycopg.OperationalError where the server hangs."""
+        return super().wait(self._impatiently(gen), interval)
+
+    def hang_up(self) -> None:
+        """Whoever waits for the server gets an error at once. From any thread."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as way:
+            way.shutdown(socket.SHUT_RDWR)
+
+    def _impatiently(self, gen: PQGen[_T]) -> PQGen[_T]:
+        """After a while the server is asked whether it is there at all: a statement may be long.
+
+        Ready for nothing is what psycopg says while it waits, every `interval`.
+        """
+        began, doubt_s = monotonic(), DOUBT_S
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and monotonic() > began + doubt_s:
+                    if monotonic() > began + _SILENCE_S or self._hangs():
+                        self.hang_up()
+                        raise psycopg.OperationalError("the server does not answer")
+                    doubt_s *= 2.0
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return cast("_T", end.value)
+
+    def _hangs(self) -> bool:
+        """It does not even talk to somebody new; whoever is refused has been talked to."""
+        try:
+            psycopg.connect(self.address).close()
+        except psycopg.errors.ConnectionTimeout:
+            return True
+        except psycopg.Error:
+            return False
+        return False
+
+
 class PostgresConnection:
     """psycopg's, with `?` for values; our statements have no other `?` and no `%`."""
 
-    def __init__(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    def __init__(self, connection: _Impatient) -> None:
         self._connection = connection
+
+    @property
+    def lost(self) -> bool:
+        """Nothing comes unasked, unless it is the end."""
+        if self._connection.closed:
+            return True
+        look = select.poll()
+        look.register(self._connection.fileno(), select.POLLIN)
+        return bool(look.poll(0))
 
     def execute(self, sql: str, values: Sequence[Value]) -> "psycopg.Cursor[tuple[object, ...]]":
         return self._connection.execute(_marked(sql), values or None)
@@ -77,6 +147,9 @@ class PostgresConnection:
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(_marked(sql), rows)
+
+    def interrupt(self) -> None:
+        self._connection.hang_up()
 
     def close(self) -> None:
         self._connection.close()

@@ -74,10 +74,10 @@ class SqlStore:
             name: Pause(experiment=name, reason=reason, at=at) for name, reason, at in sorted(rows)
         }
 
-    def pause(self, experiment: str, reason: str, now: float) -> None:
+    def pause(self, experiment: str, reason: str, now: float) -> bool:
         sql = "INSERT INTO experiment_pauses (experiment, reason, at) VALUES (?, ?, ?)"
         with self._database.writing() as session:
-            session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, reason, now)
+            return session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, reason, now) > 0
 
     def resume(self, experiment: str) -> bool:
         with self._database.writing() as session:
@@ -152,6 +152,11 @@ class SqlStore:
         """What was used by day, key, model and backend, from `since` (Unix seconds) on."""
         with self._database.reading() as session:
             return used(session, since)
+
+    def reach(self) -> None:
+        """See Sink.reach."""
+        with self._database.reading() as session:
+            session.rows(tuple[int], "SELECT 1")
 
     def position(self, file: str) -> int:
         with self._database.reading() as session:

@@ -52,11 +52,18 @@ class SqliteConnection:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
+    @property
+    def lost(self) -> bool:
+        return False
+
     def execute(self, sql: str, values: Sequence[Value]) -> sqlite3.Cursor:
         return self._connection.execute(sql, values)
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         self._connection.executemany(sql, rows)
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
 
     def close(self) -> None:
         self._connection.close()

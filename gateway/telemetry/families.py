@@ -41,7 +41,10 @@ def families(registry: CollectorRegistry) -> Families:
             metric.name,
             metric.documentation,
             metric.type,
-            tuple(Sample(one.name, tuple(one.labels.items()), one.value) for one in metric.samples),
+            tuple(
+                Sample(one.name, tuple(one.labels.items()), float(one.value))
+                for one in metric.samples
+            ),
         )
         for metric in registry.collect()
     )

@@ -1,8 +1,13 @@
-"""What is counted of experiments: who took part, and which of them are paused."""
+"""What is counted of experiments: who took part, which are paused, and what is wrong with them."""
+
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from gateway.telemetry.counts import Counts
+from gateway.trials.judge import Judge
 
 
 class TrialMetrics:
@@ -24,3 +29,28 @@ class TrialMetrics:
 
     def count(self, experiment: str, variant: str, *, fallback: bool) -> None:
         self._requests.add((experiment, variant, "yes" if fallback else "no"))
+
+
+class JudgeCollector(Collector):
+    """Of the process that minds guardrails and splits."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def collect(self) -> Iterable[Metric]:
+        mismatch = GaugeMetricFamily(
+            "strowger_experiment_split_mismatch",
+            "1 while units are not split as the weights say, and nothing else counts.",
+            labels=("experiment",),
+        )
+        for name, mismatched in self._judge.mismatched.copy().items():
+            mismatch.add_metric((name,), mismatched)
+        yield mismatch
+        pauses = CounterMetricFamily(
+            "strowger_experiment_guardrail_pauses",
+            "Times that a guardrail paused an experiment.",
+            labels=("experiment",),
+        )
+        for name, count in self._judge.pauses.copy().items():
+            pauses.add_metric((name,), count)
+        yield pauses

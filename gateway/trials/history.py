@@ -7,6 +7,8 @@ twentieth of the time; what is shown in between is the last one. The courses are
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
 
 from msgspec import Struct
 
@@ -49,8 +51,12 @@ class History:
         *,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
+        threads: Executor | None = None,
     ) -> None:
-        """experiments: of the configuration in force."""
+        """experiments: of the configuration in force. threads: that ask the store; by default the
+        loop's own.
+        """
+        self._threads = threads
         self.past = Past()
         self._store = store
         self._experiments = experiments
@@ -62,10 +68,11 @@ class History:
         experiments = self._experiments()
         names = {one.name for one in experiments}
         tracks = {name: one for name, one in self.past.tracks.items() if name in names}
-        away = ""
+        away, loop = "", asyncio.get_running_loop()
         try:
             for experiment in experiments:
-                tracks[experiment.name] = await asyncio.to_thread(self._track, experiment)
+                track = partial(self._track, experiment)
+                tracks[experiment.name] = await loop.run_in_executor(self._threads, track)
         except StoreAway as exc:
             away = str(exc)
         self.past = Past(tracks=tracks, away=away)

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gateway.config.experiment import Experiment
@@ -24,6 +25,9 @@ class Judge:
 
     A look reads every unit's sums, so replicas take turns: who finds that nobody has looked lately
     does. Two looks at once would do no harm, for a pause is written once.
+
+    mismatched: by experiment whether its units were split otherwise than the weights say, when this
+    Judge last looked. pauses: how often a guardrail has paused one, as far as this Judge did it.
     """
 
     def __init__(
@@ -34,6 +38,8 @@ class Judge:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """clock: Unix seconds."""
+        self.mismatched: dict[str, bool] = {}
+        self.pauses: Counter[str] = Counter()
         self._store = store
         self._every_s = every_s
         self._clock = clock
@@ -44,6 +50,8 @@ class Judge:
 
         Blocks. Raises StoreAway.
         """
+        for name in self.mismatched.keys() - {one.name for one in experiments}:
+            del self.mismatched[name]
         running = [one for one in experiments if one.name not in self._store.pauses()]
         if not running or not self._store.turn(TURN, self._every_s * LATE, self._clock()):
             return ()
@@ -56,12 +64,14 @@ class Judge:
             case = case_of(experiment, self._store, metrics, split=False)
             said = [guard.sentence for guard in guarded(case) if guard.broken]
             if said:
-                self._store.pause(experiment.name, "; ".join(said), self._clock())
+                if self._store.pause(experiment.name, "; ".join(said), self._clock()):
+                    self.pauses[experiment.name] += 1
                 broken.append(experiment.name)
         return tuple(broken)
 
     def _check_split(self, experiment: Experiment) -> None:
         split: Ratio = ratio(self._store.counts(experiment.name))
+        self.mismatched[experiment.name] = split.mismatch
         if split.mismatch and experiment.name not in self._alarmed:
             self._alarmed.add(experiment.name)
             _log.error(

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from gateway.config.experiment import Experiment
 from gateway.store.base import Store
@@ -24,8 +26,11 @@ class Minding:
         judge_s: float = JUDGE_S,
     ) -> None:
         """experiments: of the configuration in force. shown: whether anybody may see a history."""
-        self.history = History(store, lambda: experiments() if shown() else ())
-        self._judge = Judge(store, every_s=judge_s)
+        self.judge = Judge(store, every_s=judge_s)
+        self._threads = ThreadPoolExecutor(2, "minding")
+        self.history = History(
+            store, lambda: experiments() if shown() else (), threads=self._threads
+        )
         self._experiments = experiments
         self._judge_s = judge_s
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -43,10 +48,12 @@ class Minding:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = ()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _mind(self) -> None:
         """A store that is away is told by whoever asks it how experiments stand."""
         while True:
             await asyncio.sleep(self._judge_s)
+            look = partial(self.judge.look, self._experiments())
             with contextlib.suppress(StoreAway):
-                await asyncio.to_thread(self._judge.look, self._experiments())
+                await asyncio.get_running_loop().run_in_executor(self._threads, look)

@@ -22,6 +22,9 @@ ASK_S = 1.0
 FIRST_S = 2.0
 """For the store to answer before the first request; without it, control serves everyone."""
 
+_AT_ONCE = 4
+"""Questions to the store that somebody waits for; further ones wait for their turn."""
+
 _T = TypeVar("_T")
 
 
@@ -48,11 +51,14 @@ class Trials:
         self._state = state
         self._experiments = experiments
         self._ask_s = ask_s
+        self._loud = logging.WARNING if announces else logging.DEBUG
         self._watch = Watch(store, announces=announces)
-        # One thread: a Watch is no place for two. What takes longer has the loop's own threads.
+        # One thread, for a Watch is no place for two. What somebody waits for has others, and none
+        # are the loop's own, which a store that hangs would take away from everything else.
         self._thread = ThreadPoolExecutor(1, "experiments")
+        self._others = ThreadPoolExecutor(_AT_ONCE, "store")
         self._asking: asyncio.Task[None] | None = None
-        self._away = False
+        self._away = ""
 
     async def start(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -64,7 +70,8 @@ class Trials:
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._thread, self._others):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, experiments: Sequence[Experiment]) -> None:
         """Learn the epochs of a configuration that is about to come into force.
@@ -85,12 +92,13 @@ class Trials:
             standings = await self._apart(partial(self._watch.stand, self._experiments()))
         except StoreAway as exc:
             if not self._away:
-                _log.error("experiments go on as they stood, for the store is away: %s", exc)
-            self._away = True
+                told = "experiments go on as they stood, for the store is away: %s"
+                _log.log(self._loud, told, exc)
+            self._away = str(exc)
             return
         if self._away:
-            _log.warning("the store tells again how experiments stand")
-        self._away = False
+            _log.log(self._loud, "the store tells again how experiments stand")
+        self._away = ""
         self._state.push(standings)
 
     def standing(self, experiment: Experiment) -> Standing:
@@ -103,18 +111,24 @@ class Trials:
     def experiments(self) -> Sequence[Experiment]:
         return self._experiments()
 
+    async def ask(self, work: Callable[[], _T]) -> _T:
+        """Do what asks the store, in a thread. Raises StoreAway, at once where that is known."""
+        if self._away:
+            raise StoreAway(self._away, retry_after=1)
+        return await asyncio.get_running_loop().run_in_executor(self._others, work)
+
     async def report(self, experiment: Experiment) -> Report:
         """Raises StoreAway."""
-        return await asyncio.to_thread(report_of, experiment, self.store)
+        return await self.ask(partial(report_of, experiment, self.store))
 
     async def pause(self, experiment: Experiment, reason: str, at: float) -> None:
         """Raises StoreAway."""
-        await asyncio.to_thread(self.store.pause, experiment.name, reason, at)
+        await self.ask(partial(self.store.pause, experiment.name, reason, at))
         await self.refresh()
 
     async def resume(self, experiment: Experiment) -> bool:
         """Whether it was paused. Raises StoreAway."""
-        was = await asyncio.to_thread(self.store.resume, experiment.name)
+        was = await self.ask(partial(self.store.resume, experiment.name))
         await self.refresh()
         return was
 

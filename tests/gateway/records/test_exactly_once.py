@@ -58,6 +58,9 @@ class _Breaking(SqliteConnection):
         for _ in self._driver.step():
             self._inner.many(sql, rows)
 
+    def interrupt(self) -> None:
+        self._inner.interrupt()
+
     def close(self) -> None:
         self._inner.close()
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack
 from statistics import median
-from time import monotonic
+from time import monotonic, time
 
 import httpx
 import pytest
@@ -58,6 +58,12 @@ class Rig(Struct, kw_only=True, eq=False):
     async def ask(self, replica: int, model: str) -> httpx.Response:
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
         return await self.clients[replica].post(CHAT, json=body)
+
+    async def metric(self, replica: int, name: str) -> float:
+        """Of one scrape."""
+        lines = (await self.clients[replica].get("/metrics")).text.splitlines()
+        (found,) = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
+        return float(found)
 
     async def backend(self, replica: int, model: str) -> str:
         """Who answered."""
@@ -229,15 +235,21 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
             statuses.append((await rig.ask(replica, "busy")).status_code)
             took.append(monotonic() - began)
         await asyncio.sleep(0.01)
+    alone = [await rig.metric(replica, "strowger_redis_available") for replica in (0, 1)]
     back(rig.redis)
     for up, seen in zip(rig.up, since, strict=True):
         await up.said("is back", since=seen)
+    async with asyncio.timeout(10 * SHARED_S):
+        while await rig.metric(1, "strowger_replicas") < 2:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.05)
 
     lines = [up.lines[seen:] for up, seen in zip(rig.up, since, strict=True)]
     assert set(statuses) == {200}
     assert median(took) < WAITED_S
     assert [sum("out of reach" in line for line in own) for own in lines] == [1, 1]
     assert [sum("is back" in line for line in own) for own in lines] == [1, 1]
+    assert (alone, await rig.metric(1, "strowger_redis_available")) == ([0, 0], 1)
+    assert time() - await rig.metric(1, "strowger_redis_heard_timestamp_seconds") < 10 * SHARED_S
 
 
 async def test_replicas_that_have_redis_back_share_again(rig: Rig) -> None:

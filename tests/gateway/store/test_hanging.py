@@ -1,0 +1,69 @@
+"""A PostgreSQL that hangs is away after seconds, and holds up nobody's end; a slow one is not."""
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
+
+import pytest
+
+from gateway.store.errors import StoreAway
+from gateway.store.opening import driver_of, open_store
+from gateway.store.postgres import DOUBT_S
+from gateway.store.sql import SqlStore
+from schemas.secret import Secret
+from tests.postgres import Postgres
+
+pytestmark = pytest.mark.usefixtures("hanging")
+
+
+@pytest.fixture
+def store(postgres: Postgres) -> Generator[SqlStore]:
+    """One that has a connection already, and waits two seconds for an answer."""
+    found = open_store(Secret(f"{postgres.new_database()}&connect_timeout=2"))
+    found.prepare()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def hanging(store: SqlStore, postgres: Postgres) -> Generator[None]:
+    postgres.hang()
+    yield
+    postgres.go_on()
+
+
+def test_a_server_that_hangs_is_away_within_seconds_and_back_when_it_goes_on(
+    store: SqlStore, postgres: Postgres
+) -> None:
+    began = monotonic()
+    with pytest.raises(StoreAway, match="does not answer"):
+        store.pauses()
+    took = monotonic() - began
+    postgres.go_on()
+
+    assert took < 15
+    assert store.pauses() == {}
+
+
+def test_closing_the_store_ends_what_waits_for_a_server_that_hangs(store: SqlStore) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(store.pauses)
+        sleep(0.2)
+        began = monotonic()
+        store.close()
+        error = asked.exception(timeout=5)
+        took = monotonic() - began
+
+    assert isinstance(error, StoreAway)
+    assert took < 1.5
+
+
+def test_a_statement_that_takes_its_time_is_waited_for(postgres: Postgres) -> None:
+    postgres.go_on()
+    driver = driver_of(Secret(postgres.new_database()))
+    connection = driver.connect()
+
+    found = connection.execute(f"SELECT pg_sleep({DOUBT_S + 0.5})", ()).fetchall()
+
+    connection.close()
+    assert len(found) == 1

@@ -1,0 +1,232 @@
+"""A database that is away before requests come, while they come and when it ends: nobody waits."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from itertools import chain
+from statistics import median
+from time import monotonic
+
+import httpx
+import psycopg
+import pytest
+from msgspec import Struct
+
+from gateway.store.opening import open_store
+from gateway.store.sql import SqlStore
+from schemas.secret import Secret
+from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.store.rows import request_row
+from tests.postgres import Postgres
+from tests.provider import provider
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+store: {{url: "{url}"}}
+auth: {{admin_key: sk-of-the-operator}}
+server: {{drain_delay_s: 0, workers: 2}}
+prices: [{{match: "one/*", input: 1, output: 1}}]
+providers:
+  - {{name: one, adapter: openai, base_url: {remote}, api_key: k}}
+models:
+  - {{name: chat, backends: [{{provider: one, model: a}}, {{provider: one, model: b}}]}}
+experiments:
+  - name: trial
+    model: chat
+    assign_by: user
+    primary: thumbs_up
+    variants:
+      - {{name: control, backend: one/a, weight: 50}}
+      - {{name: treatment, backend: one/b, weight: 50}}
+    guardrails: [{{metric: error, worse_by: 0.02}}]
+"""
+OPERATOR = {"authorization": "Bearer sk-of-the-operator"}
+CLIENTS = 8
+AWAY_S = 1.0
+WAITED_S = 0.5
+"""In the median; an answer takes some milliseconds, and on a busy machine some tens of them."""
+
+LONGEST_S = 2.0
+"""Shorter than the two seconds and more that a question to a database that hangs takes."""
+
+
+class Rig(Struct, kw_only=True, eq=False):
+    """Two workers before a database that is made in the first test."""
+
+    postgres: Postgres
+    store: SqlStore
+    up: Commanded
+    client: httpx.AsyncClient
+    answered: int = 0
+
+    async def ask(self, user: str) -> tuple[httpx.Response, float]:
+        """The answer, and the seconds that it took."""
+        began = monotonic()
+        body = {"model": "chat", "user": user, "messages": [{"role": "user", "content": "hi"}]}
+        answer = await self.client.post("/v1/chat/completions", json=body)
+        took = monotonic() - began
+        assert answer.status_code == 200, answer.text
+        self.answered += 1
+        return answer, took
+
+    async def load(self, until: asyncio.Event) -> list[float]:
+        """As many clients as CLIENTS, one request after the other; how long each took."""
+
+        async def one(name: int) -> list[float]:
+            took: list[float] = []
+            while not until.is_set():
+                took.append((await self.ask(f"user-{name}-{len(took)}"))[1])
+                await asyncio.sleep(0.02)
+            return took
+
+        all_took = await asyncio.gather(*(one(name) for name in range(CLIENTS)))
+        return list(chain.from_iterable(all_took))
+
+    async def report(self) -> httpx.Response:
+        return await self.client.get("/admin/experiments/trial", headers=OPERATOR)
+
+    async def metric(self, name: str) -> float:
+        """Of one scrape of any worker."""
+        text = (await self.client.get("/metrics", headers=OPERATOR)).text
+        (found,) = re.findall(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+        return float(found)
+
+    async def all_recorded(self) -> None:
+        """Wait until the store has as many requests as were answered; more never come."""
+        async with asyncio.timeout(SOON_S):
+            while self.recorded() < self.answered:  # noqa: ASYNC110  it is another process's doing
+                await asyncio.sleep(0.1)
+        assert self.recorded() == self.answered
+
+    def recorded(self) -> int:
+        used = self.store.used()
+        assert sum(row.requests for row in used) == sum(row.attempts for row in used)
+        return sum(row.requests for row in used)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module")
+async def rig(
+    postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Rig, None]:
+    async with AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(provider())
+        url = f"{postgres.url('later')}&connect_timeout=2"
+        text = CONFIG.format(url=url, remote=remote.base_url)
+        file = tmp_path_factory.mktemp("outages") / "config.yaml"
+        up = await stack.enter_async_context(commanded(file, text))
+        client = await stack.enter_async_context(up.client())
+        store = open_store(Secret(url))
+        stack.callback(store.close)
+        yield Rig(postgres=postgres, store=store, up=up, client=client)
+
+
+async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: Rig) -> None:
+    early = [(await rig.ask(f"early-{number}"))[0] for number in range(6)]
+    report = await rig.report()
+    away = await rig.metric("strowger_store_available")
+    with psycopg.connect(rig.postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE later")
+
+    await rig.up.said("the store is back")
+    await rig.up.said("the store tells again")
+    async with asyncio.timeout(SOON_S):
+        while "x-gateway-variant" not in (await rig.ask("late"))[0].headers:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.05)
+    await rig.all_recorded()
+
+    assert {answer.headers["x-gateway-backend"] for answer in early} == {"one/a"}
+    assert not any("x-gateway-variant" in answer.headers for answer in early)
+    assert report.status_code == 503
+    assert report.json()["error"]["code"] == "store_unavailable"
+    assert 'database "later" does not exist' in report.json()["error"]["message"]
+    assert (away, await rig.metric("strowger_store_available")) == (0, 1)
+    assert (await rig.report()).json()["epoch"] == 1
+    assert sum("the store is away" in line for line in rig.up.lines) == 2
+    assert sum("the store is back" in line for line in rig.up.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [(Postgres.kill, Postgres.start), (Postgres.hang, Postgres.go_on)],
+    ids=["killed", "hanging"],
+)
+async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
+    rig: Rig, away: Callable[[Postgres], None], back: Callable[[Postgres], None]
+) -> None:
+    since = len(rig.up.lines)
+    enough = asyncio.Event()
+    loading = asyncio.create_task(rig.load(enough))
+    await asyncio.sleep(0.3)
+
+    away(rig.postgres)
+    await rig.up.said("records wait", since=since)
+    await rig.up.said("experiments go on", since=since)
+    report, reported = await rig.report(), monotonic()
+    gone = await rig.metric("strowger_store_available")
+    waiting = await rig.metric("strowger_spool_waiting_bytes")
+    reported = monotonic() - reported
+    await asyncio.sleep(AWAY_S)
+    enough.set()
+    took = await loading
+    back(rig.postgres)
+    await rig.up.said("the store is back", since=since)
+    await rig.up.said("the store tells again", since=since)
+    await rig.all_recorded()
+
+    lines = rig.up.lines[since:]
+    assert await rig.metric("strowger_records_lost_total") == 0
+    assert await rig.metric("strowger_records_imported_total") >= 2 * len(took)
+    assert median(took) < WAITED_S
+    assert max(took) < LONGEST_S
+    assert (report.status_code, report.json()["error"]["code"]) == (503, "store_unavailable")
+    assert reported < LONGEST_S
+    assert (gone, await rig.metric("strowger_store_available")) == (0, 1)
+    assert waiting > 0
+    for once in ("records wait", "experiments go on", "the store is back", "store tells again"):
+        assert sum(once in line for line in lines) == 1, lines
+
+
+async def test_what_is_wrong_with_an_experiment_is_in_the_scrape_and_paused_once(
+    rig: Rig,
+) -> None:
+    rows = [
+        request_row(
+            f"made-{number}",
+            experiment="trial",
+            unit=f"made-{number}",
+            variant="treatment" if number % 4 else "control",
+            status=500 if number % 4 else 200,
+        )
+        for number in range(2_000)
+    ]
+
+    rig.store.take("made", 0, 1, rows)
+    await rig.up.said("SAMPLE RATIO MISMATCH")
+    await rig.up.said("trial is PAUSED")
+
+    assert await rig.metric('strowger_experiment_split_mismatch{experiment="trial"}') == 1
+    assert await rig.metric('strowger_experiment_guardrail_pauses_total{experiment="trial"}') == 1
+    assert sum("trial is PAUSED" in line for line in rig.up.lines) == 1
+
+
+async def test_a_gateway_whose_database_hangs_still_ends_when_it_is_told_to(rig: Rig) -> None:
+    await rig.ask("last")
+    rig.postgres.hang()
+    try:
+        await rig.ask("unheard")
+        began = monotonic()
+        rig.up.process.terminate()
+        await asyncio.wait_for(rig.up.process.wait(), SOON_S)
+        took = monotonic() - began
+    finally:
+        rig.postgres.go_on()
+
+    assert rig.up.process.returncode == 0
+    assert took < 20
