@@ -22,7 +22,11 @@ from schemas.errors import InvalidConfig
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def usage(path: Path, days: int, as_json: bool) -> None:
-    """Show the requests, tokens and cost of each day, key, model and backend."""
+    """Show the requests, tokens and cost of each day, key, model and backend.
+
+    First what the answers used; then what was spent in all: on attempts that failed, on hedges
+    and on mirrored copies as well.
+    """
     config = load(path)
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     with faults_shown():
@@ -40,16 +44,20 @@ def usage(path: Path, days: int, as_json: bool) -> None:
 
 
 def _table(used: list[Used], *, priced: bool) -> None:
-    table = table_of("DAY", "KEY", "MODEL", "BACKEND", "REQUESTS", "ATTEMPTS", "IN", "OUT", "USD")
+    """What answers used and cost, and behind it what was spent in all."""
+    table = table_of(
+        *("DAY", "KEY", "MODEL", "BACKEND", "REQUESTS", "IN", "OUT", "USD"),
+        *("ATTEMPTS", "IN", "OUT", "SPENT"),
+    )
     for row in used:
-        cost = f"{row.cost_usd:.4f}" + (" + ?" if row.unpriced else "") if priced else ""
+        spent = f"{row.cost_usd:.4f}" + (" + ?" if row.unpriced else "")
+        counts = (row.requests, row.served_prompt_tokens, row.served_completion_tokens)
+        in_all = (row.attempts, row.prompt_tokens, row.completion_tokens)
         table.add_row(
-            row.day,
-            escape(row.key),
-            escape(row.model),
-            escape(row.backend),
-            *(f"{count:,}" for count in (row.requests, row.attempts)),
-            *(f"{count:,}" for count in (row.prompt_tokens, row.completion_tokens)),
-            cost,
+            *(escape(name) for name in (row.day, row.key, row.model, row.backend)),
+            *(f"{count:,}" for count in counts),
+            f"{row.served_usd:.4f}" if priced else "",
+            *(f"{count:,}" for count in in_all),
+            spent if priced else "",
         )
     show(table)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from gateway.records.rows import AttemptRow, RequestRow, Role, Row, Source
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
@@ -45,6 +47,8 @@ def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Row]:
             trip.deltas if shown else attempt.deltas,
             trip.task,
         )
+        if not shown and trip.usage is not None:
+            usage, source = _supposed(attempt, usage, source, trip.usage.prompt_tokens)
         rows.append(
             attempt_row(trip.request_id, place + 1, line.time, attempt, usage, source, prices)
         )
@@ -90,6 +94,20 @@ def counted(usage: Usage | None, deltas: int, task: str) -> tuple[Usage, Source]
         prompt = usage.prompt_tokens if usage else None
         return Usage(prompt_tokens=prompt, completion_tokens=deltas), "estimated"
     return Usage(), ""
+
+
+def _supposed(
+    attempt: Attempt, usage: Usage, source: Source, prompt_tokens: int | None
+) -> tuple[Usage, Source]:
+    """With the prompt as another backend of the same request has counted it.
+
+    For one that broke off before it told, and one that lost against a hedge: it had the prompt.
+    """
+    if prompt_tokens is None or usage.prompt_tokens is not None:
+        return usage, source
+    if source != "estimated" and attempt.outcome != "lost":
+        return usage, source
+    return msgspec.structs.replace(usage, prompt_tokens=prompt_tokens), "estimated"
 
 
 def _own(attempts: Sequence[Attempt]) -> int:

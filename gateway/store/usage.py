@@ -11,9 +11,9 @@ from gateway.store.intake import DAY_S
 class Used(Struct, frozen=True, kw_only=True):
     """One day (UTC, YYYY-MM-DD) of one key at one backend under one model's name.
 
-    requests: that this backend answered. attempts: all, also failed ones, hedges and mirrors.
-    tokens, cost_usd: of all attempts; 0 where nobody knows. unpriced: attempts with tokens whose
-    cost is not known.
+    requests: that this backend answered. served_…: what those answers used and cost.
+    attempts: all, also failed ones, hedges and mirrors. prompt_tokens, completion_tokens, cost_usd:
+    of all attempts; 0 where nobody knows. unpriced: attempts with tokens whose cost is not known.
     """
 
     day: str
@@ -21,6 +21,9 @@ class Used(Struct, frozen=True, kw_only=True):
     model: str
     backend: str
     requests: int
+    served_prompt_tokens: int
+    served_completion_tokens: int
+    served_usd: float
     attempts: int
     prompt_tokens: int
     completion_tokens: int
@@ -29,7 +32,11 @@ class Used(Struct, frozen=True, kw_only=True):
 
 
 _SQL = """SELECT a.day, r.key_name, r.route, a.backend,
-    SUM(CASE WHEN a.role = 'served' THEN 1 ELSE 0 END), COUNT(*),
+    SUM(CASE WHEN a.role = 'served' THEN 1 ELSE 0 END),
+    CAST(COALESCE(SUM(CASE WHEN a.role = 'served' THEN a.prompt_tokens END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(CASE WHEN a.role = 'served' THEN a.completion_tokens END), 0) AS BIGINT),
+    COALESCE(SUM(CASE WHEN a.role = 'served' THEN a.cost_usd END), 0),
+    COUNT(*),
     CAST(COALESCE(SUM(a.prompt_tokens), 0) AS BIGINT),
     CAST(COALESCE(SUM(a.completion_tokens), 0) AS BIGINT),
     COALESCE(SUM(a.cost_usd), 0),
@@ -40,7 +47,7 @@ _SQL = """SELECT a.day, r.key_name, r.route, a.backend,
 
 def used(session: Session, since: float) -> list[Used]:
     """From `since`, in Unix seconds, on."""
-    kind = tuple[int, str, str, str, int, int, int, int, float, int]
+    kind = tuple[int, str, str, str, int, int, int, float, int, int, int, float, int]
     return [
         Used(
             day=datetime.fromtimestamp(row[0] * DAY_S, UTC).date().isoformat(),
@@ -48,11 +55,14 @@ def used(session: Session, since: float) -> list[Used]:
             model=row[2],
             backend=row[3],
             requests=row[4],
-            attempts=row[5],
-            prompt_tokens=row[6],
-            completion_tokens=row[7],
-            cost_usd=row[8],
-            unpriced=row[9],
+            served_prompt_tokens=row[5],
+            served_completion_tokens=row[6],
+            served_usd=row[7],
+            attempts=row[8],
+            prompt_tokens=row[9],
+            completion_tokens=row[10],
+            cost_usd=row[11],
+            unpriced=row[12],
         )
         for row in session.rows(kind, _SQL, since)
     ]

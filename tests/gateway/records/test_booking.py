@@ -93,8 +93,31 @@ def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
     assert [row.role for row in (failed, hedge, served)] == ["failed", "hedge", "served"]
     assert [row.source for row in (failed, hedge, served)] == ["estimated", "estimated", "reported"]
     assert [row.completion_tokens for row in (failed, hedge, served)] == [40, 2, 3]
+    assert [row.prompt_tokens for row in (failed, hedge, served)] == [7, 7, 7]
     assert failed.cost_usd == pytest.approx((7 + 40 * 10) / 1e6)
     assert served.cost_usd is None
+
+
+@pytest.mark.anyio
+async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> None:
+    """The loser is never heard; it had the same prompt, and is taken to charge for it."""
+
+    async def never(request: Received, answer: Answer) -> None:
+        await answer.gone.wait()
+
+    kept = Kept()
+    async with provider(never) as a, provider() as b:
+        config = two_backends(a.base_url, b.base_url, "    hedge_after_s: 0.05\n")
+        async with serving(config + PRICES, tmp_path, recorder=kept) as gateway:
+            await post(gateway)
+            (request,) = kept.requests(gateway)
+
+    lost, served = kept.attempts()
+    assert (lost.role, lost.outcome, lost.source) == ("hedge", "lost", "estimated")
+    assert (lost.prompt_tokens, lost.completion_tokens) == (7, None)
+    assert lost.cost_usd == pytest.approx(7 * 1 / 1e6)
+    assert (served.role, served.source) == ("served", "reported")
+    assert served.cost_usd == request.cost_usd == pytest.approx((7 * 2 + 3 * 20) / 1e6)
 
 
 @pytest.mark.anyio

@@ -1,6 +1,6 @@
 """Rows of the records, with what a test does not care about filled in."""
 
-from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow
+from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Role
 
 NOON = 4_000_000_000.0
 """A time in Unix seconds, far from any retention."""
@@ -41,13 +41,15 @@ def request_row(
     )
 
 
-def attempt_row(request_id: str, number: int = 1, *, time: float = NOON) -> AttemptRow:
+def attempt_row(
+    request_id: str, number: int = 1, *, time: float = NOON, role: Role = "served"
+) -> AttemptRow:
     return AttemptRow(
         request_id=request_id,
         number=number,
         time=time,
         backend="remote/m",
-        role="served",
+        role=role,
         outcome="ok",
         ms=10.0,
         source="reported",

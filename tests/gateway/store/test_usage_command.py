@@ -30,6 +30,8 @@ def used(folder: Path, *words: str) -> str:
         1,
         [
             *(request_row("r1", key="team-a", time=now), attempt_row("r1", time=now)),
+            attempt_row("r1", 2, time=now, role="hedge"),
+            attempt_row("r1", 3, time=now, role="failed"),
             *(request_row("r2", key="team-b", time=old), attempt_row("r2", time=old)),
         ],
     )
@@ -39,12 +41,16 @@ def used(folder: Path, *words: str) -> str:
     return result.output
 
 
-def test_the_last_thirty_days_are_told_as_a_table(tmp_path: Path) -> None:
+def test_the_last_thirty_days_are_told_as_what_was_served_and_what_was_spent_in_all(
+    tmp_path: Path,
+) -> None:
     lines = used(tmp_path).splitlines()
 
-    assert lines[0].split()[-3:] == ["IN", "OUT", "USD"]
     (row,) = lines[1:]
-    assert row.split()[1:] == ["team-a", "chat", "remote/m", "1", "1", "7", "3", "0.5000"]
+    served, in_all = ["1", "7", "3", "0.5000"], ["3", "21", "9", "1.5000"]
+    assert lines[0].split()[4:8] == ["REQUESTS", "IN", "OUT", "USD"]
+    assert lines[0].split()[8:] == ["ATTEMPTS", "IN", "OUT", "SPENT"]
+    assert row.split()[1:] == ["team-a", "chat", "remote/m", *served, *in_all]
 
 
 def test_more_days_and_json_can_be_asked_for(tmp_path: Path) -> None:
