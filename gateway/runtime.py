@@ -145,7 +145,8 @@ class Runtime:
     def _engine_changed(self, provider: str, status: str) -> None:
         """A process that has just become ready is not to blame for what the one before it did."""
         if status == READY:
-            upstream = self.upstreams[provider]
+            upstream = self.links[provider]
+            upstream.renew()
             for backend in self.backends.values():
                 if backend.upstream is upstream:
                     backend.breaker.renew()

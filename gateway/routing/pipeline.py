@@ -16,7 +16,7 @@ from gateway.routing.plan import Plan
 from gateway.routing.tries import embedding, generation
 from gateway.routing.trip import Trip
 from schemas.answers import Answer, Embeddings, Fold
-from schemas.events import CONTENT, Event, Usage
+from schemas.events import CONTENT, Event, Tokens, Usage
 from schemas.requests import TokenRequest
 
 _CONTENT = frozenset(CONTENT)
@@ -36,7 +36,7 @@ def _note(trip: Trip, batch: list[Event]) -> bool:
         kind = type(event)
         if kind in _CONTENT:
             content = True
-            trip.deltas += 1
+            trip.deltas += len(cast(Tokens, event).ids) if kind is Tokens else 1
         elif kind is Usage:
             trip.usage = cast(Usage, event)
     if content and trip.first_content is None:

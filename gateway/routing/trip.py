@@ -34,7 +34,8 @@ class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
 class Trip(Struct, kw_only=True, gc=False):
     """The mutable record of one request. Times are loop times in seconds, `None` until known.
 
-    deltas:  content events given out so far, the estimate of tokens when no usage arrives.
+    deltas:  content events given out so far, of tokens their ids: the estimate when no usage
+             arrives.
     deltas, usage, first_content: of the last attempt with the role ""; `set_aside` them before
              another.
     experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;

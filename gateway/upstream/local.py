@@ -151,6 +151,10 @@ class LocalUpstream:
         if self._link is not None:
             self._link.close()
 
+    def renew(self) -> None:
+        """The engine says that it is ready: the next request connects, without a pause before."""
+        self._failures, self._retry_at = 0, 0.0
+
     async def _connected(self, by: float) -> "_Link":
         """The live link. One task connects; the others wait for it and share what comes of it."""
         if self._link is not None and self._link.alive:

@@ -1,6 +1,7 @@
 """Engines without a model: sockets that speak the real frames, and do with a request as told."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -134,7 +135,7 @@ class StandIn(Struct, frozen=True, kw_only=True):
 
 
 class StandIns:
-    """A configuration's engines. asked: every request; open: connections; cancelled: requests.
+    """A configuration's engines. asked: every request; open: connections; cancelled: models.
 
     doors: by provider; "opens" where there is no entry.
     """
@@ -142,7 +143,7 @@ class StandIns:
     def __init__(self, folder: Path, conduct: Conduct, doors: Mapping[str, Door]) -> None:
         self.asked: list[Asked] = []
         self.cancelled: list[str] = []
-        self.open = 0
+        self.open: Counter[Door] = Counter()
         self.changed = asyncio.Condition()
         self._folder = folder
         self._conduct = conduct
@@ -186,7 +187,7 @@ class StandIns:
 
     async def _opens(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
-        await self._change(1)
+        await self._change(1, "opens")
         writer.write(frame(Ready(models=("m",))))
         frames, under_way = FrameReader(), dict[int, tuple[Asked, asyncio.Task[None]]]()
         try:
@@ -200,7 +201,7 @@ class StandIns:
                 task.cancel()
             self._writers.discard(writer)
             writer.close()
-            await self._change(-1)
+            await self._change(-1, "opens")
 
     async def _hear(
         self,
@@ -231,11 +232,11 @@ class StandIns:
 
     async def _silent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
-        await self._change(1)
+        await self._change(1, "silent")
         await reader.read()
         self._writers.discard(writer)
         writer.close()
-        await self._change(-1)
+        await self._change(-1, "silent")
 
     async def _shuts(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -244,9 +245,9 @@ class StandIns:
         writer.write(frame(Ready(models=("m",))))
         writer.close()
 
-    async def _change(self, opened: int = 0) -> None:
+    async def _change(self, opened: int = 0, door: Door = "opens") -> None:
         async with self.changed:
-            self.open += opened
+            self.open[door] += opened
             self.changed.notify_all()
 
 

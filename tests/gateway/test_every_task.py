@@ -103,6 +103,7 @@ async def test_a_client_that_leaves_hangs_up_on_whoever_is_asked(stage: Stage, p
         assert (line.status, line.error) == (499, "client_closed_request"), cast
         assert len(line.attempts) == 1, cast
         assert line.ms < 4000, cast
+        assert line.completion_tokens == (1 if play == "begun" else None), cast
 
 
 async def test_a_backend_that_fails_is_left_alone_once_its_breaker_is_open(stage: Stage) -> None:

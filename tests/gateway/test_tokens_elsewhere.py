@@ -1,7 +1,9 @@
 """Token requests in experiments, as copies, and before a backend that can do less."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,9 +12,11 @@ from msgspec import Struct
 from gateway.mirror.line import MirrorLine
 from gateway.routing.trial import Standing
 from tests.gateway.fault_tasks import FLAT, TASKS, TOKENS
+from tests.gateway.mindie_backend import configured
 from tests.gateway.serving import Serving, serving
 from tests.gateway.trials.trialling import stand
 from tests.mindie_server import MODEL, Answered, MindIEServer, mindie_server
+from tests.provider import Answer, Received, provider
 from tests.triton_server import TritonServer, triton_server
 
 pytestmark = pytest.mark.anyio
@@ -195,3 +199,26 @@ async def test_one_that_lacks_what_is_optional_answers_when_the_better_one_is_do
     assert lesser.headers["x-gateway-backend"] == OWN["treatment"]
     assert lesser.headers["x-gateway-dropped-params"] == "answer.text"
     assert usual.headers["x-gateway-backend"] == OWN["control"]
+
+
+async def test_every_token_that_came_before_a_client_left_is_counted(tmp_path: Path) -> None:
+    """Though several came at once, and nobody told the sum."""
+
+    async def three_at_once(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        token = {"id": [11, 12, 13], "text": "hello"}
+        await answer.event({"prefill_time": 1.5, "decode_time": None, "token": token})
+        await answer.gone.wait()
+
+    async with provider(three_at_once) as remote:
+        async with serving(configured(remote.origin), tmp_path) as gateway:
+            body = {**TOKENS, "stream": True}
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                async with client.stream("POST", "/infer_token", json=body) as answer:
+                    assert answer.status_code == 200
+            await remote.until(lambda: remote.hung_up == 1)
+            while not (lines := gateway.access_lines()):  # noqa: ASYNC110  it is booked after the hang-up
+                await asyncio.sleep(0.005)
+
+    assert (lines[0].status, lines[0].usage_source) == (499, "estimated")
+    assert lines[0].completion_tokens == 3

@@ -1,0 +1,83 @@
+"""Connecting to an engine that is away or says nothing: who waits, and what stays open."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.config.connection import Timeouts
+from gateway.upstream.base import Call
+from gateway.upstream.local import LocalUpstream
+from schemas.answers import Answer, Fold
+from schemas.errors import UpstreamStarting, UpstreamTimeout
+from schemas.messages import Message
+from schemas.requests import ChatRequest
+from tests.gateway.engine_stand_in import Asked, stand_ins, works
+
+pytestmark = pytest.mark.anyio
+
+HELLO = ChatRequest(model="m", messages=(Message(role="user", content="hi"),))
+
+
+async def ask(upstream: LocalUpstream, model: str = "m") -> Answer:
+    deadline = asyncio.get_running_loop().time() + 10
+    fold = Fold()
+    async for batch in upstream.generate(
+        HELLO, Call(model=model, deadline=deadline, request_id="r-1")
+    ):
+        fold.add(batch)
+    return fold.answer()
+
+
+async def test_after_a_restart_nobody_sits_out_the_pause_between_tries(tmp_path: Path) -> None:
+    upstream = LocalUpstream("here", tmp_path / "opens.sock")
+    with pytest.raises(UpstreamStarting):
+        await ask(upstream)
+
+    async with stand_ins(tmp_path):
+        upstream.renew()
+        answer = await ask(upstream)
+        await upstream.aclose()
+
+    assert answer.choices[0].text == "hello"
+
+
+async def test_who_stops_waiting_for_a_silent_engine_leaves_no_connection_open(
+    tmp_path: Path,
+) -> None:
+    async with stand_ins(tmp_path) as engines:
+        patient = LocalUpstream("here", tmp_path / "silent.sock")
+        leaving = [asyncio.create_task(ask(patient)) for _ in range(3)]
+        await engines.until(lambda: engines.open["silent"] == 1)
+        for one in leaving:
+            one.cancel()
+        await asyncio.wait(leaving)
+        await engines.until(lambda: engines.open["silent"] == 0)
+
+        hasty = LocalUpstream("here", tmp_path / "silent.sock", Timeouts(connect_s=0.1))
+        late = await asyncio.gather(*(ask(hasty) for _ in range(3)), return_exceptions=True)
+        await engines.until(lambda: engines.open["silent"] == 0)
+
+    assert isinstance(late[0], UpstreamTimeout)
+    assert "connect_s" in str(late[0])
+    assert all(isinstance(one, UpstreamTimeout | UpstreamStarting) for one in late)
+
+
+async def test_a_request_that_hangs_holds_up_no_other_on_the_same_connection(
+    tmp_path: Path,
+) -> None:
+    async def conduct(asked: Asked) -> None:
+        await (asked.gone.wait() if asked.model == "hangs" else works(asked))
+
+    async with stand_ins(tmp_path, conduct) as engines:
+        upstream = LocalUpstream("here", tmp_path / "opens.sock", Timeouts(first_token_s=0.3))
+        hanging = asyncio.create_task(ask(upstream, "hangs"))
+        answers = await asyncio.gather(*(ask(upstream) for _ in range(20)))
+        connections = engines.open["opens"]
+        with pytest.raises(UpstreamTimeout, match="first_token_s"):
+            await hanging
+        await engines.until(lambda: engines.cancelled == ["hangs"])
+        await upstream.aclose()
+
+    assert [one.choices[0].text for one in answers] == ["hello"] * 20
+    assert connections == 1
