@@ -152,6 +152,67 @@ class MindIE:
         return {"prefill_time": prefill, "decode_time": decode, "token": {"id": ids, "text": text}}
 
 
+class MindIEText:
+    """`/generate` and `/generate_stream`, in TGI's dialect."""
+
+    def streams(self, request: Received) -> bool:
+        return request.path.endswith("_stream")
+
+    async def answers(self, request: Received, answer: Answer) -> None:
+        assert request.json["inputs"] == "hi"
+        if self.streams(request):
+            await self.first(answer)
+            await self.rest(answer)
+        else:
+            await answer.json({"generated_text": "hello", "details": self._details("length")})
+
+    async def first(self, answer: Answer) -> None:
+        await answer.begin_stream()
+        await self._token(answer, 11, "hel")
+
+    async def more(self, answer: Answer) -> None:
+        await self._token(answer, 13, " la")
+
+    async def rest(self, answer: Answer) -> None:
+        await self._token(answer, 12, "lo", "hello", self._details("length"))
+        await answer.raw(NO_END)
+
+    async def before(self, answer: Answer) -> None:
+        await answer.begin_stream()
+
+    def broken(self) -> bytes:
+        return b'data: {"token":{"id":[12],"te\n\n'
+
+    def endless(self) -> Json:
+        return {"generated_text": "hello", "details": None}
+
+    def error(self, more: Json) -> Json:
+        return {"error": "boom", "error_type": "Generation Error"}
+
+    async def marker(self, request: Received, answer: Answer) -> None:
+        details = self._details("invalid flag")
+        if self.streams(request):
+            await answer.begin_stream()
+            await self._token(answer, 12, "", "", details)
+            await answer.raw(NO_END)
+        else:
+            await answer.json({"generated_text": "half an ans", "details": details})
+
+    async def _token(
+        self,
+        answer: Answer,
+        token: int,
+        text: str,
+        whole: str | None = None,
+        details: Json | None = None,
+    ) -> None:
+        one = {"id": [token], "text": text, "logprob": None, "special": None}
+        await answer.event({"token": one, "generated_text": whole, "details": details})
+
+    def _details(self, word: str) -> Json:
+        return {"finish_reason": word, "generated_tokens": 2, "prompt_tokens": 7, "seed": 7}
+
+
 class Triton:
     """Raw-tensor models: `infer` in one piece, `generate_stream` a token an event, with no end."""
 
@@ -213,11 +274,13 @@ def _output(name: str, shape: list[int], data: list[int]) -> Json:
     return {"name": name, "datatype": "INT32", "shape": shape, "data": data}
 
 
-OPENAI, MINDIE, TRITON = OpenAI(), MindIE(), Triton()
+OPENAI, MINDIE, MINDIE_TEXT, TRITON = OpenAI(), MindIE(), MindIEText(), Triton()
 
 
 def dialect_of(request: Received) -> Dialect:
     """By the end of its path."""
     if request.path.endswith("/infer_token"):
         return MINDIE
-    return TRITON if "/v2/models/" in request.path else OPENAI
+    if "/v2/models/" in request.path:
+        return TRITON
+    return MINDIE_TEXT if "/generate" in request.path else OPENAI

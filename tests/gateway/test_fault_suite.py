@@ -49,6 +49,10 @@ PAIRINGS: Mapping[str, Pairing] = {
     "tensors-stream": Pairing(task=TASKS["tensors-stream"], adapter=TRITON_STREAMS),
     "tokens-stream on triton": Pairing(task=TASKS["tokens-stream"], adapter=TRITON_STREAMS),
     "tensors on mindie": Pairing(task=TASKS["tensors"], adapter="mindie"),
+    **{
+        f"{name} on mindie": Pairing(task=TASKS[name], adapter="mindie")
+        for name in ("chat", "chat-stream", "completion", "completion-stream")
+    },
 }
 CASES = [
     pytest.param(place, name, id=f"{scenario.fault}, {name}")
