@@ -1,8 +1,11 @@
 """What a gateway's requests leave in the store."""
 
 import asyncio
+import os
+import resource
 import signal
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -11,6 +14,7 @@ import pytest
 from gateway.store.opening import open_store
 from gateway.store.usage import Used
 from schemas.secret import Secret
+from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.gateway.serving import one_model
 from tests.gateway.test_operations import command
 from tests.provider import provider
@@ -18,6 +22,8 @@ from tests.provider import provider
 pytestmark = pytest.mark.anyio
 
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+ALONE = "server: {drain_delay_s: 0}"
+TWO = "server: {drain_delay_s: 0, workers: 2}"
 PRICE = "prices: [{match: remote/m-1, input: 1, output: 2}]\n"
 
 
@@ -27,14 +33,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def killed_after(
-    config: str, folder: Path, requests: int, number: int, wait_s: float, workers: int = 1
-) -> int:
+async def killed_after(config: str, folder: Path, requests: int, number: int, wait_s: float) -> int:
     """Serve requests, wait and send a signal; returns how many were answered."""
     port = free_port()
     file = folder / "config.yaml"
     drain = "drain_delay_s: 0, drain_timeout_s: 5"
-    file.write_text(f"{config}\nserver: {{port: {port}, workers: {workers}, {drain}}}\n")
+    file.write_text(f"{config}\nserver: {{port: {port}, {drain}}}\n")
     async with httpx.AsyncClient() as client, command(file, port) as process:
         answers = [
             await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=HELLO)
@@ -80,12 +84,83 @@ async def test_kill_9_loses_nothing_that_is_older_than_a_second(tmp_path: Path) 
     assert row.requests == 5
 
 
-async def test_what_several_workers_record_is_added_up(tmp_path: Path) -> None:
-    async with provider() as remote:
-        config = one_model(remote.base_url)
+async def test_a_worker_killed_with_9_loses_a_second_at_most_and_the_others_nothing(
+    tmp_path: Path,
+) -> None:
+    """As above it may be two. Nothing is there twice, and the end by SIGTERM loses none."""
+    async with (
+        provider() as remote,
+        commanded(tmp_path / "config.yaml", one_model(remote.base_url, TWO)) as up,
+        AsyncExitStack() as stack,
+    ):
+        worker_of = await a_connection_to_each(up, stack)
+        old = {pid: [await answered(client) for _ in range(5)] for pid, client in worker_of.items()}
+        await asyncio.sleep(2.0)
+        new = {pid: [await answered(client) for _ in range(3)] for pid, client in worker_of.items()}
+        killed, lives = worker_of
+        os.kill(killed, signal.SIGKILL)
+        await up.said("was killed by signal 9")
+        up.process.terminate()
+        await asyncio.wait_for(up.process.wait(), SOON_S)
 
-        answered = await killed_after(config, tmp_path, 9, signal.SIGTERM, 0.0, workers=2)
-
-    (row,) = used(tmp_path)
-    assert answered == row.requests == 9
+    kept = known(tmp_path, [*old[killed], *old[lives], *new[lives], *new[killed]])
+    assert kept >= {*old[killed], *old[lives], *new[lives]}
+    assert sum(row.requests for row in used(tmp_path)) == len(kept)
     assert not list((tmp_path / "strowger-spool").glob("*.rows"))
+
+
+async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
+    tmp_path: Path,
+) -> None:
+    """First the database cannot grow, then no file can: a limit on their size stands for it."""
+    async with (
+        provider() as remote,
+        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        up.client() as client,
+    ):
+        ids = [await answered(client)]
+        hard = resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE)[1]
+        for most, trouble, over in (
+            (8_192, "records wait in", "the store is back and has the records"),
+            (1, "records cannot be written and wait in memory", "are written again; 0 were lost"),
+        ):
+            resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+            ids += [await answered(client) for _ in range(3)]
+            await up.said(trouble)
+            ids += [await answered(client) for _ in range(3)]
+            resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+            await up.said(over)
+            assert sum(trouble in line for line in up.lines) == 1
+        up.process.terminate()
+        await asyncio.wait_for(up.process.wait(), SOON_S)
+
+    assert known(tmp_path, ids) == set(ids)
+    assert sum(row.requests for row in used(tmp_path)) == len(ids)
+
+
+async def a_connection_to_each(
+    up: Commanded, stack: AsyncExitStack
+) -> dict[int, httpx.AsyncClient]:
+    """By the process id of the worker that has it."""
+    found: dict[int, httpx.AsyncClient] = {}
+    async with asyncio.timeout(SOON_S):
+        while len(found) < 2:
+            client = await stack.enter_async_context(up.client())
+            found.setdefault((await client.get("/healthz")).json()["pid"], client)
+    return found
+
+
+async def answered(client: httpx.AsyncClient) -> str:
+    """The id of a request."""
+    answer = await client.post("/v1/chat/completions", json=HELLO)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["x-gateway-request-id"]
+
+
+def known(folder: Path, ids: list[str]) -> set[str]:
+    """Which of them are in the store."""
+    store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
+    try:
+        return {one for one in ids if store.known(one) is not None}
+    finally:
+        store.close()
