@@ -15,7 +15,7 @@ from tests.gateway.fault_tasks import FLAT, TASKS, TOKENS
 from tests.gateway.mindie_backend import configured
 from tests.gateway.serving import Serving, serving
 from tests.gateway.trials.trialling import stand
-from tests.mindie_server import MODEL, Answered, MindIEServer, mindie_server
+from tests.mindie_server import MODEL, Answered, Hang, MindIEServer, mindie_server
 from tests.provider import Answer, Received, provider
 from tests.triton_server import TritonServer, triton_server
 
@@ -29,6 +29,7 @@ auth:
   keys: [{{name: team-a, key: key-a}}, {{name: team-b, key: key-b}}]
 providers:
   - {{name: npu, adapter: mindie, base_url: "{mindie}"}}
+  - {{name: hasty, adapter: mindie, base_url: "{mindie}", timeouts: {{first_token_s: 0.3}}}}
   - {{name: trt, adapter: triton-tokens-decoupled, base_url: "{triton}"}}
 models:
   - {{name: session, backends: &both [
@@ -37,6 +38,8 @@ models:
   - {{name: user, backends: *both}}
   - {{name: ordered, policy: in_order, backends: *both, retry: {{attempts: 2}}}}
   - {{name: strict, policy: in_order, backends: *both, retry: {{attempts: 2}}, require: true}}
+  - {{name: hedged, policy: in_order, hedge_after_s: 0.05, backends: [
+      {{provider: hasty, model: {name}}}, {{provider: trt, model: tensorrt_llm_streaming}}]}}
   - {{name: to-mindie, backends: [{{provider: trt, model: tensorrt_llm_streaming}}],
      mirror: {{backend: npu/{name}, share: 1}}}}
   - {{name: to-triton, backends: [{{provider: npu, model: {name}}}],
@@ -199,6 +202,17 @@ async def test_one_that_lacks_what_is_optional_answers_when_the_better_one_is_do
     assert lesser.headers["x-gateway-backend"] == OWN["treatment"]
     assert lesser.headers["x-gateway-dropped-params"] == "answer.text"
     assert usual.headers["x-gateway-backend"] == OWN["control"]
+
+
+async def test_being_late_is_no_reason_for_a_lesser_answer_but_failing_is(between: Between) -> None:
+    between.mindie.faults += [Hang()]
+
+    answer = await between.ask("hedged", "infer_token, streamed")
+
+    line = between.gateway.access_lines()[-1]
+    assert "x-gateway-hedged" not in answer.headers
+    assert answer.headers["x-gateway-dropped-params"] == "answer.text"
+    assert [one.outcome for one in line.attempts] == ["upstream_timeout", "ok"]
 
 
 async def test_every_token_that_came_before_a_client_left_is_counted(tmp_path: Path) -> None:
