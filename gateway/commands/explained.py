@@ -59,7 +59,8 @@ def _facts(found: Explanation) -> Table:
         table.add_row("taken for broken", escape(", ".join(found.down)))
     if found.mirror is not None:
         share = f"{found.mirror.share * 100:.4g} %"
-        table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}"))
+        unsaid = f", but not of this one: {found.mirror.unsaid}" if found.mirror.unsaid else ""
+        table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}{unsaid}"))
     bounds = found.bounds
     if bounds is not None:
         table.add_row(

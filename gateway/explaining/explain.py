@@ -22,12 +22,12 @@ from gateway.explaining.explanation import (
 )
 from gateway.explaining.places import why_there
 from gateway.explaining.taking_part import taking_part
-from gateway.routing.able import reworded_for
+from gateway.routing.able import able, reworded_for, valued
 from gateway.routing.candidate import Candidate
 from gateway.routing.facts import Facts
 from gateway.routing.health import health_of, in_words
 from gateway.routing.plan import Plan, enrol, plan
-from gateway.routing.route import NOTHING, Backend, Route, RouteTable
+from gateway.routing.route import Backend, Route, RouteTable
 from gateway.routing.rules import in_words as conditions
 from gateway.routing.rules import unmet
 from gateway.routing.trial import Arm
@@ -145,9 +145,22 @@ def _with_route(
         experiment=taking_part(route, request, facts),
         mirror=None
         if route.mirror is None
-        else MirrorSeen(backend=route.mirror.backend.name, share=route.mirror.share),
+        else MirrorSeen(
+            backend=route.mirror.backend.name,
+            share=route.mirror.share,
+            unsaid=_unsaid(route, route.mirror.backend, request),
+        ),
         fallback=route.fallback,
     )
+
+
+def _unsaid(route: Route, mirror: Backend, request: Request) -> str:
+    """Why the request cannot be copied to that backend; "": it can be."""
+    try:
+        able(route, (mirror,), (1.0,), valued(route, request), [])
+    except InvalidRequest as exc:
+        return exc.message
+    return ""
 
 
 def _planned(
@@ -309,15 +322,15 @@ def _first_rule(route: Route, request: Request, facts: Facts) -> int | None:
 
 
 def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> Iterator[Reason]:
-    """Each field that it cannot honour, and its health."""
-    if route.defaults is not NOTHING or route.overrides is not NOTHING:
-        request = with_values(request, route.defaults, route.overrides)
-    said = reworded_for(request, backend)
-    faults = unsupported(said, backend.supports)
+    """Each field that it cannot honour and may not go without, and its health."""
+    said = reworded_for(valued(route, request), backend)
+    faults = [
+        fault
+        for fault in unsupported(said, backend.supports)
+        if route.require or fault.field not in said.optional
+    ]
     for fault in faults:
-        lets_go = fault.field in said.optional and not route.require
-        words = f"{fault.reason}; others honour it" if lets_go else fault.reason
-        yield Reason(field=fault.field, words=words)
+        yield Reason(field=fault.field, words=fault.reason)
     if is_down(backend):
         yield Reason(words="is taken for broken")
     elif not backend.breaker.allows(facts.now):

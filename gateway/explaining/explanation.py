@@ -111,10 +111,14 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class MirrorSeen(Struct, frozen=True, kw_only=True):
-    """Who gets a copy of a share of such requests afterwards, where it is able to."""
+    """Who gets a copy of a share of such requests afterwards.
+
+    unsaid: why this one cannot be copied, for it has no words for it; "": it can.
+    """
 
     backend: str
     share: float
+    unsaid: str = ""
 
 
 class Refusal(Struct, frozen=True, kw_only=True):

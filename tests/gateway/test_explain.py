@@ -13,6 +13,8 @@ CONFIG = """
 providers:
   - {name: openai, adapter: openai, api_key: sk-of-the-operator}
   - {name: other, adapter: mistral, api_key: y}
+  - {name: npu, adapter: mindie, base_url: "http://127.0.0.1:9"}
+  - {name: trt, adapter: triton-tokens, base_url: "http://127.0.0.1:9"}
   - {name: here, adapter: local, engine: {models: [{name: tiny-chat, path: "bundled:tiny-chat"}]}}
 auth:
   mode: keys
@@ -45,6 +47,7 @@ models:
       {provider: openai, model: c}]}
   - {name: raced, hedge_after_s: 1.5, mirror: {backend: other/new, share: 0.05},
       backends: [{provider: openai, model: a}]}
+  - {name: tokens, backends: [{provider: trt, model: m}, {provider: npu, model: m}]}
   - {name: "gpt-*", backends: [{provider: openai, model: "*"}]}
 prices:
   - {match: openai/dear, input: 5, output: 15}
@@ -206,6 +209,27 @@ def test_who_is_asked_beside_and_afterwards_is_told(config: Path) -> None:
     assert found.bounds.hedge_after_s == 1.5
     assert found.mirror is not None
     assert (found.mirror.backend, found.mirror.share) == ("other/new", 0.05)
+    assert found.mirror.unsaid == ""
+
+
+def test_what_a_mirror_cannot_be_asked_is_told(config: Path) -> None:
+    found = explained(config, chat("raced", logit_bias={"5": 1}))
+
+    assert found.mirror is not None
+    assert found.mirror.unsaid == "other/new: logit_bias is not supported"
+
+
+def test_who_lacks_what_may_be_let_go_comes_later_and_is_not_ruled_out(config: Path) -> None:
+    asked = {"input_id": [5, 6]}
+    both = explained(config, asked, "--surface", "/v1/models/tokens/infer_token")
+    lesser_down = explained(
+        *(config, asked, "--surface", "/v1/models/tokens/infer_token", "--down", "trt")
+    )
+
+    assert backends(both) == ["npu/m", "trt/m"]
+    assert [one.dropped for one in both.candidates] == [(), ("answer.text",)]
+    assert backends(lesser_down) == ["npu/m"]
+    assert reasons(lesser_down) == {"tokens: trt/m": (Reason(words="is taken for broken"),)}
 
 
 def test_costs_decide_where_the_policy_says_so(config: Path) -> None:
