@@ -18,7 +18,7 @@ from gateway.auth import check_model, check_priority
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
-from gateway.routing.facts import Facts
+from gateway.routing.facts import Facts, estimated_tokens
 from gateway.routing.plan import Plan, enrol, plan
 from gateway.routing.trial import Enrolment
 from gateway.routing.trip import Trip
@@ -123,8 +123,12 @@ class Endpoint:
                 check_priority(caller, request.priority)
                 trip.stream = request.stream
             planned = _plan(scope, gateway, runtime, request, trip)
-            with HangUp(receive) as hangup:
-                await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
+            try:
+                with HangUp(receive) as hangup:
+                    await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
+            finally:
+                if trip.usage is None:
+                    trip.prompt = estimated_tokens(request)
             return 200
         finally:
             gateway.release(size)

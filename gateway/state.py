@@ -315,7 +315,7 @@ class Gateway:
 
 def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
     """offset: from the clock's seconds to Unix time."""
-    usage, source = counted(trip.usage, trip.deltas, trip.task)
+    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
     price = prices.of(trip.backend) if prices.any and source else None
     first = trip.first_content
     return AccessLine(

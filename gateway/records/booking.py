@@ -46,6 +46,7 @@ def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Row]:
             trip.usage if shown else attempt.usage,
             trip.deltas if shown else attempt.deltas,
             trip.task,
+            trip.prompt,
         )
         if not shown and trip.usage is not None:
             usage, source = _supposed(attempt, usage, source, trip.usage.prompt_tokens)
@@ -84,14 +85,20 @@ def attempt_row(
     )
 
 
-def counted(usage: Usage | None, deltas: int, task: str) -> tuple[Usage, Source]:
-    """What was used, and who says so: the backend, or an estimate of a delta a token."""
+def counted(
+    usage: Usage | None, deltas: int, task: str, prompt: int | None = None
+) -> tuple[Usage, Source]:
+    """What was used, and who says so: the backend, or an estimate of a delta a token.
+
+    prompt: the estimate of its tokens, for where the backend has told none.
+    """
     if usage is not None and usage.completion_tokens is not None:
         return usage, "reported"
     if usage is not None and task == "embeddings":
         return usage, "reported" if usage.prompt_tokens is not None else ""
     if deltas:
-        prompt = usage.prompt_tokens if usage else None
+        if usage is not None and usage.prompt_tokens is not None:
+            prompt = usage.prompt_tokens
         return Usage(prompt_tokens=prompt, completion_tokens=deltas), "estimated"
     return Usage(), ""
 

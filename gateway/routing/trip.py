@@ -38,6 +38,7 @@ class Trip(Struct, kw_only=True, gc=False):
              arrives.
     deltas, usage, first_content: of the last attempt with the role ""; `set_aside` them before
              another.
+    prompt:  its tokens by our own estimate, where no usage arrived; `None` where none is needed.
     experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;
              variant and unit are also "" where nobody could be assigned.
     rule, candidates, ruled_out: as planned; candidates by name.
@@ -70,6 +71,7 @@ class Trip(Struct, kw_only=True, gc=False):
     upstream_s: float = 0.0
     deltas: int = 0
     usage: Usage | None = None
+    prompt: int | None = None
     rule: int | None = None
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()

@@ -121,16 +121,19 @@ async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_client_that_leaves_is_booked_once_with_what_was_produced(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_is_booked_once_with_what_was_produced_and_what_it_cost(
+    tmp_path: Path,
+) -> None:
     async def endless(request: Received, answer: Answer) -> None:
         await answer.begin_stream()
         while not answer.gone.is_set():
             await answer.text("word ")
 
     kept = Kept()
+    prices = "prices: [{match: 'remote/*', input: 1, output: 2}]"
     async with (
         provider(endless) as remote,
-        serving(one_model(remote.base_url), tmp_path, recorder=kept) as gateway,
+        serving(one_model(remote.base_url, prices), tmp_path, recorder=kept) as gateway,
     ):
         await hang_up_after(gateway, stream=True, wait_for=b"word")
         while not (found := kept.requests(gateway)):  # noqa: ASYNC110  rows come without an event
@@ -140,7 +143,10 @@ async def test_a_client_that_leaves_is_booked_once_with_what_was_produced(tmp_pa
     assert (request.status, attempt.role, attempt.outcome) == (499, "served", "cancelled")
     assert attempt.source == "estimated"
     assert attempt.completion_tokens == request.completion_tokens
-    assert (request.completion_tokens or 0) >= 1
+    prompt, completion = attempt.prompt_tokens or 0, attempt.completion_tokens or 0
+    assert prompt >= 1
+    assert completion >= 1
+    assert attempt.cost_usd == request.cost_usd == pytest.approx((prompt + 2 * completion) / 1e6)
 
 
 @pytest.mark.anyio
