@@ -71,11 +71,15 @@ class Attempts:
     def first(self) -> "OneTry":
         """Raises Unavailable where another request has become the probe of every backend."""
         breaker = self._queue[0].backend.breaker
-        if not breaker.closed and breaker.probing:
+        if breaker.open_until is not None and breaker.probing:
             self._skip_the_unfit(now())
             if not self._queue:
                 raise Unavailable("every backend is being probed", retry_after=1.0)
         return self._turn()
+
+    def begun(self) -> None:
+        """The first was given without this object: see `first_of`."""
+        self._left -= 1
 
     async def next(self, failed: "OneTry") -> "OneTry":
         """After one whose failure was swallowed. Raises it where nobody is left to ask."""
@@ -187,7 +191,7 @@ class Attempts:
         if self._repeats == 0:
             candidate.backend.budget.first(now())
         self._left -= 1
-        return OneTry(self, self._try(candidate))
+        return OneTry(self.plan, self.trip, self._tenant, self._try(candidate), self)
 
     def _try(self, candidate: Candidate, *, hedge: bool = False) -> Try:
         call = Call(
@@ -206,13 +210,27 @@ class OneTry:
     `commit` it once the client is about to see content.
     """
 
-    __slots__ = ("attempts", "committed", "current", "error")
+    __slots__ = ("_attempts", "_tenant", "committed", "current", "error", "plan", "trip")
 
-    def __init__(self, attempts: Attempts, first: Try) -> None:
-        self.attempts = attempts
+    def __init__(
+        self, plan: Plan, trip: Trip, tenant: str, first: Try, attempts: Attempts | None = None
+    ) -> None:
+        """attempts: `None` for the request's first try, until they are asked for."""
+        self.plan = plan
+        self.trip = trip
+        self._tenant = tenant
+        self._attempts = attempts
         self.current = first
         self.committed = False
         self.error: GatewayError | None = None
+
+    @property
+    def attempts(self) -> Attempts:
+        """What follows when this one fails."""
+        if self._attempts is None:
+            self._attempts = Attempts(self.plan, self.trip, tenant=self._tenant)
+            self._attempts.begun()
+        return self._attempts
 
     def commit(self) -> None:
         self.committed = True
@@ -225,7 +243,7 @@ class OneTry:
 
     def __enter__(self) -> "OneTry":
         at = now()
-        if at >= self.attempts.deadline:
+        if at >= self.current.call.deadline:
             raise DeadlineExceeded("the request's deadline has passed")
         self.current.begin(at)
         return self
@@ -237,9 +255,10 @@ class OneTry:
         trace: TracebackType | None,
     ) -> bool:
         at = now()
-        self.current.end(error, at, committed=self.committed)
         if error is None:
+            self.current.succeed(at, committed=self.committed)
             return False
+        self.current.fail(error, at, committed=self.committed)
         if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
             raise DeadlineExceeded("the request's deadline has passed") from error
         if (
@@ -250,3 +269,24 @@ class OneTry:
             self.error = error
             return True
         return False
+
+
+def first_of(plan: Plan, trip: Trip, tenant: str) -> OneTry:
+    """The first try of a request. Raises as `Attempts.first` does.
+
+    Nearly every request needs no other, so what keeps account of several is made when one fails.
+    """
+    candidate = plan.candidates[0]
+    backend = candidate.backend
+    if plan.hedging is not None or backend.breaker.open_until is not None:
+        return Attempts(plan, trip, tenant=tenant).first()
+    backend.budget.first(now())
+    call = Call(
+        model=candidate.model,
+        deadline=trip.started + plan.deadline_s,
+        request_id=trip.request_id,
+        tenant=tenant,
+    )
+    fair_s = plan.patience_s * FAIR_SHARE
+    one = Try(candidate, candidate.request or plan.request, call, trip, fair_s=fair_s)
+    return OneTry(plan, trip, tenant, one)

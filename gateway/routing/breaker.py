@@ -80,6 +80,7 @@ def _nobody() -> None:
 class Breaker:
     """The mutable state of one backend's health. Not thread-safe; one event loop owns it.
 
+    open_until: `None` while requests pass without any of them being a probe.
     changed: called when `health` tells something new. lease: to probe.
     trouble_until: after that it is as good a choice as any; infinity while it is not closed, and
     then `welcomes` tells.
@@ -89,7 +90,6 @@ class Breaker:
         "_at",
         "_cooldown",
         "_failed",
-        "_open_until",
         "_probing",
         "_rest_until",
         "_spare_until",
@@ -98,6 +98,7 @@ class Breaker:
         "changed",
         "last_failure",
         "lease",
+        "open_until",
         "rule",
         "trouble_until",
     )
@@ -107,7 +108,7 @@ class Breaker:
         self.last_failure = float("-inf")
         self._tried = SlidingCount(rule.window_s)
         self._failed = SlidingCount(rule.window_s)
-        self._open_until: float | None = None
+        self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
         self._probing = False
         self._rest_until = float("-inf")
@@ -120,7 +121,7 @@ class Breaker:
     def health(self) -> Health:
         return Health(
             at=self._at,
-            open_until=self._open_until,
+            open_until=self.open_until,
             cooldown_s=self._cooldown,
             rest_until=self._rest_until,
             last_failure=self.last_failure,
@@ -134,7 +135,7 @@ class Breaker:
         self.last_failure = max(self.last_failure, health.last_failure)
         if health.at > self._at:
             self._at = health.at
-            self._open_until = health.open_until
+            self.open_until = health.open_until
             self._cooldown = health.cooldown_s
             if health.open_until is None:
                 self._tried.clear()
@@ -142,22 +143,17 @@ class Breaker:
         self._sum_up()
 
     def state(self, now: float) -> State:
-        if self._open_until is None:
+        if self.open_until is None:
             return "closed"
-        return "half_open" if now >= self._open_until else "open"
-
-    @property
-    def closed(self) -> bool:
-        """Whether requests pass without any of them being a probe."""
-        return self._open_until is None
+        return "half_open" if now >= self.open_until else "open"
 
     def allows(self, now: float) -> bool:
         """Whether a request may be sent: healthy and rested, or due for its one probe."""
         if now < self._rest_until:
             return False
-        if self._open_until is None:
+        if self.open_until is None:
             return True
-        return now >= self._open_until and not self._probing and self.lease.free()
+        return now >= self.open_until and not self._probing and self.lease.free()
 
     def welcomes(self, now: float) -> bool:
         """Whether it is as good a choice as any: allowed, and not spared."""
@@ -169,7 +165,7 @@ class Breaker:
 
     def available_in(self, now: float) -> float:
         """Seconds until `allows` can turn true by itself; 0 while it is true."""
-        until = max(self._rest_until, self._open_until or float("-inf"))
+        until = max(self._rest_until, self.open_until or float("-inf"))
         return max(0.0, until - now)
 
     def resting(self, now: float) -> bool:
@@ -182,7 +178,7 @@ class Breaker:
 
     def begin(self, now: float) -> bool:
         """A request is about to be sent. True: it is the probe; hand that back when it ends."""
-        if self._open_until is None or self._probing or not self.lease.take():
+        if self.open_until is None or self._probing or not self.lease.take():
             return False
         self._probing = True
         return True
@@ -197,14 +193,14 @@ class Breaker:
         self.last_failure = now
         if probe:
             self._cooldown = min(self._cooldown * 2, self.rule.max_cooldown_s)
-            self._open(now, max(now + self._cooldown, self._open_until or 0.0))
+            self._open(now, max(now + self._cooldown, self.open_until or 0.0))
             self._end_probe()
             return
         self._tried.add(now)
         self._failed.add(now)
         tried, failed = self._tried.total, self._failed.at(now)
         if (
-            self._open_until is None
+            self.open_until is None
             and tried >= self.rule.min_requests
             and failed >= self.rule.failure_rate * tried
         ):
@@ -240,7 +236,7 @@ class Breaker:
 
     def renew(self) -> None:
         """The backend was started anew: what it did before says nothing about it."""
-        self._open_until = None
+        self.open_until = None
         self._cooldown = self.rule.cooldown_s
         self._tried.clear()
         self._failed.clear()
@@ -250,12 +246,12 @@ class Breaker:
         self._end_probe()
 
     def _open(self, now: float, until: float) -> None:
-        self._at, self._open_until = now, until
+        self._at, self.open_until = now, until
         self._sum_up()
         self.changed()
 
     def _close(self, now: float) -> None:
-        self._at, self._open_until = now, None
+        self._at, self.open_until = now, None
         self._cooldown = self.rule.cooldown_s
         self._tried.clear()
         self._failed.clear()
@@ -264,7 +260,7 @@ class Breaker:
         self._end_probe()
 
     def _sum_up(self) -> None:
-        closed = self._open_until is None
+        closed = self.open_until is None
         self.trouble_until = max(self._rest_until, self._spare_until) if closed else float("inf")
 
     def _end_probe(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, to_builtins
 
@@ -24,7 +24,7 @@ from schemas.requests import (
 Shape = tuple[object, ...]
 
 KEPT = 4096
-"""Kinds of requests; clients can send more, and then the book begins anew."""
+"""Kinds of requests."""
 
 _chat = attrgetter(*CHAT)
 _completion = attrgetter(*COMPLETION)
@@ -74,6 +74,17 @@ class Fit(Struct, frozen=True, kw_only=True, eq=False):
     standings: tuple[Standing, ...]
 
 
+_Key = TypeVar("_Key")
+_Known = TypeVar("_Known")
+
+
+def keep(kept: dict[_Key, _Known], key: _Key, known: _Known) -> None:
+    """What clients can make long begins anew when it is."""
+    if len(kept) >= KEPT:
+        kept.clear()
+    kept[key] = known
+
+
 Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
 """Lists a spot's backends, and their weights."""
 
@@ -95,9 +106,8 @@ def fit_of(
     key = spot, shape
     fit = kept.get(key, _UNKNOWN)
     if fit is _UNKNOWN:
-        if len(kept) >= KEPT:
-            kept.clear()
-        fit = kept[key] = _fit(request, *pool())
+        fit = _fit(request, *pool())
+        keep(kept, key, fit)
     if fit is not None and fit.bounds and not within(request, fit.bounds):
         return None
     return fit

@@ -10,7 +10,7 @@ from typing import cast
 
 from gateway.clock import now
 from gateway.routing import hedge
-from gateway.routing.attempts import Attempts, OneTry
+from gateway.routing.attempts import OneTry, first_of
 from gateway.routing.intervals import Intervals
 from gateway.routing.plan import Plan
 from gateway.routing.tries import embedding, generation
@@ -23,7 +23,7 @@ _CONTENT = frozenset(CONTENT)
 
 
 def _events(attempt: OneTry) -> AsyncGenerator[list[Event], None]:
-    hedging = attempt.attempts.plan.hedging
+    hedging = attempt.plan.hedging
     if hedging is None:
         return generation(attempt.current)
     return hedge.generated(attempt, hedging)
@@ -50,8 +50,7 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
     Raises GatewayError before the first batch with nothing shown, or after it with the stream
     cut. Closing the generator early cancels the attempt.
     """
-    attempts = Attempts(plan, trip, tenant=tenant)
-    attempt = attempts.first()
+    attempt = first_of(plan, trip, tenant)
     while True:
         held: list[Event] = []
         tokens = isinstance(attempt.current.request, TokenRequest)
@@ -72,13 +71,12 @@ async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[
             if not attempt.committed:
                 yield held
             return
-        attempt = await attempts.next(attempt)
+        attempt = await attempt.attempts.next(attempt)
 
 
 async def whole(plan: Plan, trip: Trip, *, tenant: str = "") -> Answer:
     """The complete answer of the first backend that completes one."""
-    attempts = Attempts(plan, trip, tenant=tenant)
-    attempt = attempts.first()
+    attempt = first_of(plan, trip, tenant)
     while True:
         fold = Fold()
         with attempt:
@@ -91,13 +89,12 @@ async def whole(plan: Plan, trip: Trip, *, tenant: str = "") -> Answer:
                 await source.aclose()
                 raise
             return fold.answer()
-        attempt = await attempts.next(attempt)
+        attempt = await attempt.attempts.next(attempt)
 
 
 async def embed(plan: Plan, trip: Trip, *, tenant: str = "") -> Embeddings:
     """The vectors of the first backend that returns them."""
-    attempts = Attempts(plan, trip, tenant=tenant)
-    attempt = attempts.first()
+    attempt = first_of(plan, trip, tenant)
     while True:
         with attempt:
             if plan.hedging is None:
@@ -106,4 +103,4 @@ async def embed(plan: Plan, trip: Trip, *, tenant: str = "") -> Embeddings:
                 vectors = await hedge.embedded(attempt, plan.hedging)
             trip.usage = vectors.usage
             return vectors
-        attempt = await attempts.next(attempt)
+        attempt = await attempt.attempts.next(attempt)

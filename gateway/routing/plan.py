@@ -1,6 +1,6 @@
 """From a request to the ordered backends that may answer it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct, UnsetType
@@ -10,10 +10,9 @@ from gateway.config.model import Retry as RetryRule
 from gateway.routing.able import able, named, valued
 from gateway.routing.candidate import Candidate, Uncopied
 from gateway.routing.facts import Facts
-from gateway.routing.fitting import shape_of
+from gateway.routing.fitting import keep, shape_of
 from gateway.routing.route import Hedging, Mirror, Route, RouteTable
-from gateway.routing.rules import holds
-from gateway.routing.search import Search
+from gateway.routing.search import Search, rule_of
 from gateway.routing.trial import Enrolment
 from schemas.errors import InvalidRequest, Unavailable
 from schemas.requests import CompletionRequest, Request
@@ -59,7 +58,7 @@ def enrol(route: Route, request: Request, facts: Facts) -> Enrolment | None:
     trial = route.trial
     if trial is None:
         return None
-    if route.rules and _rule(route, request, facts) is not None:
+    if route.rules and rule_of(route, request, facts) is not None:
         return trial.ruled()
     return trial.enrol(request, facts)
 
@@ -80,30 +79,19 @@ def plan(
     retry_after when every backend rests, as it asked for, or is being probed.
     """
     ruled_out: list[tuple[str, str]] = []
-    rule = _rule(route, request, facts) if route.rules else None
-    found: list[Candidate] = []
-    refusal: InvalidRequest | None = None
+    rule = rule_of(route, request, facts) if route.rules else None
     enrolment = enrolment or enrol(route, request, facts)
-    search = Search(table, request, shape_of(request), facts, ruled_out)
-    if enrolment is not None and enrolment.arm is not None and route.trial is not None:
-        search.apart = route.trial.apart
-        try:
-            found += search.in_arm(route, enrolment.arm)
-        except InvalidRequest as exc:
-            refusal = exc
-    for name in (route.name, *route.fallback):
-        current = table.routes[name]
-        if current is route:
-            place = rule
-        else:
-            place = _rule(current, request, facts) if current.rules else None
-        try:
-            found += search.ordered(current, place)
-        except InvalidRequest as exc:
-            refusal = refusal or exc
+    arm = None if enrolment is None else enrolment.arm
+    shape = shape_of(request)
+    known = route.name, "" if arm is None else arm.name, shape
+    found: Sequence[Candidate] | None = table.fixed.get(known)
+    search: Search | None = None
+    if found is None or route.detours:
+        search = Search(table, request, shape, facts, ruled_out)
+        found = search.all(route, rule, arm)
+        if search.fixed and shape is not None:
+            keep(table.fixed, known, tuple(found))
     timeout_s = request.timeout_s
-    if not found:
-        raise refusal or Unavailable(f"model {route.name!r} has no backend")
     return Plan(
         route=route.name,
         request=request,
@@ -116,7 +104,7 @@ def plan(
         ruled_out=tuple(ruled_out),
         rule=rule,
         enrolment=enrolment,
-        detour=_detours(search, route) if route.detours else _nowhere,
+        detour=_nowhere if search is None else _detours(search, route),
         hedging=route.hedging,
         mirror=None if route.mirror is None else _copy(route, route.mirror, request, facts.draw),
     )
@@ -143,14 +131,6 @@ def _copy(
         )
 
 
-def _rule(route: Route, request: Request, facts: Facts) -> int | None:
-    """The place of the first rule that matches."""
-    for index, rule in enumerate(route.rules):
-        if holds(rule.when, request, facts):
-            return index
-    return None
-
-
 def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, ...]]:
     """The routes for a failure, worked out when it has happened."""
 
@@ -165,7 +145,7 @@ def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, .
             for name in one.routes:
                 other = search.table.routes[name]
                 try:
-                    able = later.ordered(other, _rule(other, search.request, at))
+                    able = later.ordered(other, rule_of(other, search.request, at))
                 except InvalidRequest:
                     continue
                 found += [one for one in able if one.backend.breaker.allows(at.now)]
@@ -181,7 +161,7 @@ def _deadline(route: Route, request: Request, timeout_s: float) -> float:
 
 
 def _healthy(
-    able: list[Candidate], now: float, ruled_out: list[tuple[str, str]]
+    able: Sequence[Candidate], now: float, ruled_out: list[tuple[str, str]]
 ) -> tuple[Candidate, ...]:
     """Those that may be asked; the spared ones are asked when all others have been."""
     for candidate in able:

@@ -10,18 +10,29 @@ from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
 from gateway.routing.fitting import Fit, Shape, fit_of, shape_of
 from gateway.routing.policies import Key, Policy, Standing
 from gateway.routing.prices import expected_cost
-from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.route import NOTHING, Backend, Route, RouteTable
+from gateway.routing.rules import holds
 from gateway.routing.trial import Arm
+from schemas.errors import InvalidRequest, Unavailable
 from schemas.requests import EmbeddingsRequest, Request
+
+
+def rule_of(route: Route, request: Request, facts: Facts) -> int | None:
+    """The place of the first rule that matches."""
+    for index, rule in enumerate(route.rules):
+        if holds(rule.when, request, facts):
+            return index
+    return None
 
 
 class Search:
     """Who of a spot's backends is able, for one request. A spot is a route, its rule, or an arm.
 
     apart: backends that may not be among a route's, for they are an experiment's arms.
+    fixed: all requests of the shape find the same, in the same order.
     """
 
-    __slots__ = ("apart", "facts", "request", "ruled_out", "shape", "table")
+    __slots__ = ("apart", "facts", "fixed", "request", "ruled_out", "shape", "table")
 
     def __init__(
         self,
@@ -37,6 +48,32 @@ class Search:
         self.facts = facts
         self.ruled_out = ruled_out
         self.apart: frozenset[str] = frozenset()
+        self.fixed = True
+
+    def all(self, route: Route, place: int | None, arm: Arm | None) -> Sequence[Candidate]:
+        """Those of the arm, of the route by its rule at `place`, and of its fallbacks.
+
+        Raises InvalidRequest, the first, where none is able.
+        """
+        found: list[Candidate] = []
+        refusal: InvalidRequest | None = None
+        if arm is not None and route.trial is not None:
+            self.apart = route.trial.apart
+            try:
+                found += self.in_arm(route, arm)
+            except InvalidRequest as exc:
+                refusal = exc
+        for name in (route.name, *route.fallback):
+            current = self.table.routes[name]
+            if current is not route:
+                place = rule_of(current, self.request, self.facts)
+            try:
+                found += self.ordered(current, place)
+            except InvalidRequest as exc:
+                refusal = refusal or exc
+        if not found:
+            raise refusal or Unavailable(f"model {route.name!r} has no backend")
+        return found
 
     def ordered(self, route: Route, place: int | None) -> Sequence[Candidate]:
         """The able, in the policy's order: of the route's own, or of its rule's at `place`.
@@ -44,20 +81,25 @@ class Search:
         Behind all that honour every field stand, ordered likewise, those that lack some.
         Raises InvalidRequest where none is able.
         """
-        request = valued(route, self.request)
+        request = self._valued(route)
         # Which backends are kept apart goes by the model's name, where one is a wildcard.
         spot = route.name, place, self.request.model if self.apart else ""
         shape = self.shape if request is self.request else shape_of(request)
         fit = fit_of(self.table.fits, spot, shape, request, lambda: self._pool(route, place))
+        wild = self.apart and any(one.model == "*" for one in route.backends)
         if fit is None:
+            self.fixed = False
             backends, weights = self._pool(route, place)
             if not backends:
                 return ()
             found = able(route, backends, weights, request, self.ruled_out)
         else:
-            found = self._unchanged(fit, request)
+            found = self._changed(fit, request)
+        if route.rules or wild:
+            self.fixed = False
         if len(found) < 2:
             return found
+        self.fixed = False
         policy, facts = route.policy, self.facts
         if fit is not None and policy.plain:
             standings = fit.standings
@@ -79,13 +121,28 @@ class Search:
 
     def in_arm(self, route: Route, arm: Arm) -> Sequence[Candidate]:
         """The arm's backend, with what the arm sets. Raises InvalidRequest where it is not able."""
-        request = arm.changed(valued(route, self.request))
+        request = self._valued(route)
+        if arm.sampling or arm.system:
+            request = arm.changed(request)
         shape = self.shape if request is self.request else shape_of(request)
         pool = (arm.backend,), (1.0,)
         fit = fit_of(self.table.fits, (route.name, arm.name), shape, request, lambda: pool)
         if fit is not None:
-            return self._unchanged(fit, request)
+            return self._changed(fit, request)
+        self.fixed = False
         return able(route, *pool, request, self.ruled_out)
+
+    def _valued(self, route: Route) -> Request:
+        if route.defaults is NOTHING and route.overrides is NOTHING:
+            return self.request
+        return valued(route, self.request)
+
+    def _changed(self, fit: Fit, request: Request) -> Sequence[Candidate]:
+        """fit: of the kind that `request`, as the operator or an arm has it, is of."""
+        self.fixed = self.fixed and not fit.bounds and request is self.request
+        if request is self.request:
+            return fit.candidates
+        return [msgspec.structs.replace(one, request=request) for one in fit.candidates]
 
     def _pool(self, route: Route, place: int | None) -> tuple[Sequence[Backend], Sequence[float]]:
         chosen = route if place is None else route.rules[place]
@@ -98,11 +155,6 @@ class Search:
             if named(one, self.request) not in self.apart
         ]
         return [backends[place] for place in kept], [weights[place] for place in kept]
-
-    def _unchanged(self, fit: Fit, request: Request) -> Sequence[Candidate]:
-        if request is self.request:
-            return fit.candidates
-        return [msgspec.structs.replace(one, request=request) for one in fit.candidates]
 
 
 def standing(candidate: Candidate, asked: Request, policy: Policy, facts: Facts) -> Standing:

@@ -24,7 +24,7 @@ TIMER_S = 0.001
 
 
 class Try:
-    """`begin` it, then exactly one of `end` and `lose`; both count for the backend's health.
+    """`begin` it, then one of `succeed`, `fail` and `lose`; all count for the backend's health.
 
     request: as the backend gets it.
     fair_s: cut by the request's deadline before so long, it has not failed.
@@ -64,7 +64,8 @@ class Try:
         candidate, trip = self.candidate, self._trip
         backend = candidate.backend
         self._started = at
-        self._probe = backend.breaker.begin(at)
+        breaker = backend.breaker
+        self._probe = breaker.open_until is not None and breaker.begin(at)
         backend.load.in_flight += 1
         if trip.deltas or trip.usage is not None:
             trip.set_aside()
@@ -74,7 +75,8 @@ class Try:
         if trip.asking == 0:
             trip.asking_since = at
         trip.asking += 1
-        trip.backend, trip.dropped = candidate.name, candidate.told
+        trip.backend = candidate.name
+        trip.dropped = candidate.told if candidate.dropped or candidate.left_out else ()
 
     def tell(self) -> None:
         """The client hears that this backend is the one."""
@@ -85,18 +87,20 @@ class Try:
         """Its first content is about to reach the client."""
         self.candidate.backend.load.first.add(at - self._started, at)
 
-    def end(self, error: BaseException | None, at: float, *, committed: bool) -> None:
-        """error: what ended it, `None` for a complete answer. committed: the client saw content."""
+    def succeed(self, at: float, *, committed: bool) -> None:
+        """Its answer is complete. committed: the client saw content before that."""
         backend = self.candidate.backend
-        breaker, probe = backend.breaker, self._probe
+        self._settle(at)
+        self.record.outcome = "ok"
+        if not committed:
+            backend.load.whole.add(at - self._started, at)
+        backend.breaker.succeed(at, probe=self._probe)
+
+    def fail(self, error: BaseException, at: float, *, committed: bool) -> None:
+        """error: what ended it. committed: the client saw content before that."""
+        breaker, probe = self.candidate.backend.breaker, self._probe
         self._settle(at)
         match error:
-            case None:
-                self.record.outcome = "ok"
-                if not committed:
-                    backend.load.whole.add(at - self._started, at)
-                breaker.succeed(at, probe=probe)
-                return
             case UpstreamBusy():
                 self.record.outcome = error.code
                 if error.retry_after is None:
@@ -131,8 +135,8 @@ class Try:
         self.candidate.backend.breaker.abandon(probe=self._probe)
 
     def fall_out(self, error: BaseException, at: float) -> None:
-        """Like `end`, of a hedge whose answer will not be the request's."""
-        self.end(error, at, committed=False)
+        """Like `fail`, of a hedge whose answer will not be the request's."""
+        self.fail(error, at, committed=False)
         self.record.role = "hedge"
 
     def _hurried(self, at: float) -> bool:
