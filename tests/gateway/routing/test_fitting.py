@@ -5,9 +5,11 @@ from itertools import combinations, product
 
 import pytest
 from msgspec import UNSET, Raw
+from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
 from gateway.config.model import Breaker as BreakerRule
+from gateway.config.model import RequestFields
 from gateway.routing.able import able
 from gateway.routing.breaker import Breaker
 from gateway.routing.facts import Facts
@@ -15,6 +17,7 @@ from gateway.routing.plan import plan
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
 from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.trial import Arm, Enrolment
 from schemas.errors import InvalidRequest
 from schemas.fields import FIELDS
 from schemas.messages import (
@@ -130,6 +133,13 @@ def related(kind: type[Request]) -> Iterator[list[Request]]:
         yield found[::-1]
 
 
+class Apart:
+    """Of an experiment, the one thing that a plan asks for."""
+
+    def __init__(self, *names: str) -> None:
+        self.apart = frozenset(names)
+
+
 def backend(name: str, supports: Supports) -> Backend:
     model = name.partition("/")[2]
     rule = Breaker(BreakerRule())
@@ -184,3 +194,77 @@ def test_what_was_asked_before_changes_no_plan(
         table = RouteTable([route], {})
         for request in requests:
             assert planned(table, route, request) == closely(route, request)
+
+
+def route_of(*backends: Backend, **values: object) -> Route:
+    return Route(
+        name="m",
+        backends=backends,
+        weights=(1.0,) * len(backends),
+        policy=POLICIES["weighted"],
+        **values,  # pyright: ignore[reportArgumentType]  a Route's own fields
+    )
+
+
+def hello(text: str) -> ChatRequest:
+    return ChatRequest(model="m", messages=(Message(role="user", content=text),))
+
+
+def test_a_request_that_the_operator_changes_stays_its_own() -> None:
+    defaults = RequestFields(sampling=Sampling(temperature=0.5))
+    route = route_of(backend("a/m", SUPPORTS["everything"]), defaults=defaults)
+    table = RouteTable([route], {})
+
+    sent = [plan(table, route, hello(text), Facts()).candidates[0].request for text in "ab"]
+
+    assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
+
+
+def test_a_request_that_a_variant_changes_stays_its_own() -> None:
+    arm = Arm(name="brief", backend=backend("a/m", SUPPORTS["everything"]), system="Be brief.")
+    route = route_of(arm.backend, trial=Apart())
+    table = RouteTable([route], {})
+    enrolment = Enrolment(experiment="e", arm=arm, epoch=1, unit="u")
+
+    plans = [plan(table, route, hello(text), Facts(), enrolment) for text in "ab"]
+    sent = [found.candidates[0].request for found in plans]
+
+    assert [one.messages[1].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
+
+
+def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
+    arm = Arm(name="old", backend=backend("b/old", SUPPORTS["everything"]))
+    route = route_of(backend("a/*", SUPPORTS["everything"]), trial=Apart("a/new", "b/old"))
+    table = RouteTable([route], {})
+    enrolment = Enrolment(experiment="e", arm=arm, epoch=1, unit="u")
+
+    plans = [
+        plan(table, route, replace(hello("a"), model=model), Facts(), enrolment)
+        for model in ("new", "other", "new")
+    ]
+
+    names = [[one.name for one in found.candidates] for found in plans]
+    assert names == [["b/old"], ["b/old", "a/other"], ["b/old"]]
+
+
+def test_the_draw_decides_anew_for_every_request_of_a_kind() -> None:
+    route = route_of(*(backend(name, SUPPORTS["everything"]) for name in ("a/m", "b/m")))
+    table = RouteTable([route], {})
+
+    plans = [plan(table, route, hello("a"), Facts(draw=draw)) for draw in (0.1, 0.9, 0.1)]
+
+    assert [found.candidates[0].name for found in plans] == ["a/m", "b/m", "a/m"]
+
+
+def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None:
+    arm = Arm(name="less", backend=backend("a/m", Supports(chat=frozenset({"user"}))))
+    route = route_of(arm.backend, trial=Apart("a/m"))
+    table = RouteTable([route], {})
+    enrolment = Enrolment(experiment="e", arm=arm, epoch=1, unit="u")
+    asked = [replace(hello(text), sampling=Sampling(n=2), optional=("n",)) for text in "ab"]
+
+    plans = [plan(table, route, request, Facts(), enrolment) for request in asked]
+    sent = [found.candidates[0].request for found in plans]
+
+    assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
+    assert [found.candidates[0].dropped for found in plans] == [("n",), ("n",)]
