@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from itertools import chain
+from pathlib import Path
 from statistics import median
 from time import monotonic
 
@@ -42,14 +43,28 @@ experiments:
       - {{name: treatment, backend: one/b, weight: 50}}
     guardrails: [{{metric: error, worse_by: 0.02}}]
 """
+ROOT = Path(__file__).parents[3]
 OPERATOR = {"authorization": "Bearer sk-of-the-operator"}
-CLIENTS = 8
-AWAY_S = 1.0
+CLIENTS = 4
+AWAY_S = 0.3
 WAITED_S = 0.5
 """In the median; an answer takes some milliseconds, and on a busy machine some tens of them."""
 
-LONGEST_S = 2.0
-"""Shorter than the two seconds and more that a question to a database that hangs takes."""
+LONGEST_S = 2.8
+"""Shorter than the three seconds that a question to a database that hangs takes."""
+
+
+SICK = [
+    request_row(
+        f"made-{number}",
+        experiment="trial",
+        unit=f"made-{number}",
+        variant="treatment" if number % 4 else "control",
+        status=500 if number % 4 else 200,
+    )
+    for number in range(2_000)
+]
+"""Of an experiment that gives three of four units to the treatment, and fails all of them."""
 
 
 class Rig(Struct, kw_only=True, eq=False):
@@ -78,7 +93,7 @@ class Rig(Struct, kw_only=True, eq=False):
             took: list[float] = []
             while not until.is_set():
                 took.append((await self.ask(f"user-{name}-{len(took)}"))[1])
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
             return took
 
         all_took = await asyncio.gather(*(one(name) for name in range(CLIENTS)))
@@ -150,6 +165,7 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
     assert (await rig.report()).json()["epoch"] == 1
     assert sum("the store is away" in line for line in rig.up.lines) == 2
     assert sum("the store is back" in line for line in rig.up.lines) == 1
+    rig.store.take("made", 0, 1, SICK)
 
 
 @pytest.mark.parametrize(
@@ -196,24 +212,24 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
 async def test_what_is_wrong_with_an_experiment_is_in_the_scrape_and_paused_once(
     rig: Rig,
 ) -> None:
-    rows = [
-        request_row(
-            f"made-{number}",
-            experiment="trial",
-            unit=f"made-{number}",
-            variant="treatment" if number % 4 else "control",
-            status=500 if number % 4 else 200,
-        )
-        for number in range(2_000)
-    ]
-
-    rig.store.take("made", 0, 1, rows)
+    """What the first test has brought into the store as soon as it was there."""
     await rig.up.said("SAMPLE RATIO MISMATCH")
     await rig.up.said("trial is PAUSED")
 
     assert await rig.metric('strowger_experiment_split_mismatch{experiment="trial"}') == 1
     assert await rig.metric('strowger_experiment_guardrail_pauses_total{experiment="trial"}') == 1
     assert sum("trial is PAUSED" in line for line in rig.up.lines) == 1
+
+
+async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig) -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    alerts = set(re.findall(r"alert: .*?(strowger_\w+)", text))
+    scraped = (await rig.client.get("/metrics", headers=OPERATOR)).text
+    told = set(re.findall(r"^# TYPE (strowger_\w+)", scraped, re.MULTILINE))
+
+    missing = {name for name in alerts if name not in told}
+    assert missing == {"strowger_redis_available"}, "there is no Redis here"
+    assert len(alerts) > 5
 
 
 async def test_a_gateway_whose_database_hangs_still_ends_when_it_is_told_to(rig: Rig) -> None:
