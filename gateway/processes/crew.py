@@ -78,6 +78,7 @@ class Worker:
         self.channel: Channel[ToLeader] = Channel(to_leader)
         self.serving = asyncio.Event()
         self.counted: bytes | None = None
+        self._lost = False
         self._ids = count(1)
         self._answers: dict[int, asyncio.Future[bytes | None]] = {}
         self._settling: dict[int, asyncio.Future[None]] = {}
@@ -88,6 +89,8 @@ class Worker:
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """See Target.prepare."""
+        if self._lost:
+            raise Ended
         number = proposal.number
         preparing = self._preparing[number] = asyncio.get_running_loop().create_future()
         states = tuple(state_of(engine) for engine in proposal.engines.values())
@@ -104,6 +107,8 @@ class Worker:
         self.send(Abandon(number=number))
 
     async def settle(self) -> None:
+        if self._lost:
+            return
         number = next(self._ids)
         settling = self._settling[number] = asyncio.get_running_loop().create_future()
         self.send(Settle(id=number))
@@ -114,6 +119,8 @@ class Worker:
 
     async def ask(self, question: Question) -> bytes | None:
         """`None` when it does not answer in time, or ends meanwhile."""
+        if self._lost:
+            return None
         number = next(self._ids)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self.send(Ask(id=number, question=question))
@@ -137,7 +144,8 @@ class Worker:
                 _settle(self._answers.get(message.id), message.body)
 
     def lose(self) -> None:
-        """It has ended: whoever waits for it need not."""
+        """It has ended: whoever waits for it need not, and nobody is to."""
+        self._lost = True
         for preparing in self._preparing.values():
             if not preparing.done():
                 preparing.set_exception(Ended)

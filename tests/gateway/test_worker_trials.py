@@ -1,11 +1,12 @@
-"""Experiments over several workers: ramps by editing the file, pauses by operator and guardrail."""
+"""Experiments over several workers: ramps by editing the file, pauses, and the record of it all."""
 
 import asyncio
+import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import cycle, pairwise
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from msgspec import Struct
 
 from gateway.store.base import Epoch
 from gateway.store.opening import open_store
+from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected
+from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
 from tests.provider import Answer, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,8 @@ CHAT = "/v1/chat/completions"
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 PROMISED_S = 2.0
 """For a pause to reach every worker; a busy machine gets ten times as much."""
+WRITTEN_S = 2.0
+"""After so long a request outlives its worker; promised is one second."""
 AFTER_S = 0.3
 """For a worker to take what all have got ready: one may be some milliseconds behind."""
 
@@ -68,11 +72,15 @@ async def behave(request: Received, answer: Answer) -> None:
 
 
 class Rig:
-    """Two workers, and the folder with their store."""
+    """Two workers, and the folder with their store.
+
+    answered: what every request said about itself: the variant by its id.
+    """
 
     def __init__(self, up: Commanded, url: str, folder: Path) -> None:
         self.up = up
         self.folder = folder
+        self.answered: dict[str, str] = {}
         self._url = url
 
     def text(self, weight: float = WEIGHTS[0], keepalive_s: float = 15) -> str:
@@ -82,14 +90,30 @@ class Rig:
     async def workers(self) -> AsyncGenerator[list[httpx.AsyncClient], None]:
         """A client for each."""
         async with AsyncExitStack() as stack:
-            yield [await connected(self.up, stack, worker) for worker in (0, 1)]
+            yield [await self.connect(stack, worker) for worker in (0, 1)]
+
+    async def connect(self, stack: AsyncExitStack, worker: int) -> httpx.AsyncClient:
+        client = await connected(self.up, stack, worker)
+        client.event_hooks["response"].append(self._note)
+        return client
+
+    @contextmanager
+    def store(self) -> Generator[SqlStore, None, None]:
+        found = open_store(Secret(f"sqlite:///{self.folder / 'strowger.db'}"))
+        try:
+            yield found
+        finally:
+            found.close()
 
     def epochs(self, experiment: str) -> tuple[Epoch, ...]:
-        store = open_store(Secret(f"sqlite:///{self.folder / 'strowger.db'}"))
-        try:
+        with self.store() as store:
             return store.epochs(experiment)
-        finally:
-            store.close()
+
+    async def _note(self, answer: httpx.Response) -> None:
+        if answer.request.url.path == CHAT:
+            headers = answer.headers
+            variant = headers.get("x-gateway-variant", "")
+            self.answered[headers["x-gateway-request-id"]] = variant
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +171,7 @@ class Crowd:
 
     async def __aenter__(self) -> "Crowd":
         self._stack = AsyncExitStack()
-        clients = [
-            await connected(self._rig.up, self._stack, worker) for worker in (0, 1) for _ in "ab"
-        ]
+        clients = [await self._rig.connect(self._stack, worker) for worker in (0, 1) for _ in "ab"]
         sessions = cycle(SESSIONS)
         self._asking = [asyncio.create_task(self._ask(one, sessions)) for one in clients]
         return self
@@ -200,10 +222,10 @@ async def test_a_ramp_by_edits_moves_units_into_what_grows_and_fails_nobody(rig:
     assert len(crowd.seen) > 100
 
 
-async def reached(client: httpx.AsyncClient, since: float, *, part: bool, model: str) -> float:
+async def reached(client: httpx.AsyncClient, since: float, *, part: bool) -> float:
     """How long it took until a worker's requests take part, or no longer."""
     async with asyncio.timeout(SOON_S):
-        while await takes_part(client, model) != part:  # noqa: ASYNC110  another process decides
+        while await takes_part(client) != part:  # noqa: ASYNC110  another process decides
             await asyncio.sleep(0.05)
     return time.monotonic() - since
 
@@ -214,13 +236,13 @@ async def test_an_operators_pause_reaches_every_worker_and_survives_a_reload(rig
         began = time.monotonic()
         paused = (await one.post(paths[0], headers=OPERATOR)).json()
         at_once = await takes_part(one)
-        took = await reached(other, began, part=False, model="chat")
+        took = await reached(other, began, part=False)
         metrics = (await one.get("/metrics")).text
         await rig.up.reload(rig.text(WEIGHTS[-1], keepalive_s=16))
         reloaded = [await takes_part(client) for client in (one, other)]
         began = time.monotonic()
         resumed = (await other.post(paths[1], headers=OPERATOR)).json()
-        back = await reached(one, began, part=True, model="chat")
+        back = await reached(one, began, part=True)
 
     assert (paused["paused"], at_once) == (True, False)
     assert 'strowger_experiment_paused{experiment="ramp"} 1.0' in metrics
@@ -229,24 +251,53 @@ async def test_an_operators_pause_reaches_every_worker_and_survives_a_reload(rig
     assert max(took, back) < 10 * PROMISED_S
 
 
-async def test_a_guardrails_pause_reaches_every_worker_and_survives_a_restart(rig: Rig) -> None:
+async def test_a_guardrails_pause_survives_a_restart_and_all_requests_are_counted_once(
+    rig: Rig,
+) -> None:
     """Judged by the process that leads, which serves nobody, and told in the log once."""
-    began = time.monotonic()
-    async with rig.workers() as clients:
-        for client in clients:
-            await reached(client, began, part=False, model="guarded")
+    everywhere = 'strowger_experiment_paused{experiment="harm"} 1.0'
+    async with rig.workers() as clients, asyncio.timeout(SOON_S):
+        while everywhere not in (await clients[0].get("/metrics")).text:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.1)
+        noticed = [await takes_part(client, "guarded") for client in clients]
         report = (await clients[1].get("/admin/experiments/harm", headers=OPERATOR)).json()
     announced = [line for line in rig.up.lines if "harm is PAUSED" in line]
-    rig.up.process.send_signal(signal.SIGTERM)
-    await asyncio.wait_for(rig.up.process.wait(), SOON_S)
+    await stop(rig.up)
     async with commanded(rig.up.config, rig.text(WEIGHTS[-1])) as again:
-        async with AsyncExitStack() as stack:
-            clients = [await connected(again, stack, worker) for worker in (0, 1)]
+        rig.up = again
+        async with rig.workers() as clients:
             restarted = [await takes_part(client, "guarded") for client in clients]
             others = [await takes_part(client) for client in clients]
+            await asyncio.sleep(WRITTEN_S)
+            await die_in_a_reload(rig, clients[0])
+        await stop(again)
 
+    assert noticed == [False, False]
     assert report["paused"]
     assert report["reason"].startswith("treatment")
     assert len(announced) == 1
     assert restarted == [False, False]
     assert others == [True, True]
+    with rig.store() as store:
+        unknown = [one for one in rig.answered if store.known(one) is None]
+        attempts = sum(row.attempts for row in store.used())
+        counted = [row for name in ("ramp", "harm") for row in store.answered(name)]
+    assert unknown == []
+    assert attempts == len(rig.answered)
+    assert sum(row.requests for row in counted) == sum(map(bool, rig.answered.values()))
+
+
+async def stop(up: Commanded) -> None:
+    """SIGTERM, which loses nothing."""
+    up.process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(up.process.wait(), SOON_S)
+
+
+async def die_in_a_reload(rig: Rig, client: httpx.AsyncClient) -> None:
+    """kill -9 to a worker that has requests of an older generation of the file on record."""
+    doomed, since = await pid_of(client), len(rig.up.lines)
+    os.kill(doomed, signal.SIGSTOP)
+    rig.up.edit(rig.text(WEIGHTS[-1], keepalive_s=17))
+    await rig.up.said("has changed", since=since)
+    os.kill(doomed, signal.SIGKILL)
+    await rig.up.said("is in force", since=since)
