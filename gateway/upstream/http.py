@@ -97,18 +97,19 @@ class HttpUpstream:
             if self._inputs is None
             else self._inputs.inputs_of(call.model)
         )
+        over = min(now() + self._timeouts.total_s, call.deadline)
         if most is None:
-            return await self._embed(request, call)
-        return joined([await self._embed(one, call) for one in batches(request, most)])
+            return await self._embed(request, call.model, over)
+        parts = batches(request, most)
+        return joined([await self._embed(one, call.model, over) for one in parts])
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        outbound = self.adapter.encode(request, call.model)
-        started = now()
-        over = min(started + self._timeouts.total_s, call.deadline)
-        reply = await self._exchange(outbound, started, over)
+    async def _embed(self, request: EmbeddingsRequest, model: str, over: float) -> Embeddings:
+        """over: loop time at which the last of the batches must be there."""
+        outbound = self.adapter.encode(request, model)
+        reply = await self._exchange(outbound, now(), over)
         try:
             await self._check(reply, over)
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))

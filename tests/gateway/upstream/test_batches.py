@@ -1,5 +1,11 @@
 """Inputs that are too many for one request go in several and come back as one answer."""
 
+import asyncio
+from pathlib import Path
+from typing import cast
+
+import httpx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +13,8 @@ from gateway.upstream.batches import batches, joined
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
+from tests.gateway.serving import serving
+from tests.provider import Answer, Received, provider
 
 
 def embedded(request: EmbeddingsRequest) -> Embeddings:
@@ -45,3 +53,31 @@ def test_a_count_that_one_part_does_not_tell_is_not_known() -> None:
     silent = Embeddings(vectors=([1.0],))
 
     assert joined([embedded(EmbeddingsRequest(model="m", inputs=("1",))), silent]).usage == Usage()
+
+
+CONFIG = """
+providers: [{{name: co, adapter: cohere, base_url: {url}, api_key: k, timeouts: {{total_s: 0.4}}}}]
+models: [{{name: e, retry: {{attempts: 1}}, backends: [{{provider: co, model: m/search_query}}]}}]
+"""
+
+
+@pytest.mark.anyio
+async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.15)
+        texts = cast("list[str]", request.json["texts"])
+        await answer.json({"id": "e", "embeddings": {"float": [[1.0]] * len(texts)}})
+
+    async with provider(slow) as remote:
+        async with serving(CONFIG.format(url=remote.origin), tmp_path) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                few = await client.post("/v1/embeddings", json={"model": "e", "input": ["x"] * 150})
+                asked = len(remote.requests)
+                many = await client.post(
+                    "/v1/embeddings", json={"model": "e", "input": ["x"] * 999}
+                )
+
+    assert (few.status_code, asked) == (200, 2)
+    assert many.status_code == 504
+    assert many.json()["error"]["code"] == "upstream_timeout"
+    assert len(remote.requests) - asked <= 3
