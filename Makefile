@@ -21,11 +21,12 @@ unexport PYTHONDONTWRITEBYTECODE
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
 
-# Half of the tests wait for something, so style and types are checked beside them.
+# Half of the tests wait for something: three workers keep two cores busy, and style and types are
+# checked beside them.
 test:
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 nightly: setup-dev

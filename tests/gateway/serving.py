@@ -84,9 +84,9 @@ async def serving(
     listener.setblocking(False)
     server = uvicorn.Server(
         uvicorn.Config(
-            build_app(state),
+            build_app(state, at_once=False),
             http=CoalescingHttp,
-            lifespan="on",
+            lifespan="off" if state.trials is None else "on",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=1,
