@@ -3,10 +3,14 @@
 import gc
 import os
 from collections.abc import Generator
+from functools import cache
+from pathlib import Path
 
 import pytest
 import trustme
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.gateway.shared_engine import SharedEngine, shared_engine
 
@@ -21,9 +25,12 @@ settings.register_profile(
 settings.load_profile("steady")
 """What is drawn decides, and never how busy the machine is."""
 
+ROOT = Path(__file__).parent.parent
 LONGEST = (
     "tests/gateway/test_two_backends.py",
+    "tests/gateway/test_workers.py",
     "tests/gateway/test_local_engine.py",
+    "tests/local_engine/test_watchdog.py",
     "tests/gateway/upstream/test_local.py",
     "tests/adapters/test_contract.py",
     "tests/local_engine/test_equality.py",
@@ -38,6 +45,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole files, in the order of LONGEST; all others behind them as they were found."""
     places = {file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+class WholeFiles(LoadFileScheduling):
+    """One worker runs a whole file, and one all files that share an engine, which starts once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "those that share an engine" if _shares_an_engine(file) else file
+
+
+@cache
+def _shares_an_engine(file: str) -> bool:
+    return "engine: SharedEngine" in (ROOT / file).read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
+    return WholeFiles(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

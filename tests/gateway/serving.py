@@ -5,6 +5,7 @@ import io
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,9 @@ from gateway.telemetry.access_log import AccessLine, AccessLog
 _lines = msgspec.json.Decoder(AccessLine)
 _mirror_lines = msgspec.json.Decoder(MirrorLine)
 _MIRRORED = b'{"mirror_of"'
+_STARTED = count()
+"""The first gateway of a process builds its pages outside of any request's timeout: it takes longer
+than all later ones."""
 
 
 class Engines(Protocol):
@@ -84,7 +88,7 @@ async def serving(
     listener.setblocking(False)
     server = uvicorn.Server(
         uvicorn.Config(
-            build_app(state, at_once=False),
+            build_app(state, at_once=next(_STARTED) == 0),
             http=CoalescingHttp,
             lifespan="off" if state.trials is None else "on",
             log_config=None,
