@@ -29,6 +29,21 @@ def test_51_to_49_instead_of_50_to_50_is_flagged_by_60000_units() -> None:
     assert found.p < 1e-4
 
 
+@pytest.mark.parametrize(
+    "arms",
+    [
+        ((1, 20_600), (1, 19_700), (1, 19_700)),
+        ((1, 14_400), (1, 15_200), (1, 15_200), (1, 15_200)),
+        ((90, 53_640), (10, 6_360)),
+        ((90, 54_360), (10, 5_640)),
+    ],
+)
+def test_one_arm_that_is_off_by_as_much_is_flagged_whatever_the_others_are(
+    arms: tuple[tuple[float, int], ...],
+) -> None:
+    assert ratio([epoch(1, *arms)]).mismatch
+
+
 def test_half_and_half_is_not_flagged_at_any_size() -> None:
     assert not any(
         ratio([epoch(1, (50, units), (50, units))]).mismatch for units in (0, 10, 10**4, 10**7)
