@@ -26,7 +26,7 @@ from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Behaviour, Provider, Received, provider
 
 LOCAL = "local"
-LATE_S = 0.2
+LATE_S = 0.5
 
 
 class Cast(Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ def test_a_count_that_one_part_does_not_tell_is_not_known() -> None:
 
 
 CONFIG = """
-providers: [{{name: co, adapter: cohere, base_url: {url}, api_key: k, timeouts: {{total_s: 0.4}}}}]
+providers: [{{name: co, adapter: cohere, base_url: {url}, api_key: k, timeouts: {{total_s: 0.6}}}}]
 models: [{{name: e, retry: {{attempts: 1}}, backends: [{{provider: co, model: m/search_query}}]}}]
 """
 
@@ -64,7 +64,7 @@ models: [{{name: e, retry: {{attempts: 1}}, backends: [{{provider: co, model: m/
 @pytest.mark.anyio
 async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path) -> None:
     async def slow(request: Received, answer: Answer) -> None:
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.1)
         texts = cast("list[str]", request.json["texts"])
         await answer.json({"id": "e", "embeddings": {"float": [[1.0]] * len(texts)}})
 
@@ -80,4 +80,4 @@ async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path
     assert (few.status_code, asked) == (200, 2)
     assert many.status_code == 504
     assert many.json()["error"]["code"] == "upstream_timeout"
-    assert len(remote.requests) - asked <= 3
+    assert len(remote.requests) - asked <= 6

@@ -70,7 +70,7 @@ async def test_a_request_that_hangs_holds_up_no_other_on_the_same_connection(
         await (asked.gone.wait() if asked.model == "hangs" else works(asked))
 
     async with stand_ins(tmp_path, conduct) as engines:
-        upstream = LocalUpstream("here", tmp_path / "opens.sock", Timeouts(first_token_s=0.3))
+        upstream = LocalUpstream("here", tmp_path / "opens.sock", Timeouts(first_token_s=0.7))
         hanging = asyncio.create_task(ask(upstream, "hangs"))
         answers = await asyncio.gather(*(ask(upstream) for _ in range(20)))
         connections = engines.open["opens"]
