@@ -13,7 +13,7 @@ import httpx
 from msgspec import Struct
 
 _T = TypeVar("_T")
-SOON_S = 30.0
+SOON_S = 120.0
 """For whatever is promised within a second or two; a busy machine gets more."""
 
 

@@ -41,7 +41,7 @@ QUESTION = [1, 4, 344, 305, 227, 23, 29, 282, 227, 24, 27, 37, 2, 5]
 """What is 17 + 25? in the bundled model's vocabulary, as a turn of a conversation."""
 
 ANSWER, ANSWER_IDS = "17 + 25 = 42.", [23, 29, 282, 227, 24, 27, 283, 227, 26, 24, 20, 2]
-SOON_S = 30.0
+SOON_S = 120.0
 
 
 class Token(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
