@@ -19,11 +19,12 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     def may_use(self, *names: str) -> bool:
         """Whether any of the names (the one asked for, the model's own) is open to this key."""
-        return any(
-            name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
-            for pattern in self.models
-            for name in names
-        )
+        for pattern in self.models:
+            if pattern in names:
+                return True
+            if pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names):
+                return True
+        return False
 
 
 EVERYONE = Caller()

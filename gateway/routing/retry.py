@@ -8,6 +8,8 @@ is wrong (`CallerError`): never, since every backend would say so. We cannot say
 one backend's words (`InvalidRequest`): nothing was sent, and another's may have room for it.
 """
 
+from collections.abc import Callable
+
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.window import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
@@ -45,12 +47,11 @@ class RetryBudget:
 
     def __init__(self, *, floor: int = 10, share: float = 0.2) -> None:
         self._firsts = SlidingCount(self._SECONDS)
+        self.first: Callable[[float], None] = self._firsts.add
+        """Count a first try; takes the time."""
         self._repeats = SlidingCount(self._SECONDS)
         self._floor = floor
         self._share = share
-
-    def first(self, now: float) -> None:
-        self._firsts.add(now)
 
     def take(self, now: float) -> bool:
         """Claim one more try; false when the budget is spent."""
