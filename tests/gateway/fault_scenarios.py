@@ -189,7 +189,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
         Triton's streams have no end mark, and only OpenAI's errors have codes for the cause.
         """
-        chat = task.startswith("chat")
+        chat = task.startswith(("chat", "invocation"))
         if adapter == "openai":
             return chat or self.first not in (no_done, no_end_mark, failure_marker)
         if self.first is no_end_mark:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tests.gateway.fault_scenarios import Sees
 
 Json = Mapping[str, object]
-Surface = Literal["openai", "mindie", "kserve"]
+Surface = Literal["openai", "databricks", "mindie", "kserve"]
 
 CHAT: Json = {"messages": [{"role": "user", "content": "hi"}]}
 TOKENS: Json = {"input_id": [5, 6, 7], "parameters": {"details": True}}
@@ -33,6 +33,11 @@ class Task(Struct, frozen=True, kw_only=True):
     body: Json
     stream: bool = False
 
+    @property
+    def is_text(self) -> bool:
+        """Whether an OpenAI-dialect provider speaks it."""
+        return self.surface in ("openai", "databricks")
+
     async def ask(self, url: str, model: str) -> httpx.Response:
         body = self.body if "{model}" in self.path else {"model": model, **self.body}
         async with httpx.AsyncClient(base_url=url) as client:
@@ -49,6 +54,15 @@ TASKS: Mapping[str, Task] = {
         surface="openai", path="/v1/completions", body={"prompt": "hi", "stream": True}, stream=True
     ),
     "embedding": Task(surface="openai", path="/v1/embeddings", body={"input": "hi"}),
+    "invocation": Task(
+        surface="databricks", path="/serving-endpoints/{model}/invocations", body=CHAT
+    ),
+    "invocation-stream": Task(
+        surface="databricks",
+        path="/serving-endpoints/{model}/invocations",
+        body={**CHAT, "stream": True},
+        stream=True,
+    ),
     "tokens": Task(surface="mindie", path="/v1/models/{model}/infer_token", body=TOKENS),
     "tokens-stream": Task(
         surface="mindie",
@@ -81,17 +95,23 @@ def client_sees(task: Task, answer: httpx.Response, sees: Sees) -> None:
 
 
 def failure(task: Task, body: Json, code: str) -> bool:
-    """Whether this is the surface's error; only OpenAI's has room for our code."""
-    error = body["error"]
-    if task.surface == "openai":
-        return cast("Json", error)["code"] == code
-    return bool(error) and (task.surface == "kserve" or bool(body["error_type"]))
+    """Whether this is the surface's error; our own code stands where OpenAI's clients look."""
+    match task.surface:
+        case "openai":
+            return cast("Json", body["error"])["code"] == code
+        case "databricks":
+            beside = cast("Json", body.get("error", {"code": code}))
+            return bool(body["error_code"]) and beside["code"] == code
+        case "mindie":
+            return bool(body["error"]) and bool(body["error_type"])
+        case "kserve":
+            return bool(body["error"])
 
 
 def said(task: Task, body: Json) -> bool:
     """Whether a whole answer has all that the backend said."""
     match task.surface:
-        case "openai":
+        case "openai" | "databricks":
             return '"hello"' in json.dumps(body) or "[0.5" in json.dumps(body)
         case "mindie":
             return cast("Json", body["details"])["generated_token_ids"] == IDS
@@ -103,7 +123,7 @@ def said(task: Task, body: Json) -> bool:
 def streamed(task: Task, frames: Sequence[Json]) -> bool:
     """Likewise, of the frames of a stream."""
     match task.surface:
-        case "openai":
+        case "openai" | "databricks":
             choices = [one for frame in frames for one in cast("Sequence[Json]", frame["choices"])]
             return "".join(map(_piece, choices)) == "hello"
         case "mindie":
@@ -115,7 +135,7 @@ def streamed(task: Task, frames: Sequence[Json]) -> bool:
 def ended(task: Task, frames: Sequence[str], text: str) -> bool:
     """Whether a stream says that it is complete, as far as the dialect can."""
     match task.surface:
-        case "openai":
+        case "openai" | "databricks":
             return "[DONE]" in frames or '"finish_reason":"stop"' in text
         case "mindie":
             return '"generated_text"' in text

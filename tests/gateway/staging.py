@@ -37,11 +37,7 @@ class Cast(Struct, frozen=True, kw_only=True):
 
 
 CASTS: Mapping[str, Cast] = {
-    **{
-        name: Cast(task=task, adapters=("openai",))
-        for name, task in TASKS.items()
-        if task.surface == "openai"
-    },
+    **{name: Cast(task=task, adapters=("openai",)) for name, task in TASKS.items() if task.is_text},
     "tokens": Cast(task=TASKS["tokens"], adapters=("mindie",)),
     "tokens-stream": Cast(task=TASKS["tokens-stream"], adapters=("mindie",)),
     "tensors": Cast(task=TASKS["tensors"], adapters=("triton-tokens",)),

@@ -54,7 +54,7 @@ def config(url: str) -> str:
         for task, asks in TASKS.items():
             name = name_of(place, task)
             remote = f"adapter: openai, base_url: {url}, api_key: k"
-            other = remote if asks.surface == "openai" else local(f"{name}-second")
+            other = remote if asks.is_text else local(f"{name}-second")
             providers += [
                 f"  - {{name: {name}-first, {local(f'{name}-first')}, timeouts: {limits}}}",
                 f"  - {{name: {name}-second, {other}}}",

@@ -41,7 +41,7 @@ PAIRINGS: Mapping[str, Pairing] = {
     **{
         name: Pairing(task=task, adapter="openai", prefix="/v1")
         for name, task in TASKS.items()
-        if task.surface == "openai"
+        if task.is_text
     },
     "tokens": Pairing(task=TASKS["tokens"], adapter="mindie"),
     "tokens-stream": Pairing(task=TASKS["tokens-stream"], adapter="mindie"),
@@ -172,7 +172,7 @@ async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str)
     heard = 0 if SCENARIOS[place].first is unheard else sees.asked[0]
     assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (heard, sees.asked[1])
     await faults.remote.until(lambda: not faults.working[f"{name}-first"])
-    logged(faults, name, answer, sees, prompt=7 if task.surface == "openai" else 3)
+    logged(faults, name, answer, sees, prompt=7 if task.is_text else 3)
 
 
 def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees, *, prompt: int) -> None:
