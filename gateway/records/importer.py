@@ -113,10 +113,11 @@ class Importer:
             self._thread.join(timeout_s)
 
     def run(self) -> None:
-        """Until `stop`, and once more."""
+        """Until `stop`, and once more, unless the end would wait for a store that is away."""
         while not self._stopping.wait(self._every_s):
             self.once()
-        self.once()
+        if not self.away:
+            self.once()
 
     def once(self) -> int:
         """Import everything that is there. Returns the rows; logs a store or disk that is away."""

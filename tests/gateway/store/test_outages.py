@@ -187,6 +187,9 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
     report, reported = await rig.report(), monotonic()
     gone = await rig.metric("strowger_store_available")
     waiting = await rig.metric("strowger_spool_waiting_bytes")
+    asked = (await rig.ask("voter"))[0].headers["x-gateway-request-id"]
+    vote = {"request_id": asked, "metric": "thumbs_up", "value": True}
+    feedback = await rig.client.post("/v1/feedback", json=vote)
     reported = monotonic() - reported
     await asyncio.sleep(AWAY_S)
     enough.set()
@@ -202,6 +205,7 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
     assert median(took) < WAITED_S
     assert max(took) < LONGEST_S
     assert (report.status_code, report.json()["error"]["code"]) == (503, "store_unavailable")
+    assert feedback.status_code == 202
     assert reported < LONGEST_S
     assert (gone, await rig.metric("strowger_store_available")) == (0, 1)
     assert waiting > 0
