@@ -8,6 +8,7 @@ from typing import Protocol
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.auth import AdminKey, Keyring
+from gateway.clock import now
 from gateway.config.model import Config, Model, Provider, WhenRule
 from gateway.engines import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.breaker import Breaker
@@ -147,9 +148,10 @@ class Runtime:
         if status == READY:
             upstream = self.links[provider]
             upstream.renew()
+            at = now()
             for backend in self.backends.values():
                 if backend.upstream is upstream:
-                    backend.breaker.renew()
+                    backend.breaker.renew(at)
 
     def _backend(self, model: Model, name: str, before: "Runtime | None", use: str = "") -> Backend:
         """The model's own, made once: what is known of its health belongs to all its uses.

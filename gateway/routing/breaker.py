@@ -234,16 +234,11 @@ class Breaker:
         if probe:
             self._end_probe()
 
-    def renew(self) -> None:
+    def renew(self, now: float) -> None:
         """The backend was started anew: what it did before says nothing about it."""
-        self.open_until = None
-        self._cooldown = self.rule.cooldown_s
-        self._tried.clear()
-        self._failed.clear()
         self._rest_until = self._spare_until = float("-inf")
         self._spares = 0
-        self._sum_up()
-        self._end_probe()
+        self._close(now)
 
     def _open(self, now: float, until: float) -> None:
         self._at, self.open_until = now, until

@@ -13,7 +13,7 @@ from gateway.config.model import Breaker as Rule
 from gateway.processes.hub import GATHER_S, Hub
 from gateway.processes.leases import Leases
 from gateway.processes.messages import Begin, Busy, News, frame, to_worker
-from gateway.routing.breaker import Breaker
+from gateway.routing.breaker import Breaker, Health
 from gateway.telemetry.families import added, counted, families, text
 from local_engine.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
@@ -70,6 +70,21 @@ def test_old_news_undo_nothing_and_rests_only_grow() -> None:
     assert other.state(4.0) == "open"
     assert other.resting(9.9)
     assert other.spared_for(1.0) == one.spared_for(1.0) > 0
+
+
+def test_that_a_backend_was_started_anew_is_news_to_whoever_heard_of_its_failures() -> None:
+    told: list[Health] = []
+    one, other, joining = Breaker(RULE), Breaker(RULE), Breaker(RULE)
+    one.changed = lambda: told.append(one.health())
+    for at in (1.0, 2.0):
+        one.fail(at, probe=False)
+    other.hear(told[-1])
+
+    one.renew(3.0)
+    other.hear(told[-1])
+    joining.hear(told[-1])
+
+    assert [each.allows(3.1) for each in (one, other, joining)] == [True] * 3
 
 
 def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Path) -> None:
