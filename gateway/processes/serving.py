@@ -108,8 +108,9 @@ class Serving:
     def orphan(self) -> None:
         """Nobody leads any more: let the address go at once, and end with the last stream."""
         self._orphaned = True
-        for one in self._server.servers:
-            one.close()
+        if self._server.started:
+            for one in self._server.servers:
+                one.close()
         self._stop.set()
 
     def quit(self) -> None:

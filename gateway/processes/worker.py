@@ -141,7 +141,9 @@ class Worker:
 
     async def run(self, listener: socket.socket) -> None:
         for work in (self._follow(), self._sharing.tell(), self._count()):
-            self._tasks.add(asyncio.create_task(work))
+            task = asyncio.create_task(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._fail)
         self._channel.send(Serving())
         try:
             await self.serving.run(listener)
@@ -151,6 +153,12 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._leases.close()
+
+    def _fail(self, task: asyncio.Task[None]) -> None:
+        """A worker that hears or tells no more, by a bug of ours, makes room for another."""
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            _log.error("this worker cannot go on; ending with its last stream", exc_info=exc)
+            self.serving.orphan()
 
     async def _follow(self) -> None:
         async for message in self._channel.heard():

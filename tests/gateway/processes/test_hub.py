@@ -126,13 +126,20 @@ async def test_each_peer_hears_the_sum_of_the_others_and_of_their_end() -> None:
 @pytest.mark.anyio
 async def test_whoever_joins_later_hears_what_holds() -> None:
     hub = Hub()
-    breaker, told = Breaker(RULE), list[News | Busy]()
-    breaker.rest(1.0, 60.0, probe=False)
+    one, other, late = Breaker(RULE), Breaker(RULE), Breaker(RULE)
+    told = list[News | Busy]()
+    one.rest(1.0, 60.0, probe=False)
+    other.spare(1.0, 0.5, probe=False)
 
-    hub.hear(0, News(health={"chat: one/m": breaker.health()}))
-    hub.join(1, told.append)
+    for peer, breaker in enumerate((one, other)):
+        hub.hear(peer, News(health={"chat: one/m": breaker.health()}))
+    hub.join(2, told.append)
 
-    assert told == [News(health={"chat: one/m": breaker.health()})]
+    (news,) = told
+    assert isinstance(news, News)
+    late.hear(news.health["chat: one/m"])
+    assert late.resting(60.9)
+    assert late.spared_for(1.0) == other.spared_for(1.0) > 0
 
 
 def test_counts_add_up_and_what_a_dead_process_counted_stays_without_its_gauges() -> None:

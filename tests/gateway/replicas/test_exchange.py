@@ -31,9 +31,19 @@ def config(text: str = CONFIG) -> Config:
     return read_config(text, source="config.yaml", env={})
 
 
-def health(at: float, open_until: float | None = None, rest_until: float = NEVER) -> Health:
+def health(
+    at: float,
+    open_until: float | None = None,
+    rest_until: float = NEVER,
+    spare_until: float = NEVER,
+) -> Health:
     return Health(
-        at=at, open_until=open_until, cooldown_s=9, rest_until=rest_until, last_failure=NEVER
+        at=at,
+        open_until=open_until,
+        cooldown_s=9,
+        rest_until=rest_until,
+        last_failure=NEVER,
+        spare_until=spare_until,
     )
 
 
@@ -127,10 +137,10 @@ async def test_times_arrive_on_the_clock_of_whoever_hears_them() -> None:
     one, other = pair(Board())
     await look(one, other)
 
-    one.say(News(health={KEY: health(5000.0, 5010.0, rest_until=5020.0)}))
+    one.say(News(health={KEY: health(5000.0, 5010.0, rest_until=5020.0, spare_until=5002.0)}))
     await look(one, other)
 
-    assert other.news == [health(6000.0, 6010.0, rest_until=6020.0)]
+    assert other.news == [health(6000.0, 6010.0, rest_until=6020.0, spare_until=6002.0)]
     assert one.news == []
 
 

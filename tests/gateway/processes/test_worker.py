@@ -1,0 +1,64 @@
+"""A worker and the process that leads it, over their socket."""
+
+import asyncio
+import gc
+import io
+import socket
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from gateway.processes.channel import Channel
+from gateway.processes.messages import Begin, Serving, ToLeader, ToWorker, to_leader, to_worker
+from gateway.processes.worker import Worker
+from gateway.telemetry.access_log import AccessLog
+from tests.gateway.config.configs import read
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+providers: [{name: a, adapter: openai, base_url: "http://127.0.0.1:9/v1", api_key: k}]
+models: [{name: chat, backends: [{provider: a, model: m}]}]
+"""
+
+
+@pytest.fixture
+def memory() -> Generator[None, None, None]:
+    """A worker settles its process's memory; this one goes on."""
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("why", ["the leader is gone", "a bug of ours"])
+async def test_a_worker_that_has_nobody_to_follow_ends_though_it_has_hardly_begun(
+    why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bug: it is told something that nobody may tell it."""
+    ours, theirs = socket.socketpair()
+    leader: Channel[ToLeader] = Channel(to_leader)
+    channel: Channel[ToWorker] = Channel(to_worker)
+    await leader.connect(ours)
+    await channel.connect(theirs)
+    config = read(CONFIG, folder=tmp_path)
+    begin = Begin(worker=0, config=config, engines=(), run_dir=str(tmp_path))
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+
+    running = asyncio.create_task(
+        Worker(begin, channel, AccessLog(io.BytesIO(), "json")).run(listener)
+    )
+    first = await leader.next()
+    if why == "a bug of ours":
+        leader.send(begin)
+    else:
+        leader.close()
+    await asyncio.wait_for(running, 20)
+    channel.close()
+    leader.close()
+
+    assert isinstance(first, Serving)
+    assert ("cannot go on" if why == "a bug of ours" else "is gone") in caplog.text
