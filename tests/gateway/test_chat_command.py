@@ -89,7 +89,7 @@ class Terminal:
     def type(self, words: str) -> None:
         os.write(self._screen, words.encode())
 
-    def read_until(self, words: str, seconds: float = 20.0) -> str:
+    def read_until(self, words: str, seconds: float = 60.0) -> str:
         """What came since the last time, up to and with `words`."""
         end = time.monotonic() + seconds
         while words not in self.seen:

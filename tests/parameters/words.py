@@ -46,8 +46,9 @@ tables show the adapter as it comes; `local` is the engine on this machine.
 
 TAIL = """## What becomes of a field that is refused
 
-A backend of the model that honours every field goes first. Only where none does, the model's
-`on_unsupported` ([configuration.md](configuration.md)) decides:
+A backend of the model that honours every field goes first; one that lacks only what the client's
+dialect never refuses comes after it, for when that fails, unless the model says `require`. Only
+where there is neither, the model's `on_unsupported` ([configuration.md](configuration.md)) decides:
 
 - `error`, the default: a 400 whose `param` is the field and whose message names the backend and the
   reason.

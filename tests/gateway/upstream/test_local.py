@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWar
 
 SHORT = Sampling(temperature=0.0, max_tokens=6, ignore_eos=True)
 ENDLESS = Sampling(temperature=0.0, ignore_eos=True)
-SOON_S, PAUSE_S = 60.0, 0.01
+SOON_S, PAUSE_S = 120.0, 0.01
 
 
 class Engine:
