@@ -18,12 +18,14 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     deadline:   loop time at which the whole request is over, whatever the attempt does.
     request_id: the gateway's id, for logs and for the engine.
     tenant:     the key's name, "" without keys; salts the local prefix cache.
+    begun:      loop time at which the attempt began, where it needs several calls; else `None`.
     """
 
     model: str
     deadline: float
     request_id: str
     tenant: str = ""
+    begun: float | None = None
 
 
 class Upstream(Protocol):

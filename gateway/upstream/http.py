@@ -57,7 +57,8 @@ class HttpUpstream:
         """See Upstream.generate."""
         outbound = self.adapter.encode(scoped(request, call.tenant), call.model)
         started = now()
-        over = min(started + self._timeouts.total_s, call.deadline)
+        begun = started if call.begun is None else call.begun
+        over = min(begun + self._timeouts.total_s, call.deadline)
         first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over
         reply = await self._exchange(outbound, started, first_by)
         try:

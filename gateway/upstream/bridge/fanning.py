@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from adapters.base import Supports
 from adapters.support import offered
+from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
 from schemas.answers import Embeddings
 from schemas.events import Event, Started, Usage
@@ -56,7 +57,7 @@ class FanningOut:
         parts = self._parts(request)
         if len(parts) == 1:
             return self._inner.generate(parts[0].request, call)
-        return self._merged(parts, call)
+        return self._merged(parts, msgspec.structs.replace(call, begun=now()))
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)

@@ -1,4 +1,4 @@
-"""Inputs that are too many for one request go in several and come back as one answer."""
+"""What is too much for one request goes in several and comes back as one answer, in one's time."""
 
 import asyncio
 from pathlib import Path
@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.upstream.batches import batches, joined
+from gateway.upstream.bridge.fanning import AT_ONCE
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
+from tests.gateway.fault_dialects import MINDIE_TEXT
 from tests.gateway.serving import serving
 from tests.provider import Answer, Received, provider
 
@@ -59,6 +61,10 @@ CONFIG = """
 providers: [{{name: co, adapter: cohere, base_url: {url}, api_key: k, timeouts: {{total_s: 0.6}}}}]
 models: [{{name: e, retry: {{attempts: 1}}, backends: [{{provider: co, model: m/search_query}}]}}]
 """
+CHOICES = """
+providers: [{{name: g, adapter: mindie, base_url: {url}, api_key: k, timeouts: {{total_s: 0.6}}}}]
+models: [{{name: c, retry: {{attempts: 1}}, backends: [{{provider: g, model: m}}]}}]
+"""
 
 
 @pytest.mark.anyio
@@ -81,3 +87,21 @@ async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path
     assert many.status_code == 504
     assert many.json()["error"]["code"] == "upstream_timeout"
     assert len(remote.requests) - asked <= 6
+
+
+@pytest.mark.anyio
+async def test_the_time_of_one_attempt_is_that_of_all_its_choices(tmp_path: Path) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.2)
+        await MINDIE_TEXT.answers(request, answer)
+
+    body = {"model": "c", "prompt": "hi"}
+    async with provider(slow) as remote:
+        async with serving(CHOICES.format(url=remote.origin), tmp_path) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                few = await client.post("/v1/completions", json={**body, "n": 2})
+                many = await client.post("/v1/completions", json={**body, "n": AT_ONCE * 4})
+
+    assert (few.status_code, len(few.json()["choices"])) == (200, 2)
+    assert many.status_code == 504
+    assert many.json()["error"]["code"] == "upstream_timeout"
