@@ -244,7 +244,11 @@ class EngineProcess:
         crashes = 0
         while True:
             began = clock()
-            status = await self._run_once()
+            try:
+                status = await self._run_once()
+                how = _ending(status)
+            except OSError as exc:
+                status, how = 1, f"cannot be started ({exc})"
             if self._stopping:
                 return
             if status == UNSERVABLE:
@@ -255,7 +259,7 @@ class EngineProcess:
             pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self.state = "restarting"
             self.restarts += 1
-            self._tell(f"{_ending(status)}; starting again in {pause:g} s")
+            self._tell(f"{how}; starting again in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> int:

@@ -1,12 +1,12 @@
 """The worker processes: started, told, asked, and started again when they end unasked."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -176,7 +176,7 @@ class Crew:
         self._experiments_past = past
         self.hub = Hub()
         self._past: Families = ()
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
         self._gathering: set[asyncio.Task[None]] = set()
         self._birth = asyncio.Lock()
@@ -204,18 +204,18 @@ class Crew:
     def targets(self) -> tuple[Worker, ...]:
         return tuple(self.workers.values())
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def no_birth(self) -> AsyncGenerator[None, None]:
         """No worker begins meanwhile, with what would be an older configuration than the rest's."""
         async with self._birth:
             yield
 
     def drain(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._tell_all(Drain())
 
     def leave(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._tell_all(Quit())
 
     def tell_engine(self, engine: EngineView) -> None:
@@ -241,28 +241,37 @@ class Crew:
     async def _keep(self, number: int) -> None:
         clock = asyncio.get_running_loop().time
         crashes = 0
-        while not self._stopping:
+        while not self._stopping.is_set():
             began = clock()
-            status = await self._run(number)
-            if self._stopping:
+            how = await self._once(number)
+            if self._stopping.is_set():
                 return
             crashes = 1 if clock() - began > STEADY_S else crashes + 1
             pause = min(BACKOFF_S * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self._metrics.restarts.inc()
-            _log.error(
-                "worker %d %s, and its requests with it; starting again in %g s",
-                number,
-                f"was killed by signal {-status}" if status < 0 else f"ended with status {status}",
-                pause,
-            )
-            await asyncio.sleep(pause)
+            _log.error("worker %d %s; starting again in %g s", number, how, pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _once(self, number: int) -> str:
+        """One process, to its end; how it ended."""
+        try:
+            status = await self._run(number)
+        except OSError as exc:
+            return f"cannot be started ({exc})"
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"{how}, and its requests with it"
 
     async def _run(self, number: int) -> int:
         """One process, to its end."""
         ours, theirs = socket.socketpair()
         async with self._birth:
             with theirs:
-                process = await _spawn(theirs, self._listener)
+                try:
+                    process = await _spawn(theirs, self._listener)
+                except OSError:
+                    ours.close()
+                    raise
             worker = Worker(number, process)
             await worker.channel.connect(ours)
             config, engines, refused = self._current()
@@ -272,7 +281,7 @@ class Crew:
             )
             worker.tell(refused=refused)
             self.workers[number] = worker
-        if self._stopping:
+        if self._stopping.is_set():
             worker.send(Quit())
         self.hub.join(number, worker.send)
         async for message in worker.channel.heard():
