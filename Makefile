@@ -4,6 +4,7 @@
 # make check  style and types alone        make fmt   rewrite the style
 # make demo   two bundled models behind one name, a crowd that votes, and which one is better
 # make bench  the benchmarks (needs nginx and wrk)
+# make soak   a million requests, ten thousand left streams, a thousand streams at once
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 # make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
 # make screenshots  photograph the page at /admin anew, for docs/images
@@ -16,7 +17,7 @@ CONFIG ?= config.yaml
 # Dozens of processes start in a run of the tests, and each would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test nightly check fmt demo bench matrix parameters screenshots servers setup setup-dev clean
+.PHONY: run test nightly check fmt demo bench soak matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -46,6 +47,9 @@ demo: setup
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks
+
+soak: setup-dev
+	$(BIN)/python -m benchmarks.soak
 
 matrix: setup-dev
 	$(BIN)/python -m tests.matrix.measure
