@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.clock import now
-from gateway.config.model import Model
+from gateway.config.experiment import Experiment
+from gateway.config.model import Mirror, Model
 from gateway.routing.health import Health, health_of
 from gateway.routing.rules import in_words
 from gateway.runtime import Runtime
@@ -18,12 +19,14 @@ from gateway.state import Gateway
 class BackendView(Struct, frozen=True, kw_only=True):
     """One backend of a model: PROVIDER/MODEL.
 
-    weight: its part of the traffic; 0: none of its own; `None`: it is named by a rule alone.
+    weight: its part of the traffic; 0: none of its own; `None`: a rule or a variant alone names it.
+    variants: those of the model's experiment that it answers.
     health: of this model's requests there, as the process that answers sees it.
     """
 
     name: str
     weight: float | None
+    variants: tuple[str, ...] = ()
     health: Health
 
 
@@ -41,6 +44,21 @@ class DetourView(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
 
 
+class VariantView(Struct, frozen=True, kw_only=True):
+    """One arm of a model's experiment. share: of the units, 0 to 1."""
+
+    name: str
+    backend: str
+    share: float
+
+
+class ExperimentView(Struct, frozen=True, kw_only=True):
+    """The experiment over a model, in which its variants' backends are asked first."""
+
+    name: str
+    variants: tuple[VariantView, ...]
+
+
 class ModelView(Struct, frozen=True, kw_only=True):
     """One entry of `models`. Backends of its list come first, as listed."""
 
@@ -51,6 +69,8 @@ class ModelView(Struct, frozen=True, kw_only=True):
     when: list[RuleView]
     fallback: tuple[str, ...]
     fallback_by_error: list[DetourView]
+    experiment: ExperimentView | None = None
+    mirror: Mirror | None = None
 
 
 class ModelList(Struct, frozen=True, kw_only=True):
@@ -71,20 +91,33 @@ def backends_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
 
 def listed(runtime: Runtime, at: float) -> ModelList:
     """at: the clock's seconds."""
-    return ModelList(models=[_model(model, runtime, at) for model in runtime.config.models])
+    config = runtime.config
+    trials = {trial.model: experiment_view(trial) for trial in config.experiments}
+    return ModelList(
+        models=[_model(one, runtime, at, trials.get(one.name)) for one in config.models]
+    )
 
 
-def _model(model: Model, runtime: Runtime, at: float) -> ModelView:
+def _model(
+    model: Model, runtime: Runtime, at: float, experiment: ExperimentView | None
+) -> ModelView:
     route = runtime.table.routes[model.name]
     weights = dict(zip([backend.name for backend in route.backends], route.weights, strict=True))
     known = {backend.name: backend for backend in route.backends}
     known |= {backend.name: backend for rule in route.rules for backend in rule.backends}
+    arms = () if route.trial is None else tuple(route.trial.arms.values())
+    known |= {arm.backend.name: arm.backend for arm in arms}
     return ModelView(
         name=model.name,
         aliases=model.aliases,
         policy=model.policy,
         backends=[
-            BackendView(name=name, weight=weights.get(name), health=health_of(backend, at))
+            BackendView(
+                name=name,
+                weight=weights.get(name),
+                variants=tuple(arm.name for arm in arms if arm.backend is backend),
+                health=health_of(backend, at),
+            )
             for name, backend in known.items()
         ],
         when=[
@@ -98,4 +131,17 @@ def _model(model: Model, runtime: Runtime, at: float) -> ModelView:
             DetourView(codes=detour.codes, models=detour.models)
             for detour in model.fallback_by_error
         ],
+        experiment=experiment,
+        mirror=model.mirror,
+    )
+
+
+def experiment_view(experiment: Experiment) -> ExperimentView:
+    whole = sum(variant.weight for variant in experiment.variants)
+    return ExperimentView(
+        name=experiment.name,
+        variants=tuple(
+            VariantView(name=one.name, backend=one.backend, share=one.weight / whole)
+            for one in experiment.variants
+        ),
     )

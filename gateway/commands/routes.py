@@ -7,7 +7,13 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from gateway.admin.backends import BackendView, ModelList, ModelView
+from gateway.admin.backends import (
+    BackendView,
+    ExperimentView,
+    ModelList,
+    ModelView,
+    experiment_view,
+)
 from gateway.commands.asking import fetch
 from gateway.commands.configuration import config_option, load
 from gateway.commands.options import admin_key_option, url_option
@@ -30,15 +36,16 @@ def routes(path: Path, url: str | None, admin_key: str) -> None:
     if url is None:
         config = load(path)
         show(_configured(config.models))
+        trials = {trial.model: experiment_view(trial) for trial in config.experiments}
         for model in config.models:
             led += [(model.name, f"when {in_words(one)}", one.backends) for one in model.when]
-            led += _detours(model)
+            led += _others(model, trials.get(model.name))
     else:
         found = fetch(url, "/admin/backends", ModelList, key=admin_key).models
         show(_running(found))
         for model in found:
             led += [(model.name, f"when {one.when}", one.backends) for one in model.when]
-            led += _detours(model)
+            led += _others(model, model.experiment)
     if led:
         table = table_of("MODEL", "REQUESTS", "GO TO")
         for name, requests, targets in led:
@@ -47,10 +54,20 @@ def routes(path: Path, url: str | None, admin_key: str) -> None:
         show(table)
 
 
-def _detours(model: Model | ModelView) -> list[_Row]:
-    return [
+def _others(model: Model | ModelView, trial: ExperimentView | None) -> list[_Row]:
+    """Whose backends an experiment asks, whom certain failures lead to, and who gets copies."""
+    found: list[_Row] = []
+    if trial is not None:
+        for one in trial.variants:
+            words = f"in {trial.name}: {one.name}, {100 * one.share:.4g} %"
+            found.append((model.name, words, (one.backend,)))
+    found += [
         (model.name, f"after {', '.join(one.codes)}", one.models) for one in model.fallback_by_error
     ]
+    if model.mirror is not None:
+        words = f"copies of {100 * model.mirror.share:.4g} %"
+        found.append((model.name, words, (model.mirror.backend,)))
+    return found
 
 
 def _configured(models: Sequence[Model]) -> Table:
@@ -75,7 +92,11 @@ def _running(models: Sequence[ModelView]) -> Table:
     for model in models:
         own = [one for one in model.backends if one.weight is not None]
         parts = shares(model.policy, [one.weight or 0.0 for one in own])
-        parts += ["by a rule"] * (len(model.backends) - len(own))
+        parts += [
+            "by an experiment" if one.variants else "by a rule"
+            for one in model.backends
+            if one.weight is None
+        ]
         for place, (one, share) in enumerate(zip(model.backends, parts, strict=True)):
             table.add_row(
                 "" if place else escape(model.name),

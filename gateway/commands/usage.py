@@ -50,14 +50,20 @@ def _table(used: list[Used], *, priced: bool) -> None:
         *("ATTEMPTS", "IN", "OUT", "SPENT"),
     )
     for row in used:
-        spent = f"{row.cost_usd:.4f}" + (" + ?" if row.unpriced else "")
         counts = (row.requests, row.served_prompt_tokens, row.served_completion_tokens)
         in_all = (row.attempts, row.prompt_tokens, row.completion_tokens)
         table.add_row(
             *(escape(name) for name in (row.day, row.key, row.model, row.backend)),
             *(f"{count:,}" for count in counts),
-            f"{row.served_usd:.4f}" if priced else "",
+            _usd(row.served_usd, row.served_unpriced) if priced else "",
             *(f"{count:,}" for count in in_all),
-            spent if priced else "",
+            _usd(row.cost_usd, row.unpriced) if priced else "",
         )
     show(table)
+
+
+def _usd(known: float, unpriced: int) -> str:
+    """Digits enough for a single small request; "?" stands for what nobody can price."""
+    if unpriced and not known:
+        return "?"
+    return f"{known:,.{4 if known >= 0.01 or not known else 6}f}" + (" + ?" if unpriced else "")

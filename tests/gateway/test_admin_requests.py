@@ -32,6 +32,16 @@ models:
   - {name: other, backends: [{provider: p, model: other}]}
   - {name: gone, breaker: {min_requests: 1}, retry: {attempts: 1},
       backends: [{provider: p, model: bad}]}
+  - name: tried
+    backends: [{provider: p, model: other}]
+    mirror: {backend: p/copied, share: 0.05}
+experiments:
+  - name: trial
+    model: tried
+    primary: thumbs_up
+    variants:
+      - {name: control, backend: p/other, weight: 95}
+      - {name: treatment, backend: p/new, weight: 5}
 """
 
 
@@ -159,6 +169,27 @@ async def test_backends_tell_their_health_by_model(client: httpx.AsyncClient) ->
     assert best.weight is None
     assert models["chat"].when[0].when == "header x-tier: premium"
     assert models["chat"].fallback_by_error[0].models == ("other",)
+
+
+async def test_an_experiments_backends_are_listed_like_any_others(
+    client: httpx.AsyncClient, up: Serving
+) -> None:
+    answer = await client.get("/admin/backends")
+    result = await asyncio.to_thread(run, "routes", "--url", up.url, "--admin-key", KEY)
+    page = (await client.get("/admin/live")).text
+
+    models = {one.name: one for one in msgspec.json.decode(answer.content, type=ModelList).models}
+    control, treatment = models["tried"].backends
+    assert (control.name, control.weight, control.variants) == ("p/other", 1, ("control",))
+    assert (treatment.name, treatment.weight, treatment.variants) == ("p/new", None, ("treatment",))
+    assert treatment.health.available
+    assert ["p/new", "by an experiment", "closed"] in [
+        row[:3] for row in table(result.stdout, "MODEL")
+    ]
+    targets = table(result.stdout.partition("\n\n")[2], "MODEL")
+    assert ["tried", "in trial: treatment, 5 %", "p/new"] in targets
+    assert "experiment trial · copies of 5 % to p/copied" in page
+    assert "by experiment" in page
 
 
 async def test_the_command_shows_the_health_of_a_running_gateway(

@@ -92,6 +92,10 @@ def _facts(model: ModelView) -> list[str]:
     if model.aliases:
         facts.append("also " + ", ".join(model.aliases))
     facts += [f"{rule.when}: {', '.join(rule.backends)}" for rule in model.when]
+    if model.experiment is not None:
+        facts.append(f"experiment {model.experiment.name}")
+    if model.mirror is not None:
+        facts.append(f"copies of {100 * model.mirror.share:.4g} % to {model.mirror.backend}")
     if model.fallback:
         facts.append("falls back to " + ", ".join(model.fallback))
     facts += [f"{', '.join(row.codes)}: {', '.join(row.models)}" for row in model.fallback_by_error]
@@ -109,7 +113,7 @@ def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traf
         tone=tone,
         state=state,
         since=Markup() if since is None or since > _LONG_AGO_S else _SINCE.format(span(since)),
-        weight="by rule" if backend.weight is None else number(backend.weight),
+        weight=_weight(backend),
         busy=count(health.in_flight + health.elsewhere),
         answered=count(cell.requests),
         failed=f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})"
@@ -118,6 +122,13 @@ def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traf
         first=ms(Sketch(cell.first).quantile(0.5)),
         whole=ms(Sketch(cell.whole).quantile(0.5)),
     )
+
+
+def _weight(backend: BackendView) -> str:
+    """In the model's list; who is not in it is there for a rule's or an experiment's sake."""
+    if backend.weight is not None:
+        return number(backend.weight)
+    return "by experiment" if backend.variants else "by rule"
 
 
 def _cell(model: str, backend: str, traffic: Traffic) -> Cell:

@@ -42,7 +42,12 @@ def request_row(
 
 
 def attempt_row(
-    request_id: str, number: int = 1, *, time: float = NOON, role: Role = "served"
+    request_id: str,
+    number: int = 1,
+    *,
+    time: float = NOON,
+    role: Role = "served",
+    cost: float | None = 0.5,
 ) -> AttemptRow:
     return AttemptRow(
         request_id=request_id,
@@ -55,7 +60,7 @@ def attempt_row(
         source="reported",
         prompt_tokens=7,
         completion_tokens=3,
-        cost_usd=0.5,
+        cost_usd=cost,
     )
 
 

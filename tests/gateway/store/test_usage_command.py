@@ -32,6 +32,9 @@ def used(folder: Path, *words: str) -> str:
             *(request_row("r1", key="team-a", time=now), attempt_row("r1", time=now)),
             attempt_row("r1", 2, time=now, role="hedge"),
             attempt_row("r1", 3, time=now, role="failed"),
+            *(request_row("r3", key="team-c", time=now), attempt_row("r3", time=now, cost=None)),
+            *(request_row("r4", key="team-d", time=now), attempt_row("r4", time=now, cost=2.5e-6)),
+            *(request_row("r5", key="team-d", time=now), attempt_row("r5", time=now, cost=None)),
             *(request_row("r2", key="team-b", time=old), attempt_row("r2", time=old)),
         ],
     )
@@ -46,17 +49,19 @@ def test_the_last_thirty_days_are_told_as_what_was_served_and_what_was_spent_in_
 ) -> None:
     lines = used(tmp_path).splitlines()
 
-    (row,) = lines[1:]
+    row, unknown, partly = lines[1:]
     served, in_all = ["1", "7", "3", "0.5000"], ["3", "21", "9", "1.5000"]
     assert lines[0].split()[4:8] == ["REQUESTS", "IN", "OUT", "USD"]
     assert lines[0].split()[8:] == ["ATTEMPTS", "IN", "OUT", "SPENT"]
     assert row.split()[1:] == ["team-a", "chat", "remote/m", *served, *in_all]
+    assert unknown.split()[1:] == ["team-c", "chat", "remote/m", *["1", "7", "3", "?"] * 2]
+    assert "0.000003 + ?" in partly
 
 
 def test_more_days_and_json_can_be_asked_for(tmp_path: Path) -> None:
     rows = json.loads(used(tmp_path, "--json", "--days", "60"))
 
-    assert [row["key"] for row in rows] == ["team-b", "team-a"]
+    assert [row["key"] for row in rows] == ["team-b", "team-a", "team-c", "team-d"]
     assert rows[0]["cost_usd"] == 0.5
 
 
