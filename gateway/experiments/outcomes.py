@@ -88,6 +88,13 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     cells: tuple[Cell, ...] = ()
     links: tuple[Link, ...] = ()
 
+    def after(self, epoch: int) -> "Outcomes":
+        """Those of later epochs alone."""
+        return Outcomes(
+            cells=tuple(cell for cell in self.cells if cell.epoch > epoch),
+            links=tuple(link for link in self.links if min(link.one, link.other)[0] > epoch),
+        )
+
 
 def summed(rows: Iterable[UnitRow]) -> list[UnitRow]:
     """One row for each unit, epoch and variant: what several workers recorded, added up."""

@@ -43,6 +43,8 @@ class Case(Struct, frozen=True, kw_only=True):
     alpha:    of all treatments together. planned: as in `Look`.
     smallest: the least difference of the primary metric that matters; for "log" a part.
     aa:       all variants are the same, and the experiment tests the gateway.
+    resumed:  the epoch of the last pause that is over, 0: none. Guardrails look at what came later,
+              for whoever resumes has seen what came before.
     """
 
     control: str
@@ -56,6 +58,7 @@ class Case(Struct, frozen=True, kw_only=True):
     smallest: float | None = None
     power: float = 0.8
     aa: bool = False
+    resumed: int = 0
 
     @property
     def look(self) -> Look:
@@ -139,12 +142,11 @@ def _arm(case: Case, treatment: str) -> ArmVerdict:
     if smallest is not None and farthest <= smallest:
         said = f"{treatment}: no difference in {metric.name} larger than {amount(metric, farthest)}"
         return _said(treatment, "alike", found, 0, said)
+    if not found.known:
+        said = f"{treatment}: not enough data for an interval of {metric.name} yet"
+        return _said(treatment, "undecided", found, None, said)
     more = units_to_go(found, case.look, smallest=smallest, power=case.power)
-    so_far = (
-        f"; so far no difference in {metric.name} larger than {amount(metric, farthest)}"
-        if found.known
-        else ""
-    )
+    so_far = f"; so far no difference in {metric.name} larger than {amount(metric, farthest)}"
     if more == inf:
         said = f"{treatment}: not enough data, and no end in sight{so_far}"
         return _said(treatment, "undecided", found, None, said)
@@ -168,7 +170,7 @@ def _guard(case: Case, guard: Guard, treatment: str) -> GuardVerdict:
     metric = guard.metric
     look = Look(alpha=GUARD_ALPHA, planned=case.planned)
     found = effect(
-        case.outcomes.get(metric.name, Outcomes()),
+        case.outcomes.get(metric.name, Outcomes()).after(case.resumed),
         control=case.control,
         treatment=treatment,
         look=look,

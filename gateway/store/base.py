@@ -9,6 +9,9 @@ from gateway.experiments.course import Point
 from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import EpochCounts
 
+PAUSED = " paused"
+"""Ends the fingerprint of an epoch in which control serves everyone."""
+
 
 class Epoch(Struct, frozen=True, kw_only=True):
     """A time in which an experiment did not change.
@@ -22,6 +25,10 @@ class Epoch(Struct, frozen=True, kw_only=True):
     fingerprint: str
     shares: Mapping[str, float]
     began: float
+
+    @property
+    def paused(self) -> bool:
+        return self.fingerprint.endswith(PAUSED)
 
 
 class Pause(Struct, frozen=True, kw_only=True):

@@ -1,11 +1,12 @@
 """From an experiment's configuration and its outcomes in the store to what can be judged."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from gateway.config.experiment import Experiment
 from gateway.experiments.metrics import BUILT_IN, Metric, metric_named
 from gateway.experiments.verdict import Case, Guard
-from gateway.store.base import Store
+from gateway.store.base import Epoch, Store
 
 
 def metrics_of(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
@@ -40,7 +41,14 @@ def case_of(
         planned=planned_pairs(experiment),
         smallest=experiment.smallest,
         aa=experiment.aa,
+        resumed=resumed(store.epochs(experiment.name)),
     )
+
+
+def resumed(epochs: Sequence[Epoch]) -> int:
+    """The number of the last epoch that was a pause and is over; 0: none."""
+    over = (one.number for one, after in pairwise(epochs) if one.paused and not after.paused)
+    return max(over, default=0)
 
 
 def guarded_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:

@@ -22,6 +22,7 @@ COMMENT = "comment"
 """The metric of a comment that comes alone."""
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_NAMED = re.compile(r"field `([^`]{1,64})")
 _METRIC = re.compile(FEEDBACK_METRIC)
 
 
@@ -47,8 +48,7 @@ def read_feedback(data: bytes) -> FeedbackBody:
     try:
         body = _body.decode(data)
     except msgspec.ValidationError as exc:
-        said, _, path = str(exc).partition(" - at `$.")
-        raise InvalidRequest(said, param=path.rstrip("`") or None) from exc
+        raise _misread(str(exc)) from exc
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise InvalidRequest(f"the body is no JSON: {exc}") from exc
     if body.value is None and not body.comment:
@@ -65,6 +65,20 @@ def read_feedback(data: bytes) -> FeedbackBody:
             param="comment",
         )
     return body
+
+
+def _misread(said: str) -> InvalidRequest:
+    """said: msgspec's words; they name a field at their end, or in them where the body lacks it."""
+    fault, _, path = said.partition(" - at `$.")
+    field = path.rstrip("`")
+    if field:
+        return InvalidRequest(f"{field}: {fault[:1].lower()}{fault[1:]}", param=field)
+    named = _NAMED.search(fault)
+    if named is None:
+        return InvalidRequest(f"the body is no object: {fault}")
+    known = ", ".join(FeedbackBody.__struct_fields__)
+    words = "is missing" if "missing" in fault else "is not known here"
+    return InvalidRequest(f"{named[1]}: {words}; feedback has {known}", param=named[1])
 
 
 def row_of(body: FeedbackBody, key: str, at: float) -> FeedbackRow:

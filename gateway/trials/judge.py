@@ -58,8 +58,9 @@ class Judge:
         broken: list[str] = []
         for experiment in running:
             self._check_split(experiment)
-            if not experiment.guardrails:
-                continue
+            epochs = self._store.epochs(experiment.name)
+            if not experiment.guardrails or (epochs and epochs[-1].paused):
+                continue  # resumed a moment ago, and nobody was served since
             metrics = guarded_metrics(experiment, self._store)
             case = case_of(experiment, self._store, metrics, split=False)
             said = [guard.sentence for guard in guarded(case) if guard.broken]

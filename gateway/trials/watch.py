@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gateway.config.experiment import Experiment
 from gateway.routing.trial import Standing, fingerprint
-from gateway.store.base import Pause, Store
+from gateway.store.base import PAUSED, Pause, Store
 
 _log = logging.getLogger("strowger.experiments")
 
@@ -50,7 +50,7 @@ class Watch:
             self._announce(experiment, pause)
             own = fingerprint(experiment)
             found[own] = Standing(
-                epoch=epoch(experiment, own if pause is None else f"{own} paused"),
+                epoch=epoch(experiment, own if pause is None else own + PAUSED),
                 paused=pause is not None,
                 reason="" if pause is None else pause.reason,
             )

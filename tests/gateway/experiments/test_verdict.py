@@ -106,12 +106,12 @@ def test_too_little_data_says_about_how_many_more_units() -> None:
     assert "more units; so far no difference in thumbs_up larger than 0.0938" in verdict.sentence
 
 
-def test_no_data_at_all_has_no_end_in_sight() -> None:
+def test_a_beginning_is_not_told_as_hopeless() -> None:
     verdict = judged(Outcomes(), smallest=0.05)
 
     assert verdict.kind == "undecided"
     assert verdict.arms[0].more_units is None
-    assert verdict.sentence == "treatment: not enough data, and no end in sight"
+    assert verdict.sentence == "treatment: not enough data for an interval of thumbs_up yet"
 
 
 def test_a_broken_split_is_shouted_before_anything_else() -> None:

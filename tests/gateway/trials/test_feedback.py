@@ -131,11 +131,15 @@ FAULTS = [
     ({"value": 1}, "metric", "is missing; a value needs a name"),
     ({"metric": "Liked!", "value": 1}, "metric", "is no name"),
     ({"metric": "latency_ms", "value": 1}, "metric", "is a name of the gateway's own"),
-    ({"metric": "liked", "value": "yes"}, "value", "Expected `bool | int | float | null`"),
+    ({"metric": "liked", "value": "yes"}, "value", "value: expected `bool | int | float | null`"),
     ({"metric": "liked", "value": 1e13}, "value", "at most 1e+12"),
     ({"metric": "liked", "comment": "x"}, "value", "metric 'liked' has none"),
     ({"comment": "x" * 9000}, "comment", "at most 8192"),
-    ({"metric": "liked", "value": 1, "vlaue": 2}, None, "unknown field `vlaue`"),
+    (
+        {"metric": "liked", "value": 1, "vlaue": 2},
+        "vlaue",
+        "vlaue: is not known here; feedback has",
+    ),
 ]
 
 

@@ -1,5 +1,6 @@
 """From requests and votes on the wire to a report, whose numbers can be counted by hand."""
 
+import asyncio
 import json
 from collections import defaultdict
 from functools import partial
@@ -160,23 +161,51 @@ async def test_of_the_replicas_on_a_store_one_looks_at_the_guardrails(tmp_path: 
     assert found == [("trial",), (), (), ("trial",)]
 
 
+GUARD = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
+
+
+async def harm(up: Recorded) -> bool:
+    """Whether a guardrail pauses it, when the treatment fails whoever it gets."""
+    for number in range(120):
+        await ask(up.running, f"s{number}", "new is down, backup is down")
+    up.settle()
+    for _ in range(100):
+        answer = await ask(up.running, "s1", "hi")
+        if "x-gateway-variant" not in answer.headers:
+            return True
+    return False
+
+
 async def test_a_guardrail_pauses_what_does_harm_and_says_why(tmp_path: Path) -> None:
     async with provider(behave) as remote:
-        guard = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
-        text = config(remote.base_url, more=guard, other=ADMIN)
+        text = config(remote.base_url, more=GUARD, other=ADMIN)
         async with recorded(text, tmp_path) as up:
-            for number in range(120):
-                await ask(up.running, f"s{number}", "new is down, backup is down")
-            up.settle()
-            for _ in range(100):
-                answer = await ask(up.running, "s1", "hi")
-                if "x-gateway-variant" not in answer.headers:
-                    break
+            await harm(up)
             report = cast(Json, (await admin(up, "GET", "/trial")).json())
 
     assert report["kind"] == "guardrail"
     assert report["paused"] is True
     assert "treatment is worse than control in error by more than 0.02" in str(report["reason"])
+
+
+async def test_after_a_resume_a_guardrail_looks_at_what_came_since(tmp_path: Path) -> None:
+    async with provider(behave) as remote:
+        text = config(remote.base_url, more=GUARD, other=ADMIN)
+        async with recorded(text, tmp_path) as up:
+            await harm(up)
+            await admin(up, "POST", "/trial/resume")
+            for number in range(40):
+                await ask(up.running, f"s{number}", "hi")
+            up.settle()
+            await asyncio.sleep(0.3)
+            resumed = cast(Json, (await admin(up, "GET", "/trial")).json())
+            again = await harm(up)
+
+    assert resumed["paused"] is False
+    assert resumed["guardrails"] == [
+        "treatment is not shown to be worse than control in error by more than 0.02"
+    ]
+    assert again
 
 
 async def test_an_unknown_experiment_is_told_with_the_nearest_name(tmp_path: Path) -> None:
