@@ -49,8 +49,13 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         if not key.opens(headers) and not signed_in(key, headers):
             return _to("/admin/sign-in")
         state, *sections, recent = await live_sections(gateway, window)
-        keys = gateway.runtime.config.auth.mode != "none"
-        beside = (recent, chat_section(gateway.model_names(EVERYONE), keys=keys))
+        config = gateway.runtime.config
+        box = chat_section(
+            gateway.model_names(EVERYONE),
+            keys=config.auth.mode != "none",
+            experiments=config.experiments,
+        )
+        beside = (recent, box)
         return _html(page(state, sections, beside, window=window, told=told_of(gateway)))
 
     @get("/sign-in", include_in_schema=False)

@@ -1,16 +1,23 @@
 """The page in a real browser: it is live, it talks, it fits a phone, and it breaks no policy."""
 
+import json
 import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
+import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page
 
+from gateway.routing.trial import Standing
+from gateway.trials.report import Report
 from tests.gateway.browser import browsing, chromium
 from tests.gateway.page.crowd import KEY, ask, crowded, remember
+from tests.gateway.page.test_experiments import report, shown
+from tests.gateway.page.trial import EXPERIMENT
 from tests.gateway.serving import Serving
+from tests.gateway.trials.trialling import stand
 
 pytestmark = [
     pytest.mark.anyio,
@@ -29,7 +36,8 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving]:
-    async with crowded(tmp_path_factory.mktemp("run")) as up:
+    async with crowded(tmp_path_factory.mktemp("run"), more=EXPERIMENT) as up:
+        stand(up, Standing(epoch=1))
         remember(up, time.time())
         await ask(up, 20)
         yield up
@@ -120,6 +128,20 @@ async def test_an_answer_names_who_gave_it_and_is_never_taken_for_markup(page: P
     assert "first token" in facts
 
 
+async def test_the_box_asks_for_whom_it_is_told_and_shows_the_variant(page: Page) -> None:
+    await page.select_option("select[name=model]", "small")
+    told: list[str] = []
+    for user in ("", "session-1"):
+        await page.fill("input[name=user]", user)
+        await page.fill("textarea", "What is 17 + 25?")
+        await page.press("textarea", "Enter")
+        last = page.locator("#talk .theirs .facts").nth(len(told))
+        told.append(await last.inner_text())
+
+    variants = [re.findall("control|larger", text) for text in told]
+    assert [len(found) for found in variants] == [0, 1]
+
+
 async def test_dark_follows_the_system_until_it_is_switched(page: Page) -> None:
     async def ground() -> str:
         return await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -145,6 +167,23 @@ async def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page) -> None:
     )
 
     assert widest <= 360
+
+
+async def test_on_a_phone_every_number_of_an_experiment_can_be_read(page: Page) -> None:
+    await page.set_viewport_size({"width": 360, "height": 740})
+    plain = msgspec.to_builtins(report())
+    long = json.loads(json.dumps(plain).replace("-0.05", "-0.01234").replace("0.25", "0.01321"))
+
+    cut = await page.evaluate(
+        """section => {
+            document.querySelector("main").insertAdjacentHTML("beforeend", section);
+            const cells = [...document.querySelectorAll("main > :last-child td")];
+            return cells.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText);
+        }""",
+        shown(msgspec.convert(long, Report)),
+    )
+
+    assert cut == []
 
 
 async def test_without_scripts_everything_but_the_box_can_be_read(

@@ -142,6 +142,11 @@ async function answered(form, log, turns, signal) {
   const words = one.querySelector("p");
   const body = { model: form.model.value, messages: turns, stream: true };
   body.stream_options = { include_usage: true };
+  const user = form.user?.value.trim();
+  if (user) {
+    body.user = user;
+    for (const name of form.user.dataset.headers.split(" ").filter(Boolean)) headers[name] = user;
+  }
   let text = "";
   let first = null;
   let usage = null;
