@@ -14,8 +14,8 @@ from gateway.trials.cases import case_of, guarded_metrics
 _log = logging.getLogger("strowger.experiments")
 JUDGE_S = 5.0
 """Between two looks."""
-TURN = "guardrails"
-"""Of the store, which one of all gateways on it has at a time."""
+TURN = "guardrails of "
+"""Of the store, before an experiment's name: one of all gateways on it has the turn at a time."""
 LATE = 0.9
 """Of the time between two looks: so old may the last turn be for the next; timers vary a little."""
 
@@ -24,7 +24,7 @@ class Judge:
     """Looks at the outcomes in the store, for all workers and replicas on it.
 
     A look reads every unit's sums, so replicas take turns: who finds that nobody has looked lately
-    does. Two looks at once would do no harm, for a pause is written once.
+    at an experiment does. Two looks at once would do no harm, for a pause is written once.
 
     mismatched: by experiment whether its units were split otherwise than the weights say, when this
     Judge last looked. pauses: how often a guardrail has paused one, as far as this Judge did it.
@@ -52,11 +52,14 @@ class Judge:
         """
         for name in self.mismatched.keys() - {one.name for one in experiments}:
             del self.mismatched[name]
-        running = [one for one in experiments if one.name not in self._store.pauses()]
-        if not running or not self._store.turn(TURN, self._every_s * LATE, self._clock()):
-            return ()
+        paused = self._store.pauses()
         broken: list[str] = []
-        for experiment in running:
+        for experiment in experiments:
+            turn = TURN + experiment.name
+            if experiment.name in paused or not self._store.turn(
+                turn, self._every_s * LATE, self._clock()
+            ):
+                continue
             self._check_split(experiment)
             epochs = self._store.epochs(experiment.name)
             if not experiment.guardrails or (epochs and epochs[-1].paused):

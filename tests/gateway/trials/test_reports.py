@@ -9,6 +9,7 @@ from typing import cast
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from gateway.experiments.effects import Look, effect
 from gateway.experiments.outcomes import UnitRow, summarised
@@ -157,8 +158,11 @@ async def test_of_the_replicas_on_a_store_one_looks_at_the_guardrails(tmp_path: 
                 replica = Judge(up.store, clock=partial(float, at))
                 found.append(replica.look(experiments))
                 up.store.resume("trial")
+            neighbour = Judge(up.store, clock=partial(float, 105.0))
+            neighbour.look([replace(experiments[0], name="of another gateway")])
 
     assert found == [("trial",), (), (), ("trial",)]
+    assert neighbour.mismatched == {"of another gateway": False}
 
 
 GUARD = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
