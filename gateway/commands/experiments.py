@@ -127,7 +127,7 @@ def plan(
             relative=relative,
             alpha=alpha,
             power=power,
-            shares=[float(share) for share in shares.split(",")],
+            shares=_shares(shares),
             sd=sd,
         )
     except ValueError as exc:
@@ -139,6 +139,13 @@ def plan(
     click.echo(f"{found.total:,} units ({each}), looked at as often as you like: planned")
     click.echo(f"{found.fixed_total:,} would do for one look at the very end, and none before")
     click.echo(f"config.yaml: planned: {found.total}, smallest: {abs(found.difference):g}")
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(share) for share in text.split(",")]
+    except ValueError as exc:
+        raise click.UsageError(f"--shares: {text!r} is no list of numbers such as 80,20") from exc
 
 
 def print_report(found: Report) -> None:
@@ -154,7 +161,7 @@ def print_report(found: Report) -> None:
     for sentence in found.guardrails:
         click.echo(f"Guardrail: {sentence}")
     if found.excluded:
-        click.echo(f"Left out: {found.excluded:,} requests that name no {found.assign_by}")
+        click.echo(f"Left out: requests that name no {found.assign_by}: {found.excluded:,}")
     click.echo()
     arms = table_of("VARIANT", "BACKEND", "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
     for arm in found.arms:

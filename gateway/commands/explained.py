@@ -98,18 +98,25 @@ def _holds(rule: RuleSeen) -> str:
 
 def _candidates(found: Explanation) -> Table:
     table = table_of("", "BACKEND", "OF", "FIRST", "WHY", "GETS")
+    tried = {one.route for one in found.candidates if one.variant}
     for place, one in enumerate(found.candidates, start=1):
-        well = one.health.available and not one.health.spared_s
-        why = one.why if well else f"{one.why}; {in_words(one.health)}"
+        spare = one.route in tried and not one.variant
         table.add_row(
             str(place),
             escape(one.backend),
             escape(one.route),
-            f"{one.share * 100:.4g} %",
-            escape(why),
+            "" if spare else f"{one.share * 100:.4g} %",
+            escape(f"after the variant: {_why(one)}" if spare else _why(one)),
             escape("\n".join(_gets(one))),
         )
     return table
+
+
+def _why(one: Candidate) -> str:
+    health = in_words(one.health)
+    if not one.health.available:
+        return f"{one.why}; {health}, but the others are no better"
+    return f"{one.why}; {health}" if one.health.spared_s else one.why
 
 
 def _gets(one: Candidate) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.experiments.assignment import Arm, Assignment
 from gateway.explaining.explanation import Explanation, Reason
-from tests.gateway.command_line import run
+from tests.gateway.command_line import run, table
 
 CONFIG = """
 providers: [{name: p, adapter: openai, api_key: k}]
@@ -118,5 +118,11 @@ def test_a_person_reads_it_in_a_line(config: Path) -> None:
     body = {"model": "chat", "messages": hello, "user": user_of("control")}
 
     result = run("explain", "-", "--config", str(config), typed=json.dumps(body))
+    down = run("explain", "-", "--config", str(config), "--down", "p", typed=json.dumps(body))
 
+    first, second, _ = table(result.stdout, "BACKEND")
+    assert first[1:5] == ["p/a", "chat", "100 %", "the variant 'control'"]
+    assert second[1:4] == ["p/c", "chat", "after the variant: the only one"]
+    (last,) = table(down.stdout, "BACKEND")
+    assert last[4].endswith("breaker open for another 3600 s, but the others are no better")
     assert "a-or-b (control 75 %, treatment 25 %): variant control for user 'u-" in result.stdout

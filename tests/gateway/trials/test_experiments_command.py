@@ -117,10 +117,12 @@ def test_a_name_that_nobody_has_is_told_with_the_nearest(file: Path) -> None:
 def test_the_sample_needs_neither_a_configuration_nor_a_store() -> None:
     found = run(None, "plan", "--baseline", "0.12", "--lift", "0.02")
     wrong = run(None, "plan", "--baseline", "0.12", "--lift", "0")
+    words = run(None, "plan", "--baseline", "0.12", "--lift", "0.02", "--shares", "80,x")
 
     assert found.output.splitlines() == [
         "16,984 units (8,492, 8,492), looked at as often as you like: planned",
         "8,870 would do for one look at the very end, and none before",
         "config.yaml: planned: 16984, smallest: 0.02",
     ]
-    assert wrong.exit_code == 2
+    assert (wrong.exit_code, words.exit_code) == (2, 2)
+    assert "--shares: '80,x' is no list of numbers such as 80,20" in words.output
