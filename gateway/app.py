@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+import msgspec
 from litestar import Litestar, Request, Response
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
@@ -26,7 +27,7 @@ from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.routes import HOT
-from schemas.errors import GatewayError, MethodNotAllowed, RouteNotFound
+from schemas.errors import GatewayError, InvalidRequest, MethodNotAllowed, RouteNotFound
 
 _Request = Request[object, object, State]
 
@@ -102,6 +103,13 @@ async def _stop(gateway: Gateway) -> None:
         await gateway.trials.close()
 
 
+class _Fault(msgspec.Struct):
+    """What Litestar says of a parameter that it could not read."""
+
+    message: str
+    key: str = ""
+
+
 def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
     """Litestar's own errors in the envelope that clients know."""
     path, method = request.scope["path"], request.method
@@ -113,6 +121,10 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
             error = MethodNotAllowed(
                 f"{path} does not take {method}", allow=tuple(sorted({*allow, "OPTIONS"}))
             )
+        case 400 if isinstance(exc.extra, list) and exc.extra:
+            fault, *_ = msgspec.convert(exc.extra, list[_Fault])
+            told = f"{fault.key}: {fault.message}; GET /openapi.json tells what is taken"
+            error = InvalidRequest(told, param=fault.key or None)
         case status:
             error = GatewayError(exc.detail)
             error.status = status

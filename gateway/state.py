@@ -219,7 +219,8 @@ class Gateway:
         for name, paused in self._paused():
             self.metrics.trials.paused.labels(name).set(paused)
         for name, backend in self.runtime.backends.items():
-            self.metrics.available.labels(name).set(backend.breaker.allows(at))
+            model, _, place = name.partition(": ")
+            self.metrics.available.labels(model, place).set(backend.breaker.allows(at))
         self.metrics.engines.reports = engines
         try:
             return families(self.metrics.registry)

@@ -39,7 +39,8 @@ class Site:
         try:
             self.transport = WireTransport(self.url, name="gateway")
         except InvalidConfig as exc:
-            raise click.UsageError(f"--url: {exc.problems[0]}") from exc
+            said = exc.problems[0].removeprefix("gateway: ").replace("base_url", "the URL")
+            raise click.UsageError(f"--url: {said}") from exc
 
     def outbound(
         self,

@@ -72,7 +72,7 @@ class Metrics:
         self.available = Gauge(
             "strowger_backend_available",
             "1 while a backend may be asked, 0 while it rests or its breaker is open.",
-            ("backend",),
+            ("model", "backend"),
             registry=self.registry,
         )
 

@@ -158,7 +158,10 @@ async def test_backends_tell_their_health_by_model(client: httpx.AsyncClient) ->
     await chat(client)
 
     answer = await client.get("/admin/backends")
+    metrics = (await client.get("/metrics")).text
 
+    assert 'strowger_backend_available{backend="p/bad",model="chat"} 0.0' in metrics
+    assert 'strowger_backend_available{backend="p/good",model="chat"} 1.0' in metrics
     models = {one.name: one for one in msgspec.json.decode(answer.content, type=ModelList).models}
     bad, good, best = models["chat"].backends
     assert (bad.name, good.name, best.name) == ("p/bad", "p/good", "p/best")
@@ -207,6 +210,13 @@ async def test_the_command_shows_the_health_of_a_running_gateway(
     assert rows[2][:2] == ["p/best", "by a rule"]
     assert "when header x-tier: premium" in result.stdout
     assert "after content_filter" in result.stdout
+
+
+def test_an_address_of_no_gateway_is_told_by_its_option() -> None:
+    result = run("routes", "--url", "localhost:8080")
+
+    assert result.exit_code == 2
+    assert "--url: the URL must begin with http:// or https://" in result.stderr
 
 
 async def test_what_answers_and_is_no_gateway_is_told() -> None:
