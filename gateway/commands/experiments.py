@@ -150,11 +150,12 @@ def _shares(text: str) -> list[float]:
 
 def print_report(found: Report) -> None:
     """For people. A split that is broken comes first, and loudly."""
-    state = f"PAUSED: {found.reason}" if found.paused else "running"
-    epoch = f"epoch {found.epoch}" if found.epoch else "not begun"
+    words = [f"epoch {found.epoch}", "running"] if found.epoch else ["not begun"]
+    if found.paused:
+        words[1:] = [f"PAUSED: {found.reason}"]
     kind = ", A/A" if found.aa else ""
     click.echo(
-        f"{found.experiment} over {found.model}, by {found.assign_by}{kind}; {epoch}, {state}"
+        f"{found.experiment} over {found.model}, by {found.assign_by}{kind}; {', '.join(words)}"
     )
     click.echo(f"\n{'!' * 12} " if found.mismatch else "\nVerdict: ", nl=False)
     click.echo(found.sentence)

@@ -1,6 +1,7 @@
 """/admin/backends and /admin/requests: how backends are, and what became of the last requests."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 
 import httpx
@@ -210,6 +211,16 @@ async def test_the_command_shows_the_health_of_a_running_gateway(
     assert rows[2][:2] == ["p/best", "by a rule"]
     assert "when header x-tier: premium" in result.stdout
     assert "after content_filter" in result.stdout
+
+
+async def test_the_page_counts_no_failure_as_an_answer(client: httpx.AsyncClient) -> None:
+    assert (await chat(client, "gone")).status_code == 502
+
+    page = (await client.get("/admin/live")).text
+
+    gone = page.partition("<h3>gone</h3>")[2].partition("</table>")[0]
+    assert re.findall(r'data-label="(?:Answered|Failed tries)" class="n">([^<]*)', gone)[0] == "0"
+    assert "(100 %)" in gone
 
 
 def test_an_address_of_no_gateway_is_told_by_its_option() -> None:

@@ -115,7 +115,7 @@ def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traf
         since=Markup() if since is None or since > _LONG_AGO_S else _SINCE.format(span(since)),
         weight=_weight(backend),
         busy=count(health.in_flight + health.elsewhere),
-        answered=count(cell.requests),
+        answered=count(cell.requests - cell.errors),
         failed=f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})"
         if cell.failed
         else "0",

@@ -71,6 +71,16 @@ def run(file: Path | None, *words: str) -> Result:
     return CliRunner().invoke(strowger, ["experiments", *words, *more])
 
 
+def test_before_it_begins_an_experiment_is_not_running(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(config("http://127.0.0.1:9/v1"))
+
+    lines = run(file, "report", "trial").output.splitlines()
+
+    assert lines[0] == "trial over chat, by header:x-session-id; not begun"
+    assert lines[2] == "Verdict: treatment: not enough data for an interval of thumbs_up yet"
+
+
 def test_a_report_reads_as_a_sentence_and_two_tables(file: Path) -> None:
     lines = run(file, "report", "trial").output.splitlines()
 
