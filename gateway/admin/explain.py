@@ -16,10 +16,13 @@ from gateway.clock import now
 from gateway.explaining.explanation import Explanation
 from gateway.explaining.question import Question, answered
 from gateway.state import Gateway
+from schemas.errors import InvalidRequest
 
 _Request = Request[object, object, State]
 _NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
 """Headers of the operator's question; all others count as the client's."""
+_PARAMETERS = ("path", "model", "key", "down")
+"""A misspelt `down` would prove a fallback that nobody asked about."""
 
 
 @dataclass
@@ -52,6 +55,10 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             list[str] | None, QueryParameter(description="backends to be taken for broken")
         ] = None,
     ) -> Explanation:
+        for name in request.query_params:
+            if name not in _PARAMETERS:
+                known = ", ".join(_PARAMETERS)
+                raise InvalidRequest(f"{name}: is not known here; there is {known}", param=name)
         question = Question(
             body=await request.body(),
             path=path,

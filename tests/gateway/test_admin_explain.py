@@ -113,7 +113,8 @@ async def test_the_command_gets_the_same_answer_by_url(
 
 
 @pytest.mark.parametrize(
-    ("query", "param"), [("?down=c", "down"), ("?key=nobody", "key"), ("?path=/v1/x", None)]
+    ("query", "param"),
+    [("?down=c", "down"), ("?dwn=a", "dwn"), ("?key=nobody", "key"), ("?path=/v1/x", None)],
 )
 async def test_a_question_about_what_is_not_there_is_the_operators_error(
     client: httpx.AsyncClient, query: str, param: str | None
