@@ -29,7 +29,8 @@ def check(path: Path) -> None:
             (len(config.providers), "provider"),
             (len(config.models), "model"),
             (len(config.auth.keys), "key"),
+            (len(config.experiments), "experiment"),
         )
-        if count or noun != "key"
+        if count or noun in ("provider", "model")
     )
     click.echo(f"{path}: OK ({counted})")

@@ -75,8 +75,10 @@ def test_before_it_begins_an_experiment_is_not_running(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(config("http://127.0.0.1:9/v1"))
 
+    checked = CliRunner().invoke(strowger, ["check", str(file)])
     lines = run(file, "report", "trial").output.splitlines()
 
+    assert "OK (1 provider, 2 models, 1 experiment)" in checked.output
     assert lines[0] == "trial over chat, by header:x-session-id; not begun"
     assert lines[2] == "Verdict: treatment: not enough data for an interval of thumbs_up yet"
 
