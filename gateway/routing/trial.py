@@ -120,7 +120,9 @@ class Trial:
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
         # By name, not by arm: a copy of this trial may have other backends.
-        self._assigned = lru_cache(UNITS_KEPT)(self._assign)
+        self._assigned: Callable[[str], tuple[str, str]] = self._assign
+        if self.by != "request":
+            self._assigned = lru_cache(UNITS_KEPT)(self._assign)
 
     @property
     def standing(self) -> Standing:
