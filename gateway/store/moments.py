@@ -3,22 +3,33 @@
 from gateway.experiments.outcomes import Cell, Link, Outcomes, Per
 from gateway.store.database import Session
 
-_UNITS = {
-    "observation": """SELECT unit, epoch, variant, CAST(count AS DOUBLE PRECISION) AS count, total
-        FROM experiment_units WHERE experiment = ? AND metric = ?""",
-    "unit": """SELECT unit, epoch, variant, CAST(1 AS DOUBLE PRECISION) AS count,
-        total / count AS total FROM experiment_units WHERE experiment = ? AND metric = ?""",
+_COUNT: dict[Per, str] = {
+    "observation": "CAST({0}.count AS DOUBLE PRECISION)",
+    "unit": "CAST(1 AS DOUBLE PRECISION)",
 }
-_CELLS = """WITH u AS ({units})
+_TOTAL: dict[Per, str] = {"observation": "{0}.total", "unit": "({0}.total / {0}.count)"}
+_CELLS = """WITH u AS (SELECT a.epoch, a.variant, {ca} AS count, {ta} AS total
+        FROM experiment_units a WHERE a.experiment = ? AND a.metric = ?)
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total), SUM(count * count),
     SUM(total * total), SUM(count * total), MIN(total / count), MAX(total / count)
     FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
-_LINKS = """WITH u AS ({units})
-    SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM(a.count * b.count),
-    SUM(a.total * b.total), SUM(a.total * b.count), SUM(a.count * b.total)
-    FROM u a JOIN u b ON a.unit = b.unit AND (a.epoch, a.variant) < (b.epoch, b.variant)
+# The tables themselves are joined, by their key: of two common table expressions SQLite makes
+# lists without an index, and a unit then costs as much as there are units.
+_LINKS = """SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM({ca} * {cb}),
+    SUM({ta} * {tb}), SUM({ta} * {cb}), SUM({ca} * {tb})
+    FROM experiment_units a JOIN experiment_units b ON b.experiment = a.experiment
+    AND b.metric = a.metric AND b.unit = a.unit AND (a.epoch, a.variant) < (b.epoch, b.variant)
+    WHERE a.experiment = ? AND a.metric = ?
     GROUP BY a.epoch, a.variant, b.epoch, b.variant
     ORDER BY a.epoch, a.variant, b.epoch, b.variant"""
+
+
+def queries(per: Per) -> tuple[str, str]:
+    """Of the cells and of the links; both take the experiment and the metric."""
+    words = {f"c{one}": _COUNT[per].format(one) for one in "ab"}
+    words |= {f"t{one}": _TOTAL[per].format(one) for one in "ab"}
+    return _CELLS.format(**words), _LINKS.format(**words)
+
 
 _CellRow = tuple[int, str, int, float, float, float, float, float, float, float]
 _LinkRow = tuple[int, str, int, str, int, float, float, float, float]
@@ -26,9 +37,9 @@ _LinkRow = tuple[int, str, int, str, int, float, float, float, float]
 
 def outcomes(session: Session, experiment: str, metric: str, per: Per) -> Outcomes:
     """As `summarised` makes them of the units' rows."""
-    units = _UNITS[per]
-    cells = session.rows(_CellRow, _CELLS.format(units=units), experiment, metric)
-    links = session.rows(_LinkRow, _LINKS.format(units=units), experiment, metric)
+    of_cells, of_links = queries(per)
+    cells = session.rows(_CellRow, of_cells, experiment, metric)
+    links = session.rows(_LinkRow, of_links, experiment, metric)
     return Outcomes(
         cells=tuple(
             Cell(

@@ -19,7 +19,7 @@ from gateway.store.errors import StoreAway
 from gateway.trials.report import Report, report_of
 
 EVERY_S = 5.0
-_EFFORT = 20.0
+EFFORT = 20.0
 """So many times as long as a report took, none is made."""
 
 
@@ -96,7 +96,7 @@ class History:
         while True:
             began = time.monotonic()
             await self.look()
-            await asyncio.sleep(max(self._every_s, _EFFORT * (time.monotonic() - began)))
+            await asyncio.sleep(max(self._every_s, EFFORT * (time.monotonic() - began)))
 
 
 def intervals_of(report: Report) -> dict[str, Interval]:

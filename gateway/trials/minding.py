@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -9,7 +10,7 @@ from functools import partial
 from gateway.config.experiment import Experiment
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.trials.history import History
+from gateway.trials.history import EFFORT, History
 from gateway.trials.judge import JUDGE_S, Judge
 from gateway.trials.trials import mourn
 
@@ -52,8 +53,10 @@ class Minding:
 
     async def _mind(self) -> None:
         """A store that is away is told by whoever asks it how experiments stand."""
+        took = 0.0
         while True:
-            await asyncio.sleep(self._judge_s)
-            look = partial(self.judge.look, self._experiments())
+            await asyncio.sleep(max(self._judge_s, EFFORT * took))
+            look, began = partial(self.judge.look, self._experiments()), time.monotonic()
             with contextlib.suppress(StoreAway):
                 await asyncio.get_running_loop().run_in_executor(self._threads, look)
+            took = time.monotonic() - began
