@@ -74,7 +74,7 @@ def attempt_row(
         backend=attempt.backend,
         role=_role(attempt),
         outcome=attempt.outcome,
-        ms=round(attempt.ms, 3),
+        ms=attempt.ms,
         source=source,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,

@@ -6,6 +6,8 @@ from gateway.config.model import Price
 from schemas.events import Usage
 
 MILLION = 1e6
+_DIGITS = 12
+"""Behind the point of a cost: what a thousandth of a cent a million tokens would need."""
 
 
 class Prices:
@@ -44,13 +46,14 @@ def cost_of(usage: Usage, price: Price) -> float | None:
     thought = usage.reasoning_tokens or 0
     fresh = max(prompt - cached - written, 0)
     spoken = max(completion - thought, 0)
-    return (
+    cost = (
         fresh * price.input
         + cached * _or(price.cached_input, price.input)
         + written * _or(price.cache_write, price.input)
         + spoken * price.output
         + thought * _or(price.reasoning, price.output)
-    ) / MILLION
+    )
+    return round(cost / MILLION, _DIGITS)
 
 
 def expected_cost(tokens: int, max_tokens: int | None, price: Price) -> float:

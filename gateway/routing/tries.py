@@ -150,7 +150,7 @@ class Try:
 
     def _settle(self, at: float) -> None:
         trip = self._trip
-        self.record.ms = (at - self._started) * 1e3
+        self.record.ms = round((at - self._started) * 1e3, 3)
         self.candidate.backend.load.in_flight -= 1
         trip.asking -= 1
         if trip.asking == 0:

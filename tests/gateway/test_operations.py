@@ -88,6 +88,7 @@ async def test_each_request_is_one_structured_line(tmp_path: Path) -> None:
     assert line.request_id == answer.headers["x-gateway-request-id"]
     assert line.ttft_ms is not None
     assert [attempt.outcome for attempt in line.attempts] == ["ok"]
+    assert line.attempts[0].ms == round(line.attempts[0].ms, 3)
 
 
 async def test_a_request_id_that_is_not_sane_is_replaced(tmp_path: Path) -> None:

@@ -43,3 +43,11 @@ def test_the_exact_row_wins_then_the_longest_wildcard() -> None:
 def test_a_request_without_a_bound_is_expected_to_be_answered_at_its_own_length() -> None:
     assert expected_cost(1_000, None, PLAIN) == expected_cost(1_000, 1_000, PLAIN)
     assert expected_cost(1_000, 0, PLAIN) == pytest.approx(0.01)
+
+
+def test_a_cost_is_written_without_the_noise_of_binary_fractions() -> None:
+    price = Price(match="a/m", input=0.1, output=0.2)
+
+    cost = cost_of(Usage(prompt_tokens=1, completion_tokens=1), price)
+
+    assert repr(cost) == "3e-07"
