@@ -277,9 +277,10 @@ def _plan(
 
 def note(enrolment: Enrolment, trip: Trip) -> None:
     """What the request counts for goes with it from here on."""
+    trip.left_out = enrolment.left_out
     if enrolment.epoch == 0:
         return
     trip.experiment, trip.epoch = enrolment.experiment, enrolment.epoch
-    if enrolment.arm is not None and not enrolment.left_out:
+    if enrolment.arm is not None and enrolment.left_out is None:
         trip.variant, trip.unit = enrolment.arm.name, enrolment.unit
         trip.home = enrolment.arm.backend.name

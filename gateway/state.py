@@ -356,4 +356,5 @@ def _decision(trip: Trip, line: AccessLine) -> Decision:
         candidates=trip.candidates,
         ruled_out=trip.ruled_out,
         refused=trip.refused,
+        left_out=trip.left_out,
     )

@@ -10,6 +10,7 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME
+from gateway.routing.left_out import LeftOut
 from gateway.routing.trip import Attempt
 from gateway.state import Gateway
 from gateway.telemetry.decisions import KEPT, Decision
@@ -39,6 +40,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
 
     time:       its end, Unix seconds. rule: the `when` rule that decided, from 0.
     fallback:   another backend than its variant's answered.
+    left_out:   why it does not count in its model's experiment; null: it does, or there is none.
     candidates: in the order of asking, asked or not. refused: why no backend was asked, else "".
     """
 
@@ -59,6 +61,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     experiment: str
     variant: str
     fallback: bool
+    left_out: LeftOut | None
     rule: int | None
     candidates: tuple[str, ...]
     ruled_out: list[RuledOutView]

@@ -222,7 +222,7 @@ def _arms(route: Route, planned: Plan) -> dict[int, Arm]:
     enrolment = planned.enrolment
     if enrolment is None or enrolment.arm is None or route.trial is None:
         return {}
-    taking = enrolment.left_out or route.trial.by != "request"
+    taking = enrolment.left_out is not None or route.trial.by != "request"
     arms = (enrolment.arm,) if taking else tuple(route.trial.arms.values())
     return {id(arm.backend): arm for arm in arms}
 

@@ -4,18 +4,9 @@ from gateway.explaining.explanation import ArmSeen, ExperimentSeen
 from gateway.routing.facts import Facts, unit_of
 from gateway.routing.plan import enrol
 from gateway.routing.route import Route
-from gateway.routing.trial import LeftOut, Standing
+from gateway.routing.trial import Standing
 from gateway.runtime import Runtime
 from schemas.requests import Request
-
-_WHY: dict[LeftOut, str] = {
-    "": "",
-    "rule": "a `when` rule decides",
-    "no_unit": "the request has no {by}; the control serves it, and it does not count",
-    "wrong_task": "only a conversation can be told what a variant's `system` says",
-    "paused": "the experiment is paused{reason}; the control serves everyone",
-    "unknown": "the store has not told yet how it stands; the control serves everyone",
-}
 
 
 def take_as_running(runtime: Runtime) -> None:
@@ -33,18 +24,14 @@ def taking_part(route: Route, request: Request, facts: Facts) -> ExperimentSeen 
     drawn = trial.by == "request"
     enrolment = enrol(route, request, facts)
     assert enrolment is not None
-    reason = trial.standing.reason
-    left_out = _WHY[enrolment.left_out].format(
-        by=trial.by.replace("_", " ").replace("header:", "header "),
-        reason=f" ({reason})" if reason else "",
-    )
-    alone = drawn and not enrolment.left_out
+    left_out = enrolment.left_out
+    alone = drawn and left_out is None
     return ExperimentSeen(
         name=trial.experiment,
         by=trial.by,
         unit="" if drawn else unit_of(request, facts, trial.by),
         variant="" if enrolment.arm is None or alone else enrolment.arm.name,
-        left_out=left_out,
+        left_out="" if left_out is None else left_out.words,
         arms=tuple(
             ArmSeen(name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4))
             for name, arm in trial.arms.items()

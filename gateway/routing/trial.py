@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -12,6 +11,7 @@ from gateway.config.experiment import Experiment, Variant
 from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
 from gateway.routing.facts import Facts, unit_of
+from gateway.routing.left_out import Code, LeftOut, left_out
 from gateway.routing.route import Backend
 from gateway.routing.system import with_system
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
@@ -19,12 +19,11 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 UNIT_KEY = b"strowger experiments, unit 1"
 """Of the hash under which a unit is recorded. Another key makes strangers of all: never change."""
 
+REASONS_KEPT = 8
+"""Why requests are left out; all but a pause's reason is the same for all of them."""
+
 UNITS_KEPT = 4096
 """Whose variant is remembered, the last ones to ask: it is a look-up instead of four hashes."""
-
-LeftOut = Literal["", "rule", "no_unit", "wrong_task", "paused", "unknown"]
-"""Why a request does not count: a `when` rule matched, it names no unit, it cannot say `system`,
-the experiment is paused, or its epoch is not known (yet)."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -87,12 +86,12 @@ class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """What an experiment means to one request.
 
     arm:      whose backend answers first; `None` where a `when` rule decided.
-    left_out: "": it counts, for `arm` in `epoch`, as `unit` (a hash).
+    left_out: `None`: it counts, for `arm` in `epoch`, as `unit` (a hash).
     """
 
     experiment: str
     arm: Arm | None
-    left_out: LeftOut = ""
+    left_out: LeftOut | None = None
     epoch: int = 0
     unit: str = ""
 
@@ -123,6 +122,7 @@ class Trial:
         self._assigned: Callable[[str], tuple[str, str]] = self._assign
         if self.by != "request":
             self._assigned = lru_cache(UNITS_KEPT)(self._assign)
+        self._why: Callable[[Code, str], LeftOut] = lru_cache(REASONS_KEPT)(self._told)
 
     @property
     def standing(self) -> Standing:
@@ -133,7 +133,7 @@ class Trial:
         """The request's arm: the one that its unit is assigned to, or control's."""
         standing = self.standing
         if standing.paused:
-            return self._left_out("paused")
+            return self._left_out("paused", reason=standing.reason)
         if not standing.epoch:
             return self._left_out("unknown")
         by = self.by
@@ -160,10 +160,14 @@ class Trial:
 
     def ruled(self) -> Enrolment:
         """Of a request that a `when` rule sends elsewhere."""
-        return Enrolment(experiment=self.experiment, arm=None, left_out="rule")
+        return Enrolment(experiment=self.experiment, arm=None, left_out=self._why("rule", ""))
 
-    def _left_out(self, why: LeftOut, epoch: int = 0) -> Enrolment:
+    def _left_out(self, code: Code, epoch: int = 0, reason: str = "") -> Enrolment:
+        why = self._why(code, reason)
         return Enrolment(experiment=self.experiment, arm=self.control, left_out=why, epoch=epoch)
+
+    def _told(self, code: Code, reason: str) -> LeftOut:
+        return left_out(self.experiment, code, by=self.by, reason=reason)
 
 
 def _arm(variant: Variant, backend: Backend) -> Arm:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gateway.routing.left_out import LeftOut
 from schemas.events import Usage
 
 
@@ -41,6 +42,7 @@ class Trip(Struct, kw_only=True, gc=False):
     prompt:  its tokens by our own estimate, where no usage arrived; `None` where none is needed.
     experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;
              variant and unit are also "" where nobody could be assigned.
+    left_out: why it does not count in its model's experiment; `None`: it does, or there is none.
     rule, candidates, ruled_out: as planned; candidates by name.
     refused: our own words where no backend was asked.
     asking:  tries under way, since `asking_since`; before that some were for `upstream_s`.
@@ -61,6 +63,7 @@ class Trip(Struct, kw_only=True, gc=False):
     variant: str = ""
     unit: str = ""
     home: str = ""
+    left_out: LeftOut | None = None
     dropped: tuple[str, ...] = ()
     attempts: list[Attempt]
     client_request_id: str = ""

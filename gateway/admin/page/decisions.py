@@ -57,7 +57,7 @@ def _row(decision: Decision) -> Markup:
         clock=at.strftime("%H:%M:%S"),
         model=line.model or line.route or "–",
         backend=line.backend or "nobody",
-        tags=_tags(line),
+        tags=_tags(decision),
         took=ms(line.ms),
         told=_told(decision),
         attempts=Markup().join(_attempt(attempt) for attempt in line.attempts),
@@ -66,10 +66,13 @@ def _row(decision: Decision) -> Markup:
     )
 
 
-def _tags(line: AccessLine) -> Markup:
+def _tags(decision: Decision) -> Markup:
+    line = decision.line
     tags: list[tuple[str, str]] = []
     if line.variant:
         tags.append(("accent", line.variant))
+    if decision.left_out is not None:
+        tags.append(("", "not counted"))
     tried = sum(not attempt.refused for attempt in line.attempts)
     if tried > 1:
         tags.append(("warn", f"{tried} attempts"))
@@ -79,12 +82,24 @@ def _tags(line: AccessLine) -> Markup:
 
 
 def _told(decision: Decision) -> str:
-    """Where it went, and why."""
+    """Where it went, and why; then what it counts for."""
+    said = _went(decision) if decision.line.attempts else [_unasked(decision)]
+    apart = decision.left_out
+    if apart is not None:
+        said.append(f"Not counted in {apart.experiment}: {apart.words}.")
+    elif decision.line.fallback:
+        said.append(f"It counts for {decision.line.variant} all the same.")
+    return " ".join(said)
+
+
+def _unasked(decision: Decision) -> str:
     line = decision.line
-    if not line.attempts:
-        why = decision.refused or line.error or f"status {line.status}"
-        return f"No backend was asked: {why.rstrip('.')}."
-    said: list[str] = []
+    why = decision.refused or line.error or f"status {line.status}"
+    return f"No backend was asked: {why.rstrip('.')}."
+
+
+def _went(decision: Decision) -> list[str]:
+    line, said = decision.line, list[str]()
     if decision.rule is not None:
         said.append(f"Rule {decision.rule + 1} of {line.route} named the backends.")
     first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
@@ -102,7 +117,7 @@ def _told(decision: Decision) -> str:
     left = [name for name in decision.candidates if name not in {a.backend for a in line.attempts}]
     if left:
         said.append(f"Not needed: {', '.join(left)}.")
-    return " ".join(said)
+    return said
 
 
 def _ruled_out(decision: Decision) -> Markup:
@@ -136,6 +151,7 @@ def _pairs(line: AccessLine) -> Markup:
         "Tokens": tokens + (" (estimated)" if line.usage_source == "estimated" else ""),
         "Cost": "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
         "Left out": ", ".join(line.dropped),
+        "Experiment": f"{line.experiment}: {line.variant}" if line.variant else "",
         "Route": line.route,
         "Key": line.key,
         "Surface": f"{line.surface} {line.task}".strip() + (", streamed" if line.stream else ""),

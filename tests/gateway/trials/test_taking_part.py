@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ SETTING = (
     "set: {temperature: 0.25, system: Be brief.}}"
 )
 RUNNING = Standing(epoch=1)
+ADMIN_KEY = "key-of-the-operator"
 Gateway = tuple[Serving, Provider]
 
 
@@ -31,7 +33,7 @@ def anyio_backend() -> str:
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Gateway, None]:
     rules = "    fallback: [spare]\n    when: [{header: {x-tier: gold}, backends: [a/gold]}]"
     async with provider(behave) as remote:
-        text = config(remote.base_url, model_more=rules)
+        text = config(remote.base_url, model_more=rules, other=f"auth: {{admin_key: {ADMIN_KEY}}}")
         async with serving(text, tmp_path_factory.mktemp("run")) as running:
             stand(running, RUNNING)
             yield running, remote
@@ -49,6 +51,16 @@ async def session_of(running: Serving, variant: str) -> str:
         if await variant_of(running, session) == variant:
             return session
     raise AssertionError(f"nobody is in {variant}")
+
+
+async def seen_by_the_operator(running: Serving, request_id: str) -> tuple[dict[str, Any], str]:
+    """What is told of a request: in JSON, and on its row of the page."""
+    bearer = {"authorization": f"Bearer {ADMIN_KEY}"}
+    async with httpx.AsyncClient(base_url=running.url, headers=bearer) as client:
+        past = await client.get(f"/admin/requests/{request_id}")
+        page = (await client.get("/admin/live")).text
+    assert past.status_code == 200, past.text
+    return past.json(), page.partition(f'id="r-{request_id}"')[2].partition("</details>")[0]
 
 
 async def test_a_unit_gets_the_same_variant_on_every_gateway_and_after_a_restart(
@@ -156,6 +168,48 @@ async def test_while_paused_or_unknown_control_serves_everyone_and_nobody_counts
     assert resumed.headers["x-gateway-variant"] == "treatment"
 
 
+REASONS: list[tuple[Standing, str, dict[str, str], str, str]] = [
+    (RUNNING, "", {}, "no_unit", "the request has no header x-session-id; the control serves it"),
+    (RUNNING, SESSIONS[0], {"x-tier": "gold"}, "rule", "a `when` rule decides"),
+    (Standing(epoch=2, paused=True, reason="too slow"), SESSIONS[0], {}, "paused", "(too slow)"),
+    (Standing(), SESSIONS[0], {}, "unknown", "the store has not told yet how it stands"),
+]
+
+
+@pytest.mark.parametrize(("standing", "session", "headers", "code", "words"), REASONS)
+async def test_a_past_request_tells_why_it_was_left_out_of_the_experiment(
+    gateway: Gateway,
+    standing: Standing,
+    session: str,
+    headers: dict[str, str],
+    code: str,
+    words: str,
+) -> None:
+    running, _ = gateway
+
+    stand(running, standing)
+    answer = await ask(running, session, headers=headers)
+    stand(running, RUNNING)
+
+    request_id = answer.headers["x-gateway-request-id"]
+    past, page = await seen_by_the_operator(running, request_id)
+    assert past["variant"] == ""
+    assert (past["left_out"]["experiment"], past["left_out"]["code"]) == ("trial", code)
+    assert words in past["left_out"]["words"]
+    assert f"Not counted in trial: {past['left_out']['words']}." in page
+
+
+async def test_a_past_request_that_counts_was_left_out_of_nothing(gateway: Gateway) -> None:
+    running, _ = gateway
+    session = await session_of(running, "control")
+    answer = await ask(running, session, "old is down")
+
+    past, page = await seen_by_the_operator(running, answer.headers["x-gateway-request-id"])
+
+    assert (past["variant"], past["left_out"]) == ("control", None)
+    assert "It counts for control all the same." in page
+
+
 async def test_what_a_variant_sets_wins_and_control_is_left_alone(tmp_path: Path) -> None:
     messages = [
         {"role": "system", "content": "You are kind.", "name": "house"},
@@ -185,8 +239,11 @@ async def test_a_kind_of_request_that_cannot_say_system_takes_no_part(tmp_path: 
             session = await session_of(running, "treatment")
 
             answer = await ask(running, session, path="/v1/completions", prompt="hi")
+            (past,) = await running.state.recent(1)
 
     assert answer.status_code == 200
+    assert past.left_out is not None
+    assert past.left_out.code == "wrong_task"
     assert "x-gateway-variant" not in answer.headers
 
 

@@ -78,17 +78,18 @@ def stand(running: Serving, standing: Standing) -> None:
 
 async def ask(
     running: Serving, session: str = "", text: str = "hi", path: str = "/v1/chat/completions",
-    body: Mapping[str, object] | None = None, **more: object,
+    body: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None,
+    **more: object,
 ) -> httpx.Response:  # fmt: skip
     """A request of one session; `body` and `more`: beside model and messages."""
-    headers = {"x-session-id": session} if session else {}
+    given = {**(headers or {}), **({"x-session-id": session} if session else {})}
     sent: dict[str, object] = {**(body or {}), **more}
     if path.startswith("/v1/"):
         sent["model"] = "chat"
     if path.endswith("chat/completions"):
         sent.setdefault("messages", [{"role": "user", "content": text}])
     async with httpx.AsyncClient() as client:
-        return await client.post(f"{running.url}{path}", json=sent, headers=headers, timeout=20)
+        return await client.post(f"{running.url}{path}", json=sent, headers=given, timeout=20)
 
 
 async def variant_of(running: Serving, session: str) -> str:
