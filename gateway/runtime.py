@@ -9,6 +9,7 @@ from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.auth import AdminKey, Keyring
 from gateway.clock import now
+from gateway.config.error_codes import plain
 from gateway.config.model import Config, Model, Provider, WhenRule
 from gateway.engines import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.breaker import Breaker
@@ -204,7 +205,7 @@ class Runtime:
             ),
             require=model.require,
             detours=tuple(
-                Detour(codes=frozenset(row.codes), routes=row.models)
+                Detour(codes=frozenset(map(plain, row.codes)), routes=row.models)
                 for row in model.fallback_by_error
             ),
             retry=model.retry,

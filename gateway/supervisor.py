@@ -5,7 +5,8 @@ import logging
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 
 from gateway.config.model import Config
@@ -20,10 +21,16 @@ _log = logging.getLogger("strowger")
 _BACKLOG = 2048
 
 
-def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
+def serve(
+    config: Config,
+    source: Path,
+    read: Callable[[Callable[[str], None]], Config],
+    warnings: Sequence[str] = (),
+) -> None:
     """Serve until SIGTERM or SIGINT; returns when everything is closed.
 
-    source: the configuration's file. read: reads it again, for a reload.
+    source: the configuration's file. read: reads it again, for a reload, and tells what in it has
+    no effect; warnings: what it told before.
     Raises InvalidConfig when the address cannot be bound.
     """
     style = line_style(config.logging)
@@ -31,6 +38,9 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
     listener = _bind(config.server.host, config.server.port)
     host, port = listener.getsockname()[:2]
     _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
+    for warning in warnings:
+        _warn(warning)
+    again = partial(read, _warn)
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as records:
         run_dir = Path(folder)
         if config.server.workers > 1:
@@ -38,7 +48,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
                 lead(
                     config,
                     source=source,
-                    read=read,
+                    read=again,
                     listener=listener,
                     run_dir=run_dir,
                     records=records,
@@ -51,7 +61,7 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
                     alone(
                         config,
                         source=source,
-                        read=read,
+                        read=again,
                         listener=listener,
                         run_dir=run_dir,
                         access_log=access_log,
@@ -61,6 +71,10 @@ def serve(config: Config, source: Path, read: Callable[[], Config]) -> None:
             finally:
                 access_log.close()
     _log.info("stopped")
+
+
+def _warn(told: str) -> None:
+    _log.warning("%s", told)
 
 
 def _run(work: Coroutine[None, None, None]) -> None:

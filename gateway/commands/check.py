@@ -17,8 +17,11 @@ from gateway.upstream.bridge.wrapping import try_tokenizer
     envvar="STROWGER_CONFIG",
 )
 def check(path: Path) -> None:
-    """Check CONFIG (config.yaml if absent) without serving it; exits with 1 if it is wrong."""
-    config = load(path)
+    """Check CONFIG (config.yaml if absent) without serving it; exits with 1 if it is wrong.
+
+    What can be served and has no effect is a warning.
+    """
+    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
     with faults_shown():
         for provider in config.providers:
             if provider.tokenizer is not None:

@@ -9,7 +9,7 @@ from typing import IO, TypeVar
 import click
 import msgspec
 
-from gateway.config.load import load_config
+from gateway.config.load import load_config, unheard
 from gateway.config.model import Config
 from schemas.errors import InvalidConfig
 
@@ -39,10 +39,10 @@ def faults_shown() -> Generator[None, None, None]:
         raise Faults(exc.problems) from exc
 
 
-def load(path: Path) -> Config:
-    """Raises Faults."""
+def load(path: Path, warn: Callable[[str], None] = unheard) -> Config:
+    """Raises Faults. warn: as of `load_config`."""
     with faults_shown():
-        return load_config(path, os.environ)
+        return load_config(path, os.environ, warn)
 
 
 def config_option(command: F) -> F:

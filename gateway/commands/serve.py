@@ -1,6 +1,7 @@
 """`strowger serve`: run the gateway until it is told to stop."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -22,14 +23,15 @@ from gateway.config.model import Config
 def serve(path: Path, host: str | None, port: int | None, workers: int | None) -> None:
     """Run the gateway until SIGTERM or Ctrl-C. SIGHUP reads the configuration again."""
 
-    def read() -> Config:
+    def read(warn: Callable[[str], None]) -> Config:
         """Raises InvalidConfig."""
-        config = listening_on(load_config(path, os.environ), host, port, workers)
+        config = listening_on(load_config(path, os.environ, warn), host, port, workers)
         recheck(config, source=str(path))
         return config
 
     with faults_shown():
-        config = read()
+        warnings: list[str] = []
+        config = read(warnings.append)
         from gateway.supervisor import serve as run
 
-        run(config, path, read)
+        run(config, path, read, warnings)

@@ -7,6 +7,7 @@ from gateway.config.check_experiments import check_experiments
 from gateway.config.check_models import check_models, matches
 from gateway.config.check_providers import check_credential, check_file, check_providers
 from gateway.config.check_routing import check_routing
+from gateway.config.check_rules import check_rules
 from gateway.config.known import Defaults
 from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -18,6 +19,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     _server(config.server, problems)
     check_providers(config.providers, problems, adapters)
     check_models(config, problems)
+    check_rules(config, problems)
     check_routing(config, problems)
     check_store(config.store, problems)
     check_experiments(config, problems)

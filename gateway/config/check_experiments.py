@@ -11,10 +11,31 @@ from gateway.config.check_routing import check_backend
 from gateway.config.experiment import Experiment, Variant
 from gateway.config.model import Config
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.experiments.metrics import BUILT_IN
+from gateway.experiments.metrics import BUILT_IN, COMMENT
 
 _ALIKE = 0.8
 """A name so near to one of our own metrics is taken for a slip of the keys."""
+
+MEANT = {
+    "error_rate": "error",
+    "failure": "error",
+    "failures": "error",
+    "failure_rate": "error",
+    "latency": "latency_ms",
+    "duration": "latency_ms",
+    "duration_ms": "latency_ms",
+    "ttft": "ttft_ms",
+    "time_to_first_token": "ttft_ms",
+    "first_token_ms": "ttft_ms",
+    "tokens": "output_tokens",
+    "tokens_out": "output_tokens",
+    "completion_tokens": "output_tokens",
+    "cost": "cost_usd",
+    "costs": "cost_usd",
+    "price": "cost_usd",
+    "usd": "cost_usd",
+}
+"""What other programs call our own metrics."""
 
 
 def check_experiments(config: Config, problems: Problems) -> None:
@@ -25,9 +46,12 @@ def check_experiments(config: Config, problems: Problems) -> None:
         _once(names, experiment.name, "the name", index, (*path, "name"), problems)
         _model(experiment, models, index, config, problems)
         _variants(experiment, path, config, problems)
+        _unit(experiment, config, (*path, "assign_by"), problems)
         _metric(experiment.primary, config, (*path, "primary"), problems)
         for place, guardrail in enumerate(experiment.guardrails):
-            _metric(guardrail.metric, config, (*path, "guardrails", place, "metric"), problems)
+            where: Path = (*path, "guardrails", place, "metric")
+            _metric(guardrail.metric, config, where, problems)
+            _alike_votes(guardrail.metric, experiment, where, problems)
         if experiment.aa:
             _alike(experiment, path, problems)
 
@@ -128,7 +152,9 @@ def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
         problems.add(path, "is cost_usd, and prices is empty, so that no cost is known; fill it")
     if name in BUILT_IN:
         return
-    close = _nearly(name, BUILT_IN)
+    if name == COMMENT:
+        problems.add(path, "a comment has no value that could be measured; name another metric")
+    close = [MEANT[name]] if name in MEANT else _nearly(name, BUILT_IN)
     if close:
         problems.add(
             path,
@@ -136,6 +162,26 @@ def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
             f' is no metric of the gateway; did you mean "{close[0]}"? Feedback needs a name that '
             "cannot be taken for it",
         )
+
+
+def _alike_votes(name: str, experiment: Experiment, path: Path, problems: Problems) -> None:
+    """Two names of feedback that differ by a letter may be meant for one."""
+    primary = experiment.primary
+    if name in BUILT_IN or name == primary:
+        return
+    if _nearly(name, {primary}.difference(BUILT_IN)):
+        problems.warn(
+            path,
+            Found(name),
+            " is nearly ",
+            Found(primary),
+            ", the primary metric; it is a metric of its own, for which votes of its own must come",
+        )
+
+
+def _unit(experiment: Experiment, config: Config, path: Path, problems: Problems) -> None:
+    if experiment.assign_by == "api_key" and config.auth.mode == "none":
+        problems.warn(path, "with auth.mode none no request has a key, so nobody would take part")
 
 
 def _nearly(name: str, known: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from adapters.base import Range
 from gateway.config.known import LOCAL
-from gateway.config.model import BackendRef, Config, Model, Provider
+from gateway.config.model import BackendRef, Config, Model, Provider, RequestFields
 from gateway.config.problems import Found, Path, Problems, nearest
 from schemas.sampling import Sampling
 
@@ -37,6 +37,10 @@ RANGES: Mapping[str, Range] = {
 """The widest bounds of any surface: an operator's value must be one that a client could send."""
 
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Of `reasoning_effort`, by any vendor that we know; others may have more."""
+
+
 def check_models(config: Config, problems: Problems) -> None:
     providers = {provider.name: provider for provider in config.providers}
     _names(config.models, problems)
@@ -51,6 +55,8 @@ def check_models(config: Config, problems: Problems) -> None:
         _order(model, path, problems)
         check_values(model.defaults.sampling, (*path, "defaults"), problems)
         check_values(model.overrides.sampling, (*path, "overrides"), problems)
+        for group, fields in (("defaults", model.defaults), ("overrides", model.overrides)):
+            _effort(fields, (*path, group, "reasoning_effort"), problems)
     _fallbacks(config.models, problems)
 
 
@@ -173,6 +179,12 @@ def check_values(sampling: Sampling, path: Path, problems: Problems) -> None:
             continue
         if not _inside(value, bounds):
             problems.add((*path, name), f"expected a number {_words(bounds)}, found ", Found(value))
+
+
+def _effort(fields: RequestFields, path: Path, problems: Problems) -> None:
+    effort = fields.reasoning_effort
+    if isinstance(effort, str) and effort not in EFFORTS and (hint := nearest(effort, EFFORTS)):
+        problems.warn(path, Found(effort), " is no level that is known here", hint)
 
 
 def _inside(value: float, bounds: Range) -> bool:

@@ -1,15 +1,12 @@
-"""Cross-checks of what routing follows: rules, detours, policies and prices."""
+"""Cross-checks of what routing follows: mirrors, detours, policies and prices."""
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 
+from gateway.config.error_codes import check_codes
 from gateway.config.known import LOCAL
-from gateway.config.model import Config, Model, Provider, WhenRule
+from gateway.config.model import Config, Model, Provider
 from gateway.config.problems import Found, Path, Problems, nearest
-from schemas.fields import FIELDS
-
-STREAM = "stream"
-FEATURES = frozenset({STREAM}.union(*FIELDS.values()))
-"""What `when[].features` may name."""
 
 
 def check_routing(config: Config, problems: Problems) -> None:
@@ -17,35 +14,11 @@ def check_routing(config: Config, problems: Problems) -> None:
     names = {model.name: model for model in config.models}
     for index, model in enumerate(config.models):
         path: Path = ("models", index)
-        for place, rule in enumerate(model.when):
-            _rule(rule, (*path, "when", place), providers, problems)
         if model.mirror is not None:
             check_backend(model.mirror.backend, (*path, "mirror", "backend"), providers, problems)
         _detours(model, path, names, problems)
         _policy(model, path, config, problems)
     _prices(config, providers, problems)
-
-
-def _rule(
-    rule: WhenRule, path: Path, providers: Mapping[str, Provider], problems: Problems
-) -> None:
-    conditions = (rule.header, rule.key, rule.metadata, rule.tokens_over, rule.features)
-    if not any(conditions) and not problems.under(path) and not problems.at(path):
-        problems.add(
-            path,
-            "has no condition, so it would always hold; give header, key, metadata, tokens_over "
-            "or features",
-        )
-    if not rule.backends and not problems.at((*path, "backends")):
-        problems.add((*path, "backends"), "is empty; give at least one backend")
-    for place, feature in enumerate(rule.features):
-        where = (*path, "features", place)
-        if feature not in FEATURES and not problems.at(where):
-            problems.add(
-                where, "there is no feature ", Found(feature), nearest(feature, sorted(FEATURES))
-            )
-    for place, name in enumerate(rule.backends):
-        check_backend(name, (*path, "backends", place), providers, problems)
 
 
 def check_backend(
@@ -76,6 +49,7 @@ def _detours(model: Model, path: Path, names: Mapping[str, Model], problems: Pro
             place: Path = (*path, "fallback_by_error", index, field)
             if not found and not problems.at(place):
                 problems.add(place, "is empty; give at least one")
+        check_codes(row.codes, (*path, "fallback_by_error", index, "codes"), problems)
         for spot, name in enumerate(row.models):
             place = (*path, "fallback_by_error", index, "models", spot)
             if problems.at(place) or "" in names:
@@ -93,6 +67,11 @@ def _policy(model: Model, path: Path, config: Config, problems: Problems) -> Non
         problems.add(
             (*path, "sticky_by"),
             f"has no effect under policy: {model.policy}; leave it out or say policy: sticky",
+        )
+    elif model.sticky_by == "api_key" and config.auth.mode == "none":
+        problems.warn(
+            (*path, "sticky_by"),
+            "with auth.mode none no request has a key, so all of them are drawn by weight",
         )
     if model.policy == "lowest_cost" and not any(_priced(model, config)):
         problems.add(
@@ -119,6 +98,8 @@ def overlap(one: str, other: str) -> bool:
 
 def _prices(config: Config, providers: Mapping[str, Provider], problems: Problems) -> None:
     seen: dict[str, int] = {}
+    used = list(dict.fromkeys(_asked(config)))
+    unpriced = [one for one in used if not any(overlap(one, row.match) for row in config.prices)]
     for index, price in enumerate(config.prices):
         path: Path = ("prices", index, "match")
         if problems.at(path):
@@ -129,3 +110,26 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
         owner = price.match.partition("/")[0]
         if owner not in providers and "" not in providers and not problems.at(("providers",)):
             problems.add(path, "no provider is named ", Found(owner), nearest(owner, providers))
+        elif not any(overlap(name, price.match) for name in used):
+            close = get_close_matches(price.match, unpriced, 1)
+            if close:
+                problems.warn(
+                    path,
+                    "no model has the backend ",
+                    Found(price.match),
+                    f', and "{close[0]}" has no price; did you mean that?',
+                )
+
+
+def _asked(config: Config) -> Iterator[str]:
+    """Every backend that a request may reach."""
+    for model in config.models:
+        for ref in model.backends:
+            yield f"{ref.provider}/{ref.model}"
+        for rule in model.when:
+            yield from rule.backends
+        if model.mirror is not None:
+            yield model.mirror.backend
+    for experiment in config.experiments:
+        for variant in experiment.variants:
+            yield variant.backend

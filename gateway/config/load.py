@@ -1,6 +1,6 @@
 """From the text of config.yaml to a checked, frozen `Config`, or to all of its faults at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway.config.check import check
@@ -15,15 +15,24 @@ from gateway.config.store import with_store_placed
 from schemas.errors import InvalidConfig
 
 
-def load_config(path: Path, env: Mapping[str, str]) -> Config:
-    """Read a file. Raises InvalidConfig with every fault found."""
+def unheard(warning: str) -> None:
+    """Somebody else tells it, or has."""
+
+
+def load_config(
+    path: Path, env: Mapping[str, str], warn: Callable[[str], None] = unheard
+) -> Config:
+    """Read a file. Raises InvalidConfig with every fault found.
+
+    warn: gets a sentence for everything that can be served and has no effect.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
         raise InvalidConfig((f"{path}: cannot be read: {exc.strerror}",)) from exc
     except UnicodeDecodeError as exc:
         raise InvalidConfig((f"{path}: is not UTF-8 text",)) from exc
-    return read_config(text, source=str(path), env=env, folder=path.parent)
+    return read_config(text, source=str(path), env=env, folder=path.parent, warn=warn)
 
 
 def read_config(
@@ -33,12 +42,14 @@ def read_config(
     env: Mapping[str, str],
     folder: Path | None = None,
     adapters: Mapping[str, Defaults] | None = None,
+    warn: Callable[[str], None] = unheard,
 ) -> Config:
     """Read text. Raises InvalidConfig with every fault found.
 
     source:   the file's name, which starts every message.
     folder:   where relative paths start; the working directory if absent.
     adapters: the names that `adapter:` may have; those that are installed if absent.
+    warn:     as of `load_config`.
     """
     problems = Problems(source)
     start = folder or Path()
@@ -53,6 +64,8 @@ def read_config(
     check(config, problems, known)
     refuse_not_yet(config, problems)
     problems.raise_if_any()
+    for warning in problems.warnings:
+        warn(warning)
     return with_store_placed(with_base_urls(config, known), start)
 
 

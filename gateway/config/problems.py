@@ -1,4 +1,4 @@
-"""The collected faults of one configuration file, written so that no secret shows."""
+"""What is wrong with one configuration file, or in vain, written so that no secret shows."""
 
 import json
 import re
@@ -39,15 +39,26 @@ class Problem(Struct, frozen=True):
 
 
 class Problems:
-    """All faults found so far, and the secrets that their messages must not show."""
+    """All faults found so far, what has no effect, and the secrets that no message must show."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._found: list[Problem] = []
+        self._vain: list[Problem] = []
         self._secrets: set[str] = set()
 
     def add(self, path: Path, *parts: str | Found) -> None:
         self._found.append(Problem(path, parts))
+
+    def warn(self, path: Path, *parts: str | Found) -> None:
+        """Of what can be served and has no effect, which nobody may have meant."""
+        if not self.at(path):
+            self._vain.append(Problem(path, parts))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of places at which nothing is wrong, each a sentence."""
+        return tuple(dict.fromkeys(map(self._render, self._vain)))
 
     def hide(self, *secrets: str) -> None:
         """From now on, and in what was added before."""
@@ -106,6 +117,12 @@ class Problems:
             if len(secret) >= SHORTEST_SECRET:
                 text = text.replace(secret, MASK)
         return text
+
+
+def listed(names: Iterable[str], before_last: str) -> str:
+    """`"a", "b" or "c"`."""
+    *others, last = [f'"{name}"' for name in names]
+    return f"{', '.join(others)} {before_last} {last}" if others else last
 
 
 def nearest(name: str, known: Iterable[str], lead: str = "there is") -> str:

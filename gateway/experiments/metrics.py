@@ -57,6 +57,10 @@ BUILT_IN = {
 """What the gateway measures by itself. Tokens and cost stay plain: their sum is what is paid."""
 
 
+COMMENT = "comment"
+"""The metric of a comment that comes alone; it has no value."""
+
+
 def metric_named(name: str, *, boolean: bool = False) -> Metric:
     """A built-in metric, or feedback by that name, of which more is better.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway.config.check_routing import STREAM
+from gateway.config.check_rules import STREAM
 from gateway.config.model import WhenRule
 from gateway.routing.facts import Facts, estimated_tokens, metadata_of
 from schemas.fields import sent_fields

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.experiment import FEEDBACK_METRIC, Experiment
-from gateway.experiments.metrics import BUILT_IN
+from gateway.experiments.metrics import BUILT_IN, COMMENT
 from gateway.records.rows import FeedbackRow
 from schemas.errors import InvalidRequest, RouteNotFound
 
@@ -18,8 +18,6 @@ LARGEST = 1e12
 YOUNG_S = 60.0
 """A request's row takes seconds to reach the store; until then its feedback is taken on trust."""
 MAX_BYTES = 65_536
-COMMENT = "comment"
-"""The metric of a comment that comes alone."""
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _NAMED = re.compile(r"field `([^`]{1,64})")

@@ -100,6 +100,21 @@ def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> No
     )
 
 
+def test_what_can_never_match_goes_to_stderr_and_is_no_fault(good: Path) -> None:
+    rule = "when: [{features: [tools, suffix], backends: [openai/o3]}]"
+    good.write_text(
+        f"{GOOD}  - {{name: ruled, backends: [{{provider: openai, model: o3}}], {rule}}}\n"
+    )
+
+    result = run("check", str(good), env=ENV)
+
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        f"warning: {good}: models[2].when[0].features: no kind of request has all of these, so the "
+        "rule never holds\n"
+    )
+
+
 def test_a_tokenizer_that_cannot_be_read_is_told_before_anything_is_served(
     good: Path, tmp_path: Path
 ) -> None:

@@ -31,6 +31,10 @@ models:
     policy: in_order
     backends: [{provider: a, model: full}, {provider: b, model: never}]
     fallback_by_error: [{codes: [context_length_exceeded], models: [long]}]
+  - name: filtered
+    policy: in_order
+    backends: [{provider: a, model: flagged}, {provider: b, model: never}]
+    fallback_by_error: [{codes: ["vendor:invalid_prompt"], models: [long]}]
   - {name: long, backends: [{provider: b, model: long}]}
   - {name: "open-*", backends: [{provider: a, model: "*"}]}
 prices:
@@ -45,6 +49,9 @@ async def behave(request: Received, answer: Answer) -> None:
     model = request.json["model"]
     if model == "full":
         await answer.json({"error": TOO_LONG}, 400)
+        return
+    if model == "flagged":
+        await answer.json({"error": {"message": "flagged", "code": "invalid_prompt"}}, 400)
         return
     if model == "slow":
         await asyncio.sleep(0.4)
@@ -170,6 +177,12 @@ async def test_a_prompt_that_is_too_long_goes_to_the_longer_model_at_once(
     assert answer.status_code == 200
     assert answer.headers["x-gateway-backend"] == "b/long"
     assert answer.headers["x-gateway-attempts"] == "2"
+
+
+async def test_a_vendors_own_code_leads_elsewhere_like_a_known_one(gateway: Gateway) -> None:
+    answer = await ask(gateway, "filtered")
+
+    assert answer.headers["x-gateway-backend"] == "b/long"
 
 
 async def test_the_longer_models_own_refusal_is_the_answer(tmp_path: Path) -> None:

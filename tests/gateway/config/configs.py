@@ -49,6 +49,14 @@ def faults(
     return [problem.removeprefix("config.yaml: ") for problem in caught.value.problems]
 
 
+def warnings(text: str) -> list[str]:
+    """What of a text that can be served has no effect, without the file's name."""
+    told: list[str] = []
+    read_config(text, source="config.yaml", env={}, adapters=ADAPTERS, warn=told.append)
+    assert all(warning.startswith("config.yaml: ") for warning in told)
+    return [warning.removeprefix("config.yaml: ") for warning in told]
+
+
 def faults_of_provider(fields: str, env: Mapping[str, str] | None = None) -> list[str]:
     """Of one provider, written as the inside of a flow mapping."""
     return faults(f"providers: [{{name: p, {fields}}}]\nmodels: []\n", env)

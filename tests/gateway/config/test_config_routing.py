@@ -39,6 +39,26 @@ FAULTS = [
         'fallback_by_error[0].models[0]: "m" is this model itself; name another',
     ),
     (
+        "retry: {on: [timeout, conect]}",
+        "retry.on[1]: expected one of "
+        '"connect", "timeout", "rate_limit", "server_error", "broken_stream", found "conect"; '
+        'did you mean "connect"?',
+    ),
+    (
+        "policy: least_bussy",
+        'policy: expected one of "in_order", "weighted", "least_busy", "lowest_latency", '
+        '"lowest_cost", "sticky", "prefix_affinity", found "least_bussy"; '
+        'did you mean "least_busy"?',
+    ),
+    (
+        "when: [{header: {'x tier': gold}, backends: [openai/gpt]}]",
+        'when[0].header["x tier"]: no header can have such a name; it has letters, digits and - _',
+    ),
+    (
+        "when: [{header: {X-Tier: gold, x-tier: silver}, backends: [openai/gpt]}]",
+        "when[0].header.x-tier: is given twice; upper and lower case are the same in a header",
+    ),
+    (
         "sticky_by: api_key",
         "sticky_by: has no effect under policy: weighted; leave it out or say policy: sticky",
     ),

@@ -1,0 +1,175 @@
+"""A name that is misspelt in a list of known ones is refused; what can never match is a warning."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.asgi.hangup import ClientGone
+from gateway.config.error_codes import CODES, NO_ATTEMPTS
+from gateway.store.errors import StoreAway
+from schemas.errors import GatewayError
+from tests.gateway.config.configs import GOOD, faults, faults_of_model, read, warnings, with_model
+
+ROOT = Path(__file__).parents[3]
+KEYS = "auth: {mode: keys, keys: [{name: team-a, key: sk-a-0123456789}]}\n"
+ARMS = "[{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: here/tiny, weight: 1}]"
+
+
+def after(codes: str) -> str:
+    return f"fallback_by_error: [{{codes: [{codes}], models: [chat]}}]"
+
+
+CODE_FAULTS = [
+    ("context_lenght_exceeded",
+     'there is no error code "context_lenght_exceeded"; did you mean "context_length_exceeded" '
+     'or "rate_limit_exceeded"? A vendor\'s own is written as "vendor:context_lenght_exceeded"'),
+    ("upstream_time",
+     'there is no error code "upstream_time"; did you mean "upstream_timeout", "upstream_failed" '
+     'or "upstream_lost"? A vendor\'s own is written as "vendor:upstream_time"'),
+    ("model_not_found",
+     '"model_not_found" is told before any backend is asked, and so leads nowhere; a backend\'s is '
+     '"upstream_model_unknown"'),
+    ("deadline_exceeded",
+     '"deadline_exceeded" leaves no time to ask anybody; a backend\'s own is "upstream_timeout"'),
+    ("'vendor:'",
+     '"vendor:" names no code; write the vendor\'s behind the colon'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "told"), CODE_FAULTS)
+def test_a_code_that_no_failure_has_is_refused_with_the_closest(code: str, told: str) -> None:
+    found = faults_of_model(after(f"content_filter, {code}"))
+
+    assert found == [f"models[2].fallback_by_error[0].codes[1]: {told}"]
+
+
+def test_a_code_like_no_other_is_refused_with_all_there_are() -> None:
+    (told,) = faults_of_model(after("xyz"))
+
+    assert all(f'"{code}"' in told for code in CODES)
+    assert told.endswith('A vendor\'s own is written as "vendor:xyz"')
+
+
+@pytest.mark.parametrize("code", [*sorted(CODES), "'vendor:invalid_prompt'"])
+def test_a_code_that_a_failure_can_have_is_taken(code: str) -> None:
+    assert read(with_model(after(code))).models[2].fallback_by_error
+
+
+def kinds(kind: type[GatewayError] = GatewayError) -> Iterator[type[GatewayError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from kinds(one)
+
+
+def test_every_code_of_ours_is_known_for_what_it_is() -> None:
+    written = re.compile(r'\bcode="([a-z_]+)"')
+    folders = ("schemas", "adapters", "gateway", "local_engine")
+    sources = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    raised = {code for path in sources for code in written.findall(path.read_text("utf-8"))}
+    own = {kind.code for kind in kinds() if kind.__module__.split(".")[0] in folders}
+
+    assert {ClientGone.code, StoreAway.code} <= own
+    assert raised | own <= CODES | NO_ATTEMPTS.keys()
+    assert not CODES & NO_ATTEMPTS.keys()
+
+
+def test_every_code_is_documented() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    table = text.partition("\n## Error codes\n")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `([a-z_]+)` \| [^|]*\|$", table, re.MULTILINE)) == CODES
+
+
+def test_a_rule_for_a_key_that_nobody_has_is_refused() -> None:
+    rules = "when: [{key: team-b, backends: [openai/gpt]}, {key: 'team-*', backends: [openai/gpt]}]"
+
+    assert faults(KEYS + with_model(rules)) == [
+        'models[2].when[0].key: no key is named "team-b"; did you mean "team-a"?'
+    ]
+
+
+METRIC_FAULTS = [
+    ("error_rate", '"error_rate" is no metric of the gateway; did you mean "error"?'),
+    ("latency", '"latency" is no metric of the gateway; did you mean "latency_ms"?'),
+    ("cost", '"cost" is no metric of the gateway; did you mean "cost_usd"?'),
+    ("comment", "a comment has no value that could be measured; name another metric"),
+]
+
+
+@pytest.mark.parametrize(("name", "told"), METRIC_FAULTS)
+@pytest.mark.parametrize("place", ["primary", "guardrails[0].metric"])
+def test_a_metric_that_would_never_have_a_value_is_refused(
+    place: str, name: str, told: str
+) -> None:
+    primary = name if place == "primary" else "thumbs_up"
+    guarded = name if place != "primary" else "error"
+    text = (
+        f"experiments: [{{name: e, model: chat, variants: {ARMS}, primary: {primary}, "
+        f"guardrails: [{{metric: {guarded}, worse_by: 0.1}}]}}]\n"
+    )
+
+    (found,) = faults(GOOD + text)
+
+    assert found.startswith(f"experiments[0].{place}: {told}")
+
+
+NEVER = [
+    ("when: [{key: team-a, backends: [openai/gpt]}]",
+     "when[0].key: with auth.mode none no request has a key, so the rule never holds"),
+    ("when: [{features: [tools, suffix], backends: [openai/gpt]}]",
+     "when[0].features: no kind of request has all of these, so the rule never holds"),
+    ("when: [{features: [suffix], metadata: {a: b}, backends: [openai/gpt]}]",
+     "when[0].features: only chat requests have metadata, and none has these, so the rule never "
+     "holds"),
+    ("when: [{header: {x-tier: 'gold '}, backends: [openai/gpt]}]",
+     "when[0].header.x-tier: begins or ends in a blank, which no header's value does, so the rule "
+     "never holds"),
+    ("when: [{header: {x-tier: 'g*'}, backends: [openai/gpt]}, "
+     "{header: {X-Tier: gold}, tokens_over: 5, backends: [here/tiny]}]",
+     "when[1]: never decides, for when[0] holds wherever it does"),
+    ("policy: sticky, sticky_by: api_key",
+     "sticky_by: with auth.mode none no request has a key, so all of them are drawn by weight"),
+    ("defaults: {reasoning_effort: hgih}",
+     'defaults.reasoning_effort: "hgih" is no level that is known here; did you mean "high"?'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "told"), NEVER)
+def test_what_can_never_match_is_a_warning(fields: str, told: str) -> None:
+    assert warnings(with_model(fields)) == [f"models[2].{told}"]
+
+
+def test_what_can_match_is_no_warning() -> None:
+    rules = (
+        "when: [{header: {x-tier: gold}, features: [tools, stream], backends: [openai/gpt]}, "
+        "{header: {x-tier: 'g*'}, backends: [openai/gpt]}, {metadata: {a: b}, key: 'team-*', "
+        "features: [response_format], backends: [openai/gpt]}], defaults: {reasoning_effort: low}"
+    )
+    prices = "prices: [{match: 'openai/*', input: 1, output: 2}]\n"
+
+    assert warnings(KEYS + with_model(rules) + prices) == []
+
+
+def test_a_price_beside_a_backend_without_one_is_a_warning() -> None:
+    rows = "{match: here/tiny, input: 1, output: 2}, {match: openai/gtp, input: 1, output: 2}"
+
+    assert warnings(f"{GOOD}prices: [{rows}]\n") == [
+        'prices[1].match: no model has the backend "openai/gtp", and "openai/gpt" has no price; '
+        "did you mean that?"
+    ]
+
+
+def test_an_experiment_that_nobody_could_take_part_in_is_a_warning() -> None:
+    text = (
+        f"experiments: [{{name: e, model: chat, variants: {ARMS}, primary: thumbs_up, "
+        "assign_by: api_key, guardrails: [{metric: thumbs_upp, worse_by: 0.1}]}]\n"
+    )
+
+    assert warnings(GOOD + text) == [
+        "experiments[0].assign_by: with auth.mode none no request has a key, so nobody would take "
+        "part",
+        'experiments[0].guardrails[0].metric: "thumbs_upp" is nearly "thumbs_up", the primary '
+        "metric; it is a metric of its own, for which votes of its own must come",
+    ]
