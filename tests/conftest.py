@@ -62,7 +62,8 @@ def _shares_an_engine(file: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
-    return WholeFiles(config, log) if config.getoption("dist") == "loadfile" else None
+    """Tests of one file share what takes long to start: of `-n 2` alone, too, files stay whole."""
+    return WholeFiles(config, log) if config.getoption("dist") in {"load", "loadfile"} else None
 
 
 def pytest_collection_finish() -> None:

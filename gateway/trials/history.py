@@ -16,11 +16,10 @@ from gateway.config.experiment import Experiment
 from gateway.experiments.course import Interval, Point, due
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
+from gateway.trials.pace import Pace
 from gateway.trials.report import Report, report_of
 
 EVERY_S = 5.0
-EFFORT = 20.0
-"""So many times as long as a report took, none is made."""
 
 
 class Track(Struct, frozen=True, kw_only=True):
@@ -93,10 +92,12 @@ class History:
         return store.course(*place)
 
     async def run(self) -> None:
+        pace = Pace(self._every_s)
         while True:
             began = time.monotonic()
             await self.look()
-            await asyncio.sleep(max(self._every_s, EFFORT * (time.monotonic() - began)))
+            took = time.monotonic() - began
+            await asyncio.sleep(pace.rest_s(took, away=bool(self.past.away)))
 
 
 def intervals_of(report: Report) -> dict[str, Interval]:

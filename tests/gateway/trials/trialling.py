@@ -132,9 +132,11 @@ class Recorded(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @asynccontextmanager
-async def recorded(text: str, folder: Path, judge_s: float = 0.1) -> AsyncGenerator[Recorded, None]:
-    """Serve with the SQLite store of a folder, asked often."""
-    store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
+async def recorded(
+    text: str, folder: Path, judge_s: float = 0.1, store: SqlStore | None = None
+) -> AsyncGenerator[Recorded, None]:
+    """Serve with a store, by default the folder's own SQLite, asked often."""
+    store = store or open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     store.prepare()
     recorder = Rows(uuid7())
 
