@@ -1,18 +1,14 @@
 """A store that says nothing any more, and for ever: no request waits for it."""
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from pathlib import Path
-from threading import Event
+from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
 
-from gateway.store.database import Value
 from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.gateway.serving import Serving
+from tests.gateway.trials.faulty_store import FaultyDriver
 from tests.gateway.trials.trialling import ask, behave, config, recorded
 from tests.provider import provider
 
@@ -20,47 +16,6 @@ pytestmark = pytest.mark.anyio
 
 SOON_S = 60.0
 """Before which nobody who waits for the store is let go."""
-
-
-class SilentDriver(SqliteDriver):
-    """SQLite, until `fall_silent`; then whoever asks waits until `close`.
-
-    asked: somebody waits.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.silent = False
-        self.asked, self.over = Event(), Event()
-
-    def connect(self) -> "SilentConnection":
-        return SilentConnection(super().connect(), self)
-
-    def wait(self) -> None:
-        if self.silent:
-            self.asked.set()
-            self.over.wait()
-            raise sqlite3.OperationalError("it never answered")
-
-
-class SilentConnection(SqliteConnection):
-    def __init__(self, connection: SqliteConnection, driver: SilentDriver) -> None:
-        self._of = connection
-        self._driver = driver
-
-    def execute(self, sql: str, values: Sequence[Value]) -> sqlite3.Cursor:
-        self._driver.wait()
-        return self._of.execute(sql, values)
-
-    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
-        self._driver.wait()
-        self._of.many(sql, rows)
-
-    def interrupt(self) -> None:
-        self._driver.over.set()
-
-    def close(self) -> None:
-        self._of.close()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +27,7 @@ def anyio_backend() -> str:
 async def silent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
     """An experiment runs, and somebody waits already for what the store will not say."""
     folder = tmp_path_factory.mktemp("silent")
-    driver = SilentDriver(folder / "strowger.db")
+    driver = FaultyDriver(folder / "strowger.db")
     async with provider(behave) as remote:
         text = config(remote.base_url)
         async with recorded(text, folder, store=SqlStore(driver)) as gateway:
