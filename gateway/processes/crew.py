@@ -19,6 +19,7 @@ from gateway.processes.channel import Channel
 from gateway.processes.hub import Hub
 from gateway.processes.messages import (
     Abandon,
+    Alive,
     Answer,
     Ask,
     Begin,
@@ -62,6 +63,13 @@ ANSWER_S = 0.5
 END_S = 5.0
 """For a worker to end once nothing is left to wait for."""
 
+HANG_S = 10.0
+"""Of silence, after which a worker that serves hangs: it says something every second."""
+
+LOOKS = 10
+"""Within that time, at whether it has. They are counted, and no clock is asked: after a pause of
+the machine, or of the container with all its processes, nobody is found to have been silent."""
+
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
 """The folder of the packages."""
 
@@ -70,14 +78,19 @@ _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 
 
 class Worker:
-    """One process, from its start to its end: a Target of reloads."""
+    """One process, from its start to its end: a Target of reloads.
+
+    counted: as last told. silent: so many looks in a row have heard nothing of it.
+    """
 
     def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
         self.number = number
         self.process = process
         self.channel: Channel[ToLeader] = Channel(to_leader)
+        self.name = f"worker {number}"
         self.serving = asyncio.Event()
         self.counted: bytes | None = None
+        self.silent = 0
         self._lost = False
         self._ids = count(1)
         self._answers: dict[int, asyncio.Future[bytes | None]] = {}
@@ -168,6 +181,7 @@ class Crew:
         metrics: ProcessMetrics,
         *,
         past: Callable[[], Past],
+        hang_s: float = HANG_S,
     ) -> None:
         self.workers: dict[int, Worker] = {}
         self._listener = listener
@@ -179,6 +193,8 @@ class Crew:
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
         self._gathering: set[asyncio.Task[None]] = set()
+        self._hang_s = hang_s
+        self._watching: asyncio.Task[None] | None = None
         self._birth = asyncio.Lock()
         self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
 
@@ -189,6 +205,7 @@ class Crew:
         file was refused since."""
         self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
+        self._watching = asyncio.create_task(self._watch())
 
     async def ended(self) -> None:
         """Returns when every worker has ended after `drain` or `leave`."""
@@ -233,6 +250,8 @@ class Crew:
                 await asyncio.wait(late)
         for task in self._gathering:
             task.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
 
     def _tell_all(self, message: ToWorker) -> None:
         for worker in self.workers.values():
@@ -252,6 +271,18 @@ class Crew:
             _log.error("worker %d %s; starting again in %g s", number, how, pause)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _watch(self) -> None:
+        """A worker that hangs holds its requests, and whoever waits for it, until it is killed."""
+        while True:
+            await asyncio.sleep(self._hang_s / LOOKS)
+            for worker in self.workers.values():
+                worker.silent += worker.serving.is_set()
+                if worker.silent == LOOKS:
+                    told = "%s (process %d) hangs: it has said nothing for %g s, and is killed"
+                    _log.error(told, worker.name, worker.process.pid, self._hang_s)
+                    with contextlib.suppress(ProcessLookupError):
+                        worker.process.kill()
 
     async def _once(self, number: int) -> str:
         """One process, to its end; how it ended."""
@@ -295,7 +326,10 @@ class Crew:
         return await process.wait()
 
     def _hear(self, worker: Worker, message: ToLeader) -> None:
+        worker.silent = 0
         match message:
+            case Alive():
+                pass
             case Prepared() | Settled() | Answer():
                 worker.hear(message)
             case News() | Busy():

@@ -133,6 +133,10 @@ class Serving(Struct, frozen=True, kw_only=True, tag=True):
     """The worker accepts connections."""
 
 
+class Alive(Struct, frozen=True, kw_only=True, tag=True):
+    """The worker has nothing to say, and could."""
+
+
 class Prepared(Struct, frozen=True, kw_only=True, tag=True):
     number: int
     problems: tuple[str, ...]
@@ -171,7 +175,7 @@ ToWorker = (
     | News
     | Busy
 )
-ToLeader = Serving | Prepared | Settled | Answer | Gather | News | Busy
+ToLeader = Serving | Alive | Prepared | Settled | Answer | Gather | News | Busy
 
 
 def _plain(value: object) -> object:

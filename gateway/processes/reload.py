@@ -45,6 +45,7 @@ class Reload:
         targets: Callable[[], Sequence[Target]],
         metrics: ProcessMetrics,
         still: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        prepare_s: float = PREPARE_S,
     ) -> None:
         """read: the file as it is now, with what the command line changes; raises InvalidConfig.
 
@@ -58,6 +59,7 @@ class Reload:
         self._targets = targets
         self._metrics = metrics
         self._still = still
+        self._prepare_s = prepare_s
         self._number = 0
         self._turn = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
@@ -123,14 +125,11 @@ class Reload:
         targets = tuple(self._targets())
         proposal = Proposal(number=number, config=config, engines=plan.processes)
         try:
-            async with asyncio.timeout(PREPARE_S):
-                answers = await asyncio.gather(*(one.prepare(proposal) for one in targets))
+            answers = await self._prepared(targets, proposal)
         except Ended:
             for one in targets:
                 one.abandon(number)
             raise
-        except TimeoutError:
-            answers = [(f"a process did not get it ready within {PREPARE_S:g} s",)]
         problems = tuple(dict.fromkeys(problem for answer in answers for problem in answer))
         if problems:
             for one in targets:
@@ -147,6 +146,24 @@ class Reload:
             task = asyncio.create_task(self._stop(leaving, targets))
             self._stopping.add(task)
             task.add_done_callback(self._stopping.discard)
+
+    async def _prepared(
+        self, targets: Sequence[Target], proposal: Proposal
+    ) -> Sequence[Sequence[str]]:
+        """What is wrong with it for each, that it takes too long too. Raises Ended."""
+        late = {one.name for one in targets}
+
+        async def prepared(one: Target) -> tuple[str, ...]:
+            problems = await one.prepare(proposal)
+            late.discard(one.name)
+            return problems
+
+        try:
+            async with asyncio.timeout(self._prepare_s):
+                return await asyncio.gather(*(prepared(one) for one in targets))
+        except TimeoutError:
+            names = ", ".join(sorted(late))
+            return [(f"{names} did not get it ready within {self._prepare_s:g} s",)]
 
     async def _stop(self, leaving: Sequence[EngineProcess], targets: Sequence[Target]) -> None:
         """Engines go when no request can be theirs any more, or drain_timeout_s is over."""

@@ -41,6 +41,7 @@ class _Server(uvicorn.Server):
 class Serving:
     """The gateway in this process: a Target of reloads. `run` serves until it has drained.
 
+    name: as the only one that serves.
     adopted: called with each Runtime that comes into force.
     """
 
@@ -66,6 +67,7 @@ class Serving:
             lambda: self.gateway.runtime.config.experiments,
             announces=announces,
         )
+        self.name = "this process"
         self._run_dir = run_dir
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
@@ -98,7 +100,7 @@ class Serving:
             await self.gateway.mirrors.cut()
             await self._generations.close()
             self.gateway.write_books()
-            self._recorder.close()
+            await asyncio.to_thread(self._recorder.close)  # whoever waits on a disk hangs not
             self._store.close()
 
     def drain(self) -> None:

@@ -25,7 +25,10 @@ class Ended(Exception):
 
 
 class Target(Protocol):
-    """One process that serves, this one or another."""
+    """One process that serves, this one or another. name: for the operator."""
+
+    @property
+    def name(self) -> str: ...
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """Make everything ready for it. Returns what is wrong with it, nothing where it can be.

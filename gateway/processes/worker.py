@@ -20,6 +20,7 @@ from gateway.processes.channel import Channel
 from gateway.processes.leases import PROBES, Leases, Turn
 from gateway.processes.messages import (
     Abandon,
+    Alive,
     Answer,
     Ask,
     Begin,
@@ -65,7 +66,9 @@ PATIENCE_S = 2.0
 """For what the others tell."""
 
 COUNT_S = 1.0
-"""Between two times that the leader is told what was counted; so much is lost by kill -9."""
+"""Between two times that the leader is told what was counted; so much is lost by kill -9.
+
+It hears at least so often from a worker that does not hang."""
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 _strands: msgspec.msgpack.Decoder[tuple[Strand, ...]] = msgspec.msgpack.Decoder(tuple[Strand, ...])
@@ -213,15 +216,19 @@ class Worker:
         self._channel.send(Settled(id=number))
 
     async def _count(self) -> None:
-        """So that what it counted outlives it."""
+        """So that what it counted outlives it, and that the leader knows that it lives."""
         while True:
             await asyncio.sleep(COUNT_S)
-            self._tell_counts()
+            if not self._tell_counts():
+                self._channel.send(Alive())
 
-    def _tell_counts(self) -> None:
+    def _tell_counts(self) -> bool:
+        """Whether there was anything to tell."""
         gateway = self.serving.gateway
-        if gateway.uncounted():
-            self._channel.send(Answer(id=0, body=packed(gateway.counted())))
+        if not gateway.uncounted():
+            return False
+        self._channel.send(Answer(id=0, body=packed(gateway.counted())))
+        return True
 
 
 async def work(control: socket.socket, listener: socket.socket) -> None:

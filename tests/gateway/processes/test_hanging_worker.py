@@ -1,0 +1,154 @@
+"""A worker that lives and does nothing any more is replaced, and nobody waits for it longer."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from gateway.config.model import Config
+from gateway.processes.crew import Crew
+from gateway.processes.engines import EngineHouse
+from gateway.processes.reload import Reload
+from gateway.processes.target import Proposal
+from gateway.telemetry.process_metrics import ProcessMetrics
+from gateway.trials.history import Past
+from tests.gateway.config.configs import read
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+providers: [{{name: a, adapter: openai, base_url: "http://127.0.0.1:9/v1", api_key: k}}]
+models: [{{name: {model}, backends: [{{provider: a, model: m}}]}}]
+"""
+HANG_S = 4.0
+SOON_S = 120.0
+
+
+class Led(Struct, kw_only=True, eq=False):
+    """Two workers, led by the test. coming: what is read at the next reload."""
+
+    url: str
+    crew: Crew
+    reload: Reload
+    coming: Config
+
+    def pid(self, number: int) -> int:
+        return self.crew.workers[number].process.pid
+
+    async def models(self) -> set[str]:
+        """Of each worker, by connections until both were asked."""
+        found: dict[int, str] = {}
+        async with asyncio.timeout(SOON_S):
+            while len(found) < 2:
+                async with httpx.AsyncClient(base_url=self.url, timeout=SOON_S) as client:
+                    worker = (await client.get("/healthz")).json()["worker"]
+                    (found[worker],) = (
+                        one["id"] for one in (await client.get("/v1/models")).json()["data"]
+                    )
+        return set(found.values())
+
+
+def config(folder: Path, model: str) -> Config:
+    return read(CONFIG.format(model=model), folder=folder)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, None]:
+    folder = tmp_path_factory.mktemp("led")
+    first, metrics = config(folder, "early"), ProcessMetrics()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        crew = Crew(listener, folder, metrics, past=Past, hang_s=HANG_S)
+        reload = Reload(
+            first,
+            source=folder / "config.yaml",
+            read=lambda: led.coming,
+            engines=EngineHouse(first, folder),
+            targets=crew.targets,
+            metrics=metrics,
+            still=crew.no_birth,
+        )
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        led = Led(url=url, crew=crew, reload=reload, coming=config(folder, "late"))
+        crew.start(2, lambda: (reload.config, (), reload.refused))
+        await crew.serving()
+        yield led
+        await crew.close()
+
+
+async def test_a_reload_goes_on_without_a_worker_that_hangs_and_another_takes_its_place(
+    led: Led, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = await led.models()
+    hanging, other = led.pid(1), led.pid(0)
+    os.kill(hanging, signal.SIGSTOP)
+
+    done = await led.reload.reload()
+    after = await led.models()
+
+    assert (before, done, after) == ({"early"}, True, {"late"})
+    assert f"worker 1 (process {hanging}) hangs" in caplog.text
+    assert "worker 1 was killed by signal 9" in caplog.text
+    assert (led.pid(0), "worker 0" in caplog.text) == (other, False)
+
+
+async def test_a_gateway_with_a_worker_that_hangs_ends_when_it_is_told_to(led: Led) -> None:
+    os.kill(led.pid(0), signal.SIGSTOP)
+
+    led.crew.drain()
+    await asyncio.wait_for(led.crew.ended(), SOON_S)
+
+    assert led.crew.workers == {}
+
+
+class Slow:
+    """A Target that gets nothing ready."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.refused = False
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        await asyncio.Event().wait()
+        return ()
+
+    def commit(self, number: int) -> None:
+        raise AssertionError("nothing was ready")
+
+    def abandon(self, number: int) -> None: ...
+
+    async def settle(self) -> None: ...
+
+    def tell(self, *, refused: bool) -> None:
+        self.refused = refused
+
+
+async def test_a_reload_that_takes_too_long_names_who_was_not_ready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow, first = Slow("worker 7"), config(tmp_path, "early")
+    reload = Reload(
+        first,
+        source=tmp_path / "config.yaml",
+        read=lambda: config(tmp_path, "late"),
+        engines=EngineHouse(first, tmp_path),
+        targets=lambda: (slow,),
+        metrics=ProcessMetrics(),
+        prepare_s=0.1,
+    )
+
+    done = await reload.reload()
+
+    assert (done, reload.config, slow.refused) == (False, first, True)
+    assert "worker 7 did not get it ready within 0.1 s" in caplog.text
