@@ -68,7 +68,7 @@ class AnthropicDecoder:
         self._stream = stream
         self._started = False
         self._shown = False
-        self._done = False
+        self.ended = False
         self._reason: str | None = None
         self._match: str | None = None
         self._usage: dict[str, Raw] = {}
@@ -78,12 +78,12 @@ class AnthropicDecoder:
         self._thoughts = 0
 
     def feed(self, event: str, data: bytes) -> Sequence[ours.Event]:
-        if self._done:
+        if self.ended:
             return ()
         return self._event(event, data) if self._stream else self._whole(data)
 
     def close(self) -> Sequence[ours.Event]:
-        if not self._done:
+        if not self.ended:
             raise self._broken("stream ended early")
         return ()
 
@@ -196,7 +196,7 @@ class AnthropicDecoder:
         word = self._reason
         if word is None or not self._started:
             raise self._broken("an answer that does not say why it ended")
-        self._done = True
+        self.ended = True
         found = [one for block in self._blocks.values() for one in block.close()]
         reason = FINISH.get(word, "stop")
         if reason == "tool_calls" and not self._tools:

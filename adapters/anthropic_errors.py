@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.openai_errors import error_from as openai_error
 from adapters.openai_wire import NULL, UNREADABLE
+from adapters.retry_after import LONGEST_S
 from schemas.errors import GatewayError, UpstreamBusy, UpstreamRefused, UpstreamRejected
 
 STATUS_OF_TYPE: Mapping[str, int] = {
@@ -113,9 +114,9 @@ def _seconds(date: str, moment: str) -> float | None:
     """From an HTTP date to a time of RFC 3339."""
     try:
         until, since = datetime.fromisoformat(moment), parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (_in_utc(until) - _in_utc(since)).total_seconds())
+    return min(max(0.0, (_in_utc(until) - _in_utc(since)).total_seconds()), LONGEST_S)
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -178,6 +178,18 @@ class Adapter(Protocol):
 
 
 @runtime_checkable
+class EndMarked(Protocol):
+    """A decoder of streams that say themselves where they end.
+
+    ended: the mark has come. What follows is not read, and a connection that breaks then, or is
+           never closed, does no harm. Of a dialect in which totals come after the mark, not before
+           they have come, too.
+    """
+
+    ended: bool
+
+
+@runtime_checkable
 class HeadReader(Protocol):
     """An adapter whose answers say in their header fields what the client should hear, too."""
 

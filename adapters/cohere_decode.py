@@ -154,19 +154,19 @@ class CohereDecoder:
         self._stream = stream
         self._id = ""
         self._shown = False
-        self._finished = False
+        self.ended = False
         self._calls: dict[int, _ToolCall] = {}
         self._citations: list[Raw] = []
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
-        if self._finished or data == DONE:
+        if self.ended or data == DONE:
             return ()
         if event in (STRAY, "error"):
             raise error_inside(self._endpoint, data)
         return list(self._step(data) if self._stream else self._whole(data))
 
     def close(self) -> Sequence[Event]:
-        if not self._finished:
+        if not self.ended:
             raise self._broken("stream ended early")
         return ()
 
@@ -242,7 +242,7 @@ class CohereDecoder:
             kind = FAILED.get(word, UpstreamFailed)
             text = end.error or f"the answer ended with {word!r}"
             raise kind(text, upstream=self._endpoint.name, code=word.lower() or None)
-        self._finished = True
+        self.ended = True
         for call in self._calls.values():
             yield from call.close()
         if not self._shown and not self._calls:

@@ -89,14 +89,14 @@ class MindIEDecoder:
         self._prompt = len(request.tokens) if isinstance(request, TokenRequest) else None
         self._stops = bool(request.sampling.stop)
         self._started = False
-        self._finished = False
+        self.ended = False
         self._sent: list[str] = []
         self._count = 0
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if event in (STRAY, "error"):
             raise error_inside(self._endpoint, data)
-        if data == DONE or self._finished:
+        if data == DONE or self.ended:
             return ()
         try:
             frame = _read(data)
@@ -117,7 +117,7 @@ class MindIEDecoder:
         return events
 
     def close(self) -> Sequence[Event]:
-        if not self._finished:
+        if not self.ended:
             raise self._broken("stream ended early")
         return ()
 
@@ -149,7 +149,7 @@ class MindIEDecoder:
             events.append(TextDelta(text=""))
         events.append(finished)
         events.append(self._usage(details, count))
-        self._finished = True
+        self.ended = True
 
     def _reason(self, details: _Details, word: str, count: int) -> Finished:
         """Raises UpstreamFailed for an answer that ended because something went wrong."""

@@ -88,7 +88,7 @@ class OllamaDecoder:
         self._endpoint = endpoint
         self._started = False
         self._shown = False
-        self._finished = False
+        self.ended = False
         self._prefix = ""
         self._tools = 0
 
@@ -100,7 +100,7 @@ class OllamaDecoder:
             raise self._broken(f"an answer that cannot be read: {head}") from exc
         if part.error != NULL:
             raise error_inside(self._endpoint, data)
-        if self._finished:
+        if self.ended:
             return ()
         events: list[Event] = []
         if not self._started:
@@ -111,7 +111,7 @@ class OllamaDecoder:
         return events
 
     def close(self) -> Sequence[Event]:
-        if not self._finished:
+        if not self.ended:
             raise self._broken("stream ended early")
         return ()
 
@@ -150,7 +150,7 @@ class OllamaDecoder:
                 upstream=self._endpoint.name,
                 code=word,
             )
-        self._finished = True
+        self.ended = True
         reason = FINISH.get(word, "stop")
         if reason == "stop" and self._tools:
             reason = "tool_calls"

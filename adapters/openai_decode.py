@@ -104,6 +104,7 @@ class OpenAIDecoder:
     """Reads one answer; `stream` says in which of the two forms it was asked for.
 
     choices: how many were asked for; an answer without `[DONE]` must have as many.
+    ended: see EndMarked.
     """
 
     finish: Mapping[str, FinishReason] = FINISH
@@ -114,13 +115,15 @@ class OpenAIDecoder:
         self._expected = choices
         self._stream = stream
         self._started = False
-        self._done = False
+        self.ended = False
         self._usage = NULL
         self._extra: dict[str, Raw] = {}
         self._id = ""
         self._choices: dict[int, _ChoiceState] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        if self.ended:
+            return ()
         if data == DONE:
             return self._end()
         if event == "error":
@@ -145,12 +148,12 @@ class OpenAIDecoder:
 
     def close(self) -> Sequence[Event]:
         """A body that ends without `[DONE]` is whole only if everything in it has finished."""
-        if self._done:
+        if self.ended:
             return ()
         finished = sum(one.finished for one in self._choices.values())
         if finished < max(self._expected, len(self._choices)):
             raise UpstreamBroken("stream ended early", upstream=self._endpoint.name)
-        self._done = True
+        self.ended = True
         return ()
 
     def usage(self, chunk: Chunk) -> Usage | None:
@@ -307,11 +310,11 @@ class OpenAIDecoder:
         for index, state in self._choices.items():
             if not state.finished:
                 self._finish(index, state, None, events)
-        self._done = True
+        self.ended = True
 
     def _end(self) -> Sequence[Event]:
         """`[DONE]` ends choices that were begun and not finished, but never an empty stream."""
-        self._done = True
+        self.ended = True
         events: list[Event] = []
         for index, state in self._choices.items():
             if not state.finished:

@@ -8,13 +8,22 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+LONGEST_S = 86_400.0
+"""More is not believed: a day's quota is new after a day, and who writes a moment where seconds
+belong (1893456000) would be shut out for as long as the gateway runs."""
+
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds, 0 or more; `None` where the headers do not say, or say nothing readable.
+    """Seconds, 0 to LONGEST_S; `None` where the headers do not say, or say nothing readable.
 
     `retry-after-ms` wins over `retry-after`. A date is measured from `now`, else from the
     answer's own `date` header, because adapters have no clock.
     """
+    wait = _told(headers, now)
+    return None if wait is None else min(wait, LONGEST_S)
+
+
+def _told(headers: Mapping[str, str], now: datetime | None) -> float | None:
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

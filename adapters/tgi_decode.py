@@ -60,13 +60,13 @@ class TgiDecoder:
         self._stream = stream
         self._prompt = prompt
         self._started = False
-        self._finished = False
+        self.ended = False
         self._shown = False
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if event in (STRAY, "error"):
             raise error_inside(self._endpoint, data)
-        if self._finished:
+        if self.ended:
             return ()
         frame = self._read(data)
         if frame.error != NULL:
@@ -88,7 +88,7 @@ class TgiDecoder:
         return events
 
     def close(self) -> Sequence[Event]:
-        if not self._finished:
+        if not self.ended:
             raise self._broken("stream ended early")
         return ()
 
@@ -112,7 +112,7 @@ class TgiDecoder:
 
     def _end(self, details: _Details, events: list[Event]) -> None:
         """A missing reason is an end like any other: older versions give none unasked."""
-        self._finished = True
+        self.ended = True
         if not self._shown:
             events.append(TextDelta(text=""))
         word = details.finish_reason or "stop"

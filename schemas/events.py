@@ -6,6 +6,7 @@ what arrived together leaves together. `index` is the choice that an event belon
 
 from typing import Literal
 
+import msgspec
 from msgspec import Raw, Struct
 
 from schemas.tensors import Tensor
@@ -131,11 +132,16 @@ class Finished(Struct, frozen=True, kw_only=True, tag="finished", gc=False):
     cum_logprob: float | None = None
 
 
+MOST_TOKENS = 2**31 - 1
+"""That anybody counts for one answer; a backend that tells of more has told nothing."""
+
+
 class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     """Totals so far over all choices; a later one replaces an earlier one.
 
     prompt_tokens includes cached_tokens and cache_write_tokens; completion_tokens includes
-    reasoning_tokens. `None`: the backend is silent, which is not 0.
+    reasoning_tokens. `None`: the backend is silent, which is not 0, or told what cannot be: less
+    than 0, or more than MOST_TOKENS, for all counts are added up and paid by.
     raw: the vendor's own object.
     """
 
@@ -147,6 +153,19 @@ class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     reasoning_tokens: int | None = None
     raw: Raw | None = None
 
+    def __post_init__(self) -> None:
+        # Of numbers that all lie within a mask, so does their union; one below 0 makes it negative.
+        told = (self.prompt_tokens or 0) | (self.completion_tokens or 0) | (self.total_tokens or 0)
+        told |= (self.cached_tokens or 0) | (self.cache_write_tokens or 0)
+        if 0 <= told | (self.reasoning_tokens or 0) <= MOST_TOKENS:
+            return
+        for name in _COUNTS:
+            count: int | None = getattr(self, name)
+            if count is not None and not 0 <= count <= MOST_TOKENS:
+                msgspec.structs.force_setattr(self, name, None)
+
+
+_COUNTS = tuple(field for field in Usage.__struct_fields__ if field != "raw")
 
 Event = (
     Started

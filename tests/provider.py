@@ -25,16 +25,22 @@ class Received(Struct, frozen=True, kw_only=True):
 
 
 class Answer:
-    """The writing half of one exchange. `gone` is set once the other side has hung up."""
+    """The writing half of one exchange. `gone` is set once the other side has hung up.
+
+    unended: chunked bodies never get their own end, whatever is said in them.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self.gone = asyncio.Event()
+        self.unended = False
 
     async def raw(self, data: bytes) -> None:
         if self._writer.is_closing():
             raise ConnectionResetError("the other side has hung up")
+        if self.unended:
+            data = data.removesuffix(b"0\r\n\r\n")
         self._writer.write(data)
         await self._writer.drain()
 

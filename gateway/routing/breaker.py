@@ -2,10 +2,10 @@
 
 closed -> open when, within the window, at least `min_requests` were tried and the share that
 failed reached `failure_rate`; open -> half-open after a cool-down, which lets one probe through;
-the probe's success closes, its failure opens again for twice as long. A rest is a lower bound
-that the backend itself named; it never counts as a failure, and neither shortens the other.
-A 429 that names none spares the backend for a while of our choosing: it may be asked, but others
-are asked before it. Times are seconds of a monotonic clock, passed in.
+the probe's first content, or its success, closes, its failure opens again for twice as long. A
+rest is a lower bound that the backend itself named; it never counts as a failure, and neither
+shortens the other. A 429 that names none spares the backend for a while of our choosing: it may be
+asked, but others are asked before it. Times are seconds of a monotonic clock, passed in.
 
 Breakers of the same backend in several processes act as one: what opens, closes or rests one is
 told to the others (`health`, `hear`), and a lease sees to it that one process probes at a time.
@@ -188,6 +188,11 @@ class Breaker:
             self._close(now)
         self._spares = 0
         self._tried.add(now)
+
+    def prove(self, now: float) -> None:
+        """The probe has shown content: it closes, though what was the probe goes on."""
+        self._spares = 0
+        self._close(now)
 
     def fail(self, now: float, *, probe: bool) -> None:
         self.last_failure = now

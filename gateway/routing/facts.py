@@ -55,7 +55,7 @@ def metadata_of(request: Request) -> dict[str, str]:
         return {}
     try:
         found = _strings.decode(request.metadata)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 

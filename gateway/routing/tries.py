@@ -84,8 +84,15 @@ class Try:
         self._trip.dropped = self.candidate.told
 
     def shown(self, at: float) -> None:
-        """Its first content is about to reach the client."""
-        self.candidate.backend.load.first.add(at - self._started, at)
+        """Its first content is about to reach the client.
+
+        A probe has shown by then that the backend is back; until its end nobody would be let in.
+        """
+        backend = self.candidate.backend
+        backend.load.first.add(at - self._started, at)
+        if self._probe:
+            self._probe = False
+            backend.breaker.prove(at)
 
     def succeed(self, at: float, *, committed: bool) -> None:
         """Its answer is complete. committed: the client saw content before that."""

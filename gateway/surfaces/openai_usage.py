@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
 from schemas.events import Usage
 
@@ -66,10 +66,10 @@ def _total(usage: Usage) -> int | None:
 
 
 def _vendor_details(raw: Raw | None) -> _VendorDetails:
-    """Nothing where a vendor uses these names for something of another shape."""
+    """Nothing where a vendor uses these names for something else, or they cannot be read."""
     if raw is None:
         return _NO_DETAILS
     try:
         return _details.decode(raw)
-    except ValidationError:
+    except (DecodeError, UnicodeDecodeError, RecursionError):
         return _NO_DETAILS

@@ -55,7 +55,7 @@ def read_feedback(data: bytes) -> FeedbackBody:
         raise InvalidRequest(f"value: metric {body.metric!r} has none", param="value")
     if body.value is not None:
         _check_metric(body.metric)
-        if not abs(float(body.value)) <= LARGEST:
+        if not abs(body.value) <= LARGEST:
             raise InvalidRequest(f"value: at most {LARGEST:g}, either way of 0", param="value")
     if len(body.comment) > LONGEST_COMMENT:
         raise InvalidRequest(

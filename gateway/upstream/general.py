@@ -95,7 +95,7 @@ class HttpxTransport:
             raise
         headers = Headers.of(response.headers.raw)
         reply = HttpxReply(response, headers, self._name, self._done)
-        problem = headers.fault(_LIMITS)
+        problem = headers.fault(_LIMITS, response.status_code)
         if problem is not None:
             await reply.aclose()
             raise UpstreamBroken(problem, upstream=self._name)

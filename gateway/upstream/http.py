@@ -1,10 +1,20 @@
 """A remote provider: an adapter's bytes over a transport, under the provider's timeouts."""
 
+import contextlib
 from collections.abc import AsyncGenerator
+from typing import cast
 
 import msgspec
 
-from adapters.base import Adapter, Decoder, HeadReader, InputsByModel, Outbound, Supports
+from adapters.base import (
+    Adapter,
+    Decoder,
+    EndMarked,
+    HeadReader,
+    InputsByModel,
+    Outbound,
+    Supports,
+)
 from adapters.framing import FRAMING
 from gateway.clock import now
 from gateway.config.model import Timeouts
@@ -12,6 +22,7 @@ from gateway.upstream.base import Call
 from gateway.upstream.batches import batches, joined
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
+from gateway.upstream.failures import dated, error_body
 from gateway.upstream.lora_scope import scoped
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
@@ -19,8 +30,9 @@ from schemas.errors import UpstreamBroken, UpstreamError
 from schemas.events import CONTENT, Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
-ERROR_BODY_BYTES = 64 * 1024
 ANSWER_BYTES = 256 * 1024 * 1024
+AFTER_END_S = 0.1
+"""For what follows an end mark: the body's own end, after which the connection is good again."""
 
 
 class HttpUpstream:
@@ -46,6 +58,7 @@ class HttpUpstream:
         self._timeouts = timeouts
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         self._inputs = adapter if isinstance(adapter, InputsByModel) else None
+        self._marked: dict[type[Decoder], bool] = {}
 
     @property
     def supports(self) -> Supports:
@@ -71,6 +84,7 @@ class HttpUpstream:
                 return
             parser = FRAMING[self.adapter.framing](self.name)
             decoder = self._decoder(request, reply)
+            marked = self._end_marked(decoder)
             by, content = first_by, False
             while chunk := await reply.chunk(by):
                 events: list[Event] = []
@@ -87,6 +101,9 @@ class HttpUpstream:
                     content = content or any(isinstance(event, CONTENT) for event in events)
                     if content:
                         by = min(now() + self._timeouts.between_tokens_s, over)
+                if marked is not None and marked.ended:
+                    await _read_out(reply, min(now() + AFTER_END_S, over))
+                    return
             tail = [event for name, data in parser.close() for event in decoder.feed(name, data)]
             yield [*tail, *decoder.close()]
         finally:
@@ -132,16 +149,35 @@ class HttpUpstream:
     async def _check(self, reply: Reply, by: float) -> None:
         """Raise what a status of 300 or more, or an answer that is a web page, means."""
         if 200 <= reply.status < 300:
-            if reply.headers.get("content-type", "").startswith("text/html"):
+            if _type_of(reply).startswith("text/html"):
                 raise UpstreamBroken("a web page instead of an answer", upstream=self.name)
             return
         if reply.status < 400:
             raise UpstreamBroken(
                 f"a redirect (status {reply.status}); check base_url", upstream=self.name
             )
-        body = await reply.body(by, ERROR_BODY_BYTES)
-        raise self.adapter.error(reply.status, reply.headers, body)
+        body = await error_body(reply, by)
+        raise self.adapter.error(reply.status, dated(reply.headers), body)
+
+    def _end_marked(self, decoder: Decoder) -> EndMarked | None:
+        """The decoder, if its dialect has an end mark. Asked of a class once, for it is slow."""
+        kind = type(decoder)
+        known = self._marked.get(kind)
+        if known is None:
+            known = self._marked[kind] = isinstance(decoder, EndMarked)
+        return cast(EndMarked, decoder) if known else None
+
+
+async def _read_out(reply: Reply, by: float) -> None:
+    """Past the end mark: the answer is complete, so a body that goes on, or breaks, is no fault."""
+    with contextlib.suppress(UpstreamError):
+        while await reply.chunk(by):
+            pass
 
 
 def _is_json(reply: Reply) -> bool:
-    return reply.headers.get("content-type", "").startswith("application/json")
+    return _type_of(reply).startswith("application/json")
+
+
+def _type_of(reply: Reply) -> str:
+    return reply.headers.get("content-type", "").lower()

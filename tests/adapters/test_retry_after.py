@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.retry_after import retry_after
+from adapters.retry_after import LONGEST_S, retry_after
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 
@@ -19,6 +19,9 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after": " 3 "}, 3.0),
         ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "1893456000"}, LONGEST_S),
+        ({"retry-after": "1e308"}, LONGEST_S),
+        ({"retry-after": "Wed, 21 Oct 2037 07:28:00 GMT", "date": DATE}, LONGEST_S),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "nan"}, None),
@@ -51,4 +54,4 @@ def test_a_date_is_measured_from_the_time_that_is_given() -> None:
 def test_no_header_is_too_odd(value: str, date: str) -> None:
     seconds = retry_after({"retry-after": value, "date": date})
 
-    assert seconds is None or 0 <= seconds < float("inf")
+    assert seconds is None or 0 <= seconds <= LONGEST_S

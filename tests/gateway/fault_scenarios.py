@@ -5,6 +5,8 @@ are those of failoverbench's catalogue, https://github.com/failoverbench/failove
 """
 
 import asyncio
+import gzip
+import json
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -86,6 +88,41 @@ async def no_done(request: Received, answer: Answer) -> None:
     await answer.end_stream(done=False)
 
 
+async def reset_after_the_mark(request: Received, answer: Answer) -> None:
+    answer.unended = True
+    await answers(request, answer)
+    if streamed(request):
+        await asyncio.sleep(0.02)
+        answer.reset()
+
+
+async def open_after_the_mark(request: Received, answer: Answer) -> None:
+    answer.unended = True
+    await answers(request, answer)
+    if streamed(request):
+        await answer.gone.wait()
+
+
+async def more_after_the_mark(request: Received, answer: Answer) -> None:
+    """What it says then belongs to nobody."""
+    answer.unended = streamed(request)
+    await answers(request, answer)
+    if streamed(request):
+        answer.unended = False
+        await dialect_of(request).more(answer)
+        await answer.raw(NO_END)
+
+
+async def nothing(request: Received, answer: Answer) -> None:
+    await answer.raw(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
+async def redirects(request: Received, answer: Answer) -> None:
+    """To where it would be answered; but a key goes nowhere that the operator has not named."""
+    there = request.path.replace("-first", "-second")
+    await answer.body(b"", "text/plain", 307, {"location": there})
+
+
 async def garbage_at_once(request: Received, answer: Answer) -> None:
     if streamed(request):
         await answer.begin_stream()
@@ -109,6 +146,25 @@ async def garbage_in_the_middle(request: Received, answer: Answer) -> None:
 def fails(status: int, error: Mapping[str, str], headers: Mapping[str, str]) -> Behaviour:
     async def behave(request: Received, answer: Answer) -> None:
         await answer.json(dialect_of(request).error(error), status, headers)
+
+    return behave
+
+
+def repeats_the_prompt(status: int, error: Mapping[str, str]) -> Behaviour:
+    """As frameworks do whose validation errors have the whole input in them."""
+
+    async def behave(request: Received, answer: Answer) -> None:
+        body = dialect_of(request).error(error)
+        await answer.json({**body, "input": "so it began " * 10_000}, status)
+
+    return behave
+
+
+def compressed(status: int, error: Mapping[str, str], headers: Mapping[str, str]) -> Behaviour:
+    async def behave(request: Received, answer: Answer) -> None:
+        body = gzip.compress(json.dumps(dialect_of(request).error(error)).encode())
+        coding = {"content-encoding": "gzip", **headers}
+        await answer.body(body, "application/json", status, coding)
 
     return behave
 
@@ -144,6 +200,9 @@ async def web_page(request: Received, answer: Answer) -> None:
 
 async def failure_marker(request: Received, answer: Answer) -> None:
     await dialect_of(request).marker(request, answer)
+
+
+AFTER_THE_MARK = (reset_after_the_mark, open_after_the_mark, more_after_the_mark)
 
 
 class Sees(Struct, frozen=True, kw_only=True):
@@ -192,7 +251,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
         chat = task.startswith(("chat", "invocation"))
         if adapter == "openai":
             return chat or self.first not in (no_done, no_end_mark, failure_marker)
-        if self.first is no_end_mark:
+        if self.first in (no_end_mark, *AFTER_THE_MARK):
             return adapter != TRITON_STREAMS
         return self.first is not no_done and not self.coded
 
@@ -255,6 +314,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     alike("closed before content", cut_before_content, ELSEWHERE),
     Scenario(fault="ends without an end", first=no_end_mark, whole=ELSEWHERE, stream=BROKEN),
     alike("complete, but no `[DONE]` (S11)", no_done, Sees(asked=(1, 0))),
+    alike("connection reset after `[DONE]`", reset_after_the_mark, Sees(asked=(1, 0))),
+    alike("never closed after `[DONE]`", open_after_the_mark, Sees(asked=(1, 0))),
+    alike("goes on after `[DONE]`", more_after_the_mark, Sees(asked=(1, 0))),
+    alike("204, and nothing", nothing, ELSEWHERE),
+    alike("a redirect", redirects, ELSEWHERE),
     alike("an unreadable frame at once", garbage_at_once, ELSEWHERE),
     Scenario(
         fault="an unreadable frame in the middle (S10)",
@@ -267,8 +331,19 @@ SCENARIOS: tuple[Scenario, ...] = (
     alike("503 always (S04, S16)", fails(503, {}, {}), ELSEWHERE),
     alike("429 with `retry-after`", fails(429, {}, {"retry-after": "7"}), ELSEWHERE_AT_ONCE),
     alike("429 without `retry-after` (S02)", fails(429, {}, {}), ELSEWHERE_AT_ONCE),
+    alike(
+        "429 with `retry-after`, compressed",
+        compressed(429, {}, {"retry-after": "7"}),
+        ELSEWHERE_AT_ONCE,
+    ),
     alike("401: our key", fails(401, {}, {}), ELSEWHERE_AT_ONCE),
     alike("400: the request", fails(400, INVALID, {}), refused(400, "upstream_rejected")),
+    alike("400, compressed", compressed(400, INVALID, {}), refused(400, "upstream_rejected")),
+    alike(
+        "422 that repeats the whole prompt",
+        repeats_the_prompt(422, INVALID),
+        refused(422, "upstream_rejected"),
+    ),
     alike(
         "400: the prompt is too long (S12)",
         fails(400, {**INVALID, "code": "context_length_exceeded"}, {}),

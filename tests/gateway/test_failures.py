@@ -1,13 +1,15 @@
 """What failures add up to: bounds, rests, breakers, fallbacks. Each alone is in the fault suite."""
 
 import asyncio
+import time
+from email.utils import formatdate
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.gateway.serving import one_model, serving
-from tests.provider import Answer, Received, answers, provider
+from tests.provider import Answer, Received, answers, chat_body, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -205,6 +207,44 @@ async def test_an_overloaded_service_is_a_503_and_left_alone_for_as_long_as_it_a
     assert second.status_code == 503
     assert int(second.headers["retry-after"]) <= 7
     assert len(a.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "least", "most"),
+    [("1893456000", 86_400, 86_400), (formatdate(time.time() + 3600, usegmt=True), 3000, 3600)],
+    ids=["a wait of years is not believed", "a date without the server's own"],
+)
+async def test_an_odd_retry_after_is_a_bound_all_the_same(
+    told: str, least: int, most: int, tmp_path: Path
+) -> None:
+    async def busy(request: Received, answer: Answer) -> None:
+        await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": told})
+
+    async with provider(busy) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        found = [await post(gateway.url) for _ in range(2)]
+
+    assert [one.status_code for one in found] == [429, 503]
+    assert all(least <= int(one.headers["retry-after"]) <= most for one in found)
+    assert len(a.requests) == 1
+
+
+@pytest.mark.parametrize("count", [-7, 10**400])
+async def test_counts_that_nobody_can_mean_cost_no_line_and_are_not_added_up(
+    count: int, tmp_path: Path
+) -> None:
+    async def tells(request: Received, answer: Answer) -> None:
+        usage = {"prompt_tokens": count, "completion_tokens": 3, "total_tokens": count + 3}
+        await answer.json({**chat_body(), "usage": usage})
+
+    async with provider(tells) as a, serving(one_model(a.base_url), tmp_path) as gateway:
+        answer = await post(gateway.url)
+        a.behaviour = answers
+        await post(gateway.url)
+        lines = gateway.access_lines()
+
+    assert answer.status_code == 200
+    assert answer.json()["usage"]["prompt_tokens"] is None
+    assert [(line.prompt_tokens, line.completion_tokens) for line in lines] == [(None, 3), (7, 3)]
 
 
 async def test_the_breaker_stops_asking_a_backend_that_keeps_failing(tmp_path: Path) -> None:

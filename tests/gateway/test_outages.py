@@ -164,6 +164,33 @@ async def test_a_primary_that_flaps_is_left_probed_once_and_taken_back(tmp_path:
     assert [one.headers["x-gateway-backend"] for one in after] == ["a/m"] * 3
 
 
+async def test_a_probe_that_shows_content_lets_others_in_at_once(tmp_path: Path) -> None:
+    """A long answer is as good a sign of life at its beginning as at its end."""
+    primary = Flapping()
+
+    async def behave(request: Received, answer: Answer) -> None:
+        if not primary.down and request.json.get("stream"):
+            await answer.begin_stream()
+            await answer.text("hel")
+            await answer.gone.wait()
+        await primary(request, answer)
+
+    async with (
+        provider(behave) as a,
+        serving(pair(a.base_url, "", FLAPPING), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=10) as client,
+    ):
+        outage = await ask(gateway)
+        primary.down = False
+        await asyncio.sleep(0.3)
+        body = {"model": "chat", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+        async with client.stream("POST", "/v1/chat/completions", json=body) as probe:
+            await anext(probe.aiter_bytes())
+            beside = await ask(gateway)
+
+    assert (outage.status_code, probe.status_code, beside.status_code) == (503, 200, 200)
+
+
 async def test_a_breaker_that_opens_during_the_pause_ends_the_second_tries(tmp_path: Path) -> None:
     primary = Flapping()
     config = pair("{url}", "", FLAPPING).replace("backoff_s: 0.01", "backoff_s: 0.1")

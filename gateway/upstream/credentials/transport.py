@@ -7,10 +7,10 @@ import msgspec
 from adapters.base import Outbound
 from gateway.clock import now
 from gateway.upstream.credentials.base import Credentials, Headers
+from gateway.upstream.failures import ERROR_BODY_BYTES, error_body
 from gateway.upstream.transport import Reply, Transport
 
 REFUSALS = frozenset({401, 403})
-ERROR_BODY_BYTES = 64 * 1024
 SHORTEST_SECRET = 8
 """Characters of a header's value below which it is not taken for a secret."""
 
@@ -86,7 +86,7 @@ async def _shown(reply: Reply, sent: Headers, by: float) -> Reply:
     if reply.status < 400:
         return reply
     try:
-        body = await reply.body(by, ERROR_BODY_BYTES)
+        body = await error_body(reply, by)
     finally:
         await reply.aclose()
     for _, value in sent:

@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
                 self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         self.headers = Headers(head_of(self._head, self._informational))
-        problem = self.headers.fault(self._limits)
+        problem = self.headers.fault(self._limits, status)
         if problem is not None:
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return

@@ -55,8 +55,8 @@ class Headers(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"Headers({dict(self)})"
 
-    def fault(self, limits: Limits) -> str | None:
-        """Why an answer with this head cannot be read."""
+    def fault(self, limits: Limits, status: int) -> str | None:
+        """Why an answer with this head cannot be read. An error's body may be compressed."""
         head = self._head
         if len(head) > limits.head_bytes:
             return f"the answer's head is over {limits.head_bytes} bytes"
@@ -69,7 +69,7 @@ class Headers(Mapping[str, str]):
         if coding.lower() != "chunked":
             return f"unknown transfer-encoding {coding!r}"
         coding = self.get("content-encoding", "identity")
-        if coding.lower() != "identity":
+        if coding.lower() != "identity" and status < 400:
             return f"the answer is compressed ({coding}), though we asked for identity"
         return None
 

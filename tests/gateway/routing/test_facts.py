@@ -61,6 +61,8 @@ def test_a_rule_goes_by_metadata_and_only_by_its_strings() -> None:
     assert not holds(rule(metadata={"team": "red-1"}), chat(metadata=b"[]"), ASKED)
     embeddings = EmbeddingsRequest(model="m", inputs=("x",))
     assert not holds(rule(metadata={"team": "red-1"}), embeddings, ASKED)
+    deep = chat(metadata=b'{"a":' + b"[" * 2000 + b"]" * 2000 + b"}")
+    assert not holds(rule(metadata={"team": "red-1"}), deep, ASKED)
 
 
 def test_a_rule_goes_by_what_a_request_asks_for() -> None:

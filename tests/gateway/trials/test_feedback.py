@@ -133,6 +133,7 @@ FAULTS = [
     ({"metric": "latency_ms", "value": 1}, "metric", "is a name of the gateway's own"),
     ({"metric": "liked", "value": "yes"}, "value", "value: expected `bool | int | float | null`"),
     ({"metric": "liked", "value": 1e13}, "value", "at most 1e+12"),
+    ({"metric": "liked", "value": 10**400}, "value", "at most 1e+12"),
     ({"metric": "liked", "comment": "x"}, "value", "metric 'liked' has none"),
     ({"comment": "x" * 9000}, "comment", "at most 8192"),
     (
