@@ -1,7 +1,7 @@
 """`/admin/experiments`: what experiments have shown, and the operator's hand on the switch."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from litestar import Request, get, post
@@ -15,6 +15,8 @@ from gateway.config.experiment import Experiment
 from gateway.config.problems import nearest
 from gateway.documentation import operation
 from gateway.state import Gateway
+from gateway.store.errors import StoreAway
+from gateway.trials.former import UNKNOWN, Former
 from gateway.trials.report import Report
 from gateway.trials.trials import Trials
 from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
@@ -24,7 +26,11 @@ LONGEST_REASON = 1_000
 
 
 class ExperimentView(Struct, frozen=True, kw_only=True):
-    """epoch: 0 while the store was not heard."""
+    """epoch: 0 while the store was not heard, and of one that is removed.
+
+    removed: the configuration has it no more, and it can only be reported; `model`, `variants` and
+    `primary` are empty where the store does not know what it was. last_request: Unix seconds.
+    """
 
     name: str
     model: str
@@ -33,10 +39,15 @@ class ExperimentView(Struct, frozen=True, kw_only=True):
     epoch: int
     paused: bool
     reason: str
+    removed: bool = False
+    last_request: float | None = None
 
 
 class ExperimentList(Struct, frozen=True, kw_only=True):
+    """away: why the removed ones cannot be told; "" where they are."""
+
     experiments: list[ExperimentView]
+    away: str = ""
 
 
 class PauseBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +63,12 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get("/experiments", summary="Every experiment, and how it stands", security=[{SCHEME: []}])
     async def listed() -> ExperimentList:
         trials = _trials(current())
-        return ExperimentList(experiments=[_view(trials, one) for one in trials.experiments])
+        experiments = [_view(trials, one) for one in trials.experiments]
+        try:
+            experiments += map(_removed, await trials.former())
+        except StoreAway as exc:
+            return ExperimentList(experiments=experiments, away=exc.message)
+        return ExperimentList(experiments=experiments)
 
     @get(
         "/experiments/{name:str}",
@@ -61,7 +77,10 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def report(name: FromPath[str]) -> Report:
         trials = _trials(current())
-        return await trials.report(_named(trials, name))
+        experiment = trials.named(name)
+        if experiment is not None:
+            return await trials.report(experiment)
+        return await trials.report(_definition(trials, name, await trials.former()), removed=True)
 
     @post(
         "/experiments/{name:str}/pause",
@@ -97,11 +116,41 @@ def _trials(gateway: Gateway) -> Trials:
 
 
 def _named(trials: Trials, name: str) -> Experiment:
+    """One that is in the configuration."""
     experiment = trials.named(name)
     if experiment is None:
-        known = nearest(name, [one.name for one in trials.experiments])
-        raise RouteNotFound(f"no experiment is named {name!r}{known}", code="experiment_not_found")
+        raise _unknown(name, [one.name for one in trials.experiments], "in the configuration ")
     return experiment
+
+
+def _definition(trials: Trials, name: str, removed: Sequence[Former]) -> Experiment:
+    """What one that is not in the configuration was."""
+    for one in removed:
+        if one.name == name:
+            if one.experiment is None:
+                raise RouteNotFound(f"{name}: {UNKNOWN}", code="experiment_not_found")
+            return one.experiment
+    raise _unknown(name, [one.name for one in (*trials.experiments, *removed)])
+
+
+def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
+    told = f"no experiment {where}is named {name!r}{nearest(name, names)}"
+    return RouteNotFound(told, code="experiment_not_found")
+
+
+def _removed(one: Former) -> ExperimentView:
+    was = one.experiment
+    return ExperimentView(
+        name=one.name,
+        model="" if was is None else was.model,
+        variants=() if was is None else tuple(variant.name for variant in was.variants),
+        primary="" if was is None else was.primary,
+        epoch=0,
+        paused=False,
+        reason="",
+        removed=True,
+        last_request=one.last or None,
+    )
 
 
 def _view(trials: Trials, experiment: Experiment) -> ExperimentView:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -19,13 +20,17 @@ from gateway.config.problems import nearest
 from gateway.experiments import planner
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
+from gateway.trials.former import UNKNOWN, Former, former
 from gateway.trials.report import Measured, MetricReport, Report, report_of
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """One experiment of the configuration. epoch: 0 before its first request could come."""
+    """One experiment. epoch: 0 before its first request could come, and of one that is removed.
+
+    removed: the configuration has it no more. last_request: of a removed one, Unix seconds.
+    """
 
     name: str
     model: str
@@ -34,6 +39,8 @@ class Listed(Struct, frozen=True, kw_only=True):
     epoch: int
     paused: bool
     reason: str
+    removed: bool = False
+    last_request: float | None = None
 
 
 @click.group()
@@ -45,17 +52,18 @@ def experiments() -> None:
 @config_option
 @json_option
 def listed(path: Path, as_json: bool) -> None:
-    """Show every experiment of the configuration and how it stands."""
+    """Show every experiment and how it stands, also those that were removed from CONFIG."""
     config = load(path)
     with _opened(config) as store:
         rows = [_listed(one, store) for one in config.experiments]
+        rows += [_over(one) for one in former(store, {row.name for row in rows})]
     if as_json:
         _print_json(rows)
         return
     table = table_of("EXPERIMENT", "MODEL", "VARIANTS", "PRIMARY", "EPOCH", "STATE")
     for row in rows:
-        state = f"PAUSED: {row.reason}" if row.paused else "running" if row.epoch else "not begun"
-        names = (row.name, row.model, ", ".join(row.variants), row.primary, str(row.epoch), state)
+        epoch = "" if row.removed else str(row.epoch)
+        names = (row.name, row.model, ", ".join(row.variants), row.primary, epoch, _state(row))
         table.add_row(*map(escape, names))
     show(table)
 
@@ -65,11 +73,13 @@ def listed(path: Path, as_json: bool) -> None:
 @config_option
 @json_option
 def report(name: str, path: Path, as_json: bool) -> None:
-    """Tell what experiment NAME has shown so far, with a verdict."""
+    """Tell what experiment NAME has shown so far, with a verdict.
+
+    Also of one that was removed from the configuration: what it has shown in all.
+    """
     config = load(path)
-    experiment = _named(config, name)
     with _opened(config) as store:
-        found = report_of(experiment, store)
+        found = _report(config, store, name)
     if as_json:
         _print_json(found)
     else:
@@ -151,7 +161,9 @@ def _shares(text: str) -> list[float]:
 def print_report(found: Report) -> None:
     """For people. A split that is broken comes first, and loudly."""
     words = [f"epoch {found.epoch}", "running"] if found.epoch else ["not begun"]
-    if found.paused:
+    if found.removed:
+        words[1:] = [_ended(found.last_request)]
+    elif found.paused:
         words[1:] = [f"PAUSED: {found.reason}"]
     kind = ", A/A" if found.aa else ""
     click.echo(
@@ -185,11 +197,10 @@ def print_report(found: Report) -> None:
 
 def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
     first = metric.name + (" (primary)" if metric.primary else "")
-    between = ""
     if row.low is not None and row.high is not None:
         between = f"{_change(metric, row.low)} to {_change(metric, row.high)}"
-    elif row.difference is not None:
-        between = "not yet"
+    else:
+        between = row.missing
     return (
         first,
         row.variant,
@@ -219,12 +230,58 @@ def _listed(experiment: Experiment, store: Store) -> Listed:
     )
 
 
+def _over(one: Former) -> Listed:
+    was = one.experiment
+    return Listed(
+        name=one.name,
+        model="" if was is None else was.model,
+        variants=() if was is None else tuple(variant.name for variant in was.variants),
+        primary="" if was is None else was.primary,
+        epoch=0,
+        paused=False,
+        reason="",
+        removed=True,
+        last_request=one.last or None,
+    )
+
+
+def _state(row: Listed) -> str:
+    if row.removed:
+        return _ended(row.last_request)
+    if row.paused:
+        return f"PAUSED: {row.reason}"
+    return "running" if row.epoch else "not begun"
+
+
+def _ended(last: float | None) -> str:
+    """last: Unix seconds."""
+    if last is None:
+        return "removed from the configuration"
+    at = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"removed from the configuration, last request {at}"
+
+
+def _report(config: Config, store: Store, name: str) -> Report:
+    for experiment in config.experiments:
+        if experiment.name == name:
+            return report_of(experiment, store)
+    names = [one.name for one in config.experiments]
+    for one in former(store, names):
+        names.append(one.name)
+        if one.name == name and one.experiment is None:
+            raise Faults((f"{name}: {UNKNOWN}",))
+        if one.name == name and one.experiment is not None:
+            return report_of(one.experiment, store, removed=True)
+    raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
+
+
 def _named(config: Config, name: str) -> Experiment:
+    """One that can be paused: of the configuration."""
     for experiment in config.experiments:
         if experiment.name == name:
             return experiment
     known = nearest(name, [one.name for one in config.experiments])
-    raise Faults((f'no experiment is named "{name}"{known}',))
+    raise Faults((f'no experiment of the configuration is named "{name}"{known}',))
 
 
 @contextmanager

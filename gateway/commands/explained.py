@@ -78,7 +78,7 @@ def _part(seen: ExperimentSeen) -> str:
     shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
     unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
     whose = f"variant {seen.variant} for " if seen.variant else ""
-    left_out = f"; {seen.left_out}" if seen.left_out else ""
+    left_out = f"; does not count: {seen.left_out}" if seen.left_out else ""
     return f"{seen.name} ({shares}): {whose}{unit}{left_out}"
 
 

@@ -10,11 +10,11 @@ names no unit; it is of a kind that cannot be told what a variant's `system` say
 
 _WORDS: dict[Code, str] = {
     "rule": "a `when` rule decides",
-    "paused": "the experiment is paused{reason}; the control serves everyone",
-    "unknown": "the store has not told yet how it stands; the control serves everyone",
-    "no_unit": "the request has no {by}; the control serves it, and it does not count",
-    "wrong_task": "only a conversation can be told what a variant's `system` says; the control "
-    "serves it, and it does not count",
+    "paused": "the experiment is paused{reason}, and the control serves everyone",
+    "unknown": "the store has not told yet how it stands, and the control serves everyone",
+    "no_unit": "the request has no {by}, and the control serves it",
+    "wrong_task": "only a conversation can be told what a variant's `system` says, and the control "
+    "serves this",
 }
 
 

@@ -49,12 +49,29 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """Of one epoch and variant: requests, and those that another backend answered."""
+    """Of one epoch and variant: requests, and those that another backend answered.
+
+    last: when the last of them ended, Unix seconds; 0 of those that came before this was kept.
+    """
 
     epoch: int
     variant: str
     requests: int
     fallbacks: int
+    last: float = 0.0
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """An experiment that requests took part in, whether or not it is still configured.
+
+    definition: as it was last told to `define`; "" where it never was. requests, last: of all
+    epochs and variants, as of `Answered`.
+    """
+
+    experiment: str
+    definition: str
+    requests: int
+    last: float
 
 
 class Store(Protocol):
@@ -67,6 +84,14 @@ class Store(Protocol):
         ...
 
     def epochs(self, experiment: str) -> tuple[Epoch, ...]: ...
+
+    def define(self, experiment: str, definition: str, now: float) -> None:
+        """Keep what it is, for when no configuration tells any more; the last one counts."""
+        ...
+
+    def past(self) -> Sequence[Run]:
+        """Every experiment that requests took part in."""
+        ...
 
     def pauses(self) -> Mapping[str, Pause]: ...
 

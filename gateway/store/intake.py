@@ -57,7 +57,7 @@ def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
 
 def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
     """Sorted, so that the same rows are written in the same order whoever writes them."""
-    counts: defaultdict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])
+    counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
     firsts: dict[tuple[str, str], tuple[int, str]] = {}
     totals: defaultdict[tuple[str, str, str, int, str], list[float]] = defaultdict(
         lambda: [0.0, 0.0]
@@ -66,6 +66,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
         count = counts[row.experiment, row.epoch, row.variant]
         count[0] += 1
         count[1] += row.fallback
+        count[2] = max(count[2], row.time)
         if not row.unit:
             continue
         who = (row.experiment, row.unit)
@@ -164,10 +165,13 @@ def _vote(row: FeedbackRow) -> Sequence[Value]:
 
 _REQUEST = f"INSERT INTO requests VALUES ({_marks('?' * 21)})"
 _ATTEMPT = f"INSERT INTO attempts VALUES ({_marks('?' * 15)}) ON CONFLICT DO NOTHING"
-_COUNT = """INSERT INTO experiment_requests (experiment, epoch, variant, requests, fallbacks)
-    VALUES (?, ?, ?, ?, ?) ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
+_COUNT = """INSERT INTO experiment_requests
+    (experiment, epoch, variant, requests, fallbacks, last) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
     requests = experiment_requests.requests + excluded.requests,
-    fallbacks = experiment_requests.fallbacks + excluded.fallbacks"""
+    fallbacks = experiment_requests.fallbacks + excluded.fallbacks,
+    last = CASE WHEN excluded.last > experiment_requests.last
+    THEN excluded.last ELSE experiment_requests.last END"""
 _FIRST = """INSERT INTO experiment_first (experiment, unit, epoch, variant) VALUES (?, ?, ?, ?)
     ON CONFLICT (experiment, unit) DO UPDATE SET epoch = excluded.epoch, variant = excluded.variant
     WHERE excluded.epoch < experiment_first.epoch"""

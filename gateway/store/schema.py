@@ -63,7 +63,13 @@ _COURSES = (
         intervals {text} NOT NULL, PRIMARY KEY (experiment, metric, time))""",
 )
 _TURNS = ("CREATE TABLE turns (name {text} PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",)
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS)
+_FORMER = (
+    """CREATE TABLE experiment_definitions (
+        experiment {text} PRIMARY KEY, definition {text} NOT NULL,
+        time DOUBLE PRECISION NOT NULL)""",
+    "ALTER TABLE experiment_requests ADD COLUMN last DOUBLE PRECISION NOT NULL DEFAULT 0",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS, _FORMER)
 """Each makes its number's version of the one before; what was released never changes."""
 
 

@@ -11,7 +11,7 @@ from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import ArmCount, EpochCounts
 from gateway.records.importer import Taken
 from gateway.records.rows import Row
-from gateway.store.base import Answered, Epoch, Known, Pause
+from gateway.store.base import Answered, Epoch, Known, Pause, Run
 from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import StoreAway, StoreRefused
@@ -66,6 +66,31 @@ class SqlStore:
         with self._database.reading() as session:
             return _epochs(session, experiment)
 
+    def define(self, experiment: str, definition: str, now: float) -> None:
+        with self._database.writing() as session:
+            session.run(
+                "INSERT INTO experiment_definitions (experiment, definition, time)"
+                " VALUES (?, ?, ?) ON CONFLICT (experiment) DO UPDATE SET"
+                " definition = excluded.definition, time = excluded.time",
+                experiment,
+                definition,
+                now,
+            )
+
+    def past(self) -> Sequence[Run]:
+        with self._database.reading() as session:
+            rows = session.rows(
+                tuple[str, str, int, float],
+                "SELECT r.experiment, COALESCE(MAX(d.definition), ''),"
+                " CAST(SUM(r.requests) AS BIGINT), MAX(r.last) FROM experiment_requests r"
+                " LEFT JOIN experiment_definitions d ON d.experiment = r.experiment"
+                " GROUP BY r.experiment ORDER BY r.experiment",
+            )
+        return [
+            Run(experiment=name, definition=definition, requests=requests, last=last)
+            for name, definition, requests, last in rows
+        ]
+
     def pauses(self) -> Mapping[str, Pause]:
         with self._database.reading() as session:
             kind = tuple[str, str, float]
@@ -119,14 +144,16 @@ class SqlStore:
     def answered(self, experiment: str) -> Sequence[Answered]:
         with self._database.reading() as session:
             rows = session.rows(
-                tuple[int, str, int, int],
-                "SELECT epoch, variant, requests, fallbacks FROM experiment_requests"
+                tuple[int, str, int, int, float],
+                "SELECT epoch, variant, requests, fallbacks, last FROM experiment_requests"
                 " WHERE experiment = ? ORDER BY epoch, variant",
                 experiment,
             )
         return [
-            Answered(epoch=epoch, variant=variant, requests=requests, fallbacks=fallbacks)
-            for epoch, variant, requests, fallbacks in rows
+            Answered(
+                epoch=epoch, variant=variant, requests=requests, fallbacks=fallbacks, last=last
+            )
+            for epoch, variant, requests, fallbacks, last in rows
         ]
 
     def course(self, experiment: str, metric: str) -> tuple[Point, ...]:

@@ -6,9 +6,10 @@ twentieth of the time; what is shown in between is the last one. The courses are
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from math import inf
 
 from msgspec import Struct
 
@@ -16,10 +17,17 @@ from gateway.config.experiment import Experiment
 from gateway.experiments.course import Interval, Point, due
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
+from gateway.trials.former import former
 from gateway.trials.pace import Pace
 from gateway.trials.report import Report, report_of
 
 EVERY_S = 5.0
+
+FORMER = 10
+"""Experiments that the configuration has no more, the last ones; others are asked for by name."""
+
+FORMER_S = 3600.0
+"""Votes may still come for requests that are over: so old may the report of a former one be."""
 
 
 class Track(Struct, frozen=True, kw_only=True):
@@ -32,11 +40,13 @@ class Track(Struct, frozen=True, kw_only=True):
 class Past(Struct, frozen=True, kw_only=True):
     """How experiments went, by name.
 
+    former: those that the configuration has no more, the last one first.
     away: why the store could not be asked the last time, "" where it could; the tracks are then
     those of before.
     """
 
     tracks: Mapping[str, Track] = {}
+    former: Mapping[str, Track] = {}
     away: str = ""
 
 
@@ -48,38 +58,68 @@ class History:
         store: Store,
         experiments: Callable[[], Sequence[Experiment]],
         *,
+        shown: Callable[[], bool] = lambda: True,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
         threads: Executor | None = None,
     ) -> None:
-        """experiments: of the configuration in force. threads: that ask the store; by default the
-        loop's own.
+        """experiments: of the configuration in force. shown: whether anybody may see it.
+
+        threads: that ask the store; by default the loop's own.
         """
         self._threads = threads
         self.past = Past()
         self._store = store
         self._experiments = experiments
+        self._shown = shown
+        self._made: dict[tuple[str, int, float], float] = {}
         self._every_s = every_s
         self._clock = clock
 
     async def look(self) -> None:
         """Note how everything stands; while the store is away, it stays as it stood."""
+        if not self._shown():
+            self.past = Past()
+            return
         experiments = self._experiments()
         names = {one.name for one in experiments}
         tracks = {name: one for name, one in self.past.tracks.items() if name in names}
+        over = {name: one for name, one in self.past.former.items() if name not in names}
         away, loop = "", asyncio.get_running_loop()
         try:
             for experiment in experiments:
                 track = partial(self._track, experiment)
                 tracks[experiment.name] = await loop.run_in_executor(self._threads, track)
+            again = partial(self._over, frozenset(names), over)
+            over = await loop.run_in_executor(self._threads, again)
         except StoreAway as exc:
             away = str(exc)
-        self.past = Past(tracks=tracks, away=away)
+        self.past = Past(tracks=tracks, former=over, away=away)
 
     def _track(self, experiment: Experiment) -> Track:
         """Blocks. Raises StoreAway."""
         report = report_of(experiment, self._store)
         return Track(report=report, points=self._points(experiment, report))
+
+    def _over(self, configured: Collection[str], known: Mapping[str, Track]) -> Mapping[str, Track]:
+        """Those of before; of the others, and of those that are no longer true, one is made.
+
+        One at a look, for there may be many, and what runs is of more interest. Blocks. Raises
+        StoreAway.
+        """
+        found = dict(known)
+        listed = [one for one in former(self._store, configured) if one.experiment][:FORMER]
+        now, before = self._clock(), self._made
+        self._made = {one.state: before[one.state] for one in listed if one.state in before}
+        for one in listed:
+            old = one.name not in found or now - self._made.get(one.state, -inf) >= FORMER_S
+            if one.experiment is not None and old:
+                report = report_of(one.experiment, self._store, removed=True)
+                points = self._store.course(one.name, one.experiment.primary)
+                found[one.name] = Track(report=report, points=points)
+                self._made[one.state] = now
+                break
+        return {one.name: found[one.name] for one in listed if one.name in found}
 
     def _points(self, experiment: Experiment, report: Report) -> tuple[Point, ...]:
         """The course, to which is added how it stands now."""

@@ -29,9 +29,7 @@ class Minding:
         """experiments: of the configuration in force. shown: whether anybody may see a history."""
         self.judge = Judge(store, every_s=judge_s)
         self._threads = ThreadPoolExecutor(2, "minding")
-        self.history = History(
-            store, lambda: experiments() if shown() else (), threads=self._threads
-        )
+        self.history = History(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments
         self._judge_s = judge_s
         self._tasks: tuple[asyncio.Task[None], ...] = ()

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
+import msgspec
 from msgspec import Struct
 
 from gateway.config.experiment import Experiment
-from gateway.experiments.effects import effect
-from gateway.experiments.metrics import Metric
+from gateway.experiments.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
+from gateway.experiments.metrics import BUILT_IN, Metric
 from gateway.experiments.outcomes import Cell, Outcomes
 from gateway.experiments.ratio import EpochCounts
 from gateway.experiments.verdict import Case, Kind, judge
@@ -35,6 +36,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     mean:         of everything; the geometric one for times. `None`: nothing came yet.
     difference:   within epochs, so not always that of the means; for times a part, 0.1 = 10 %.
     low, high:    its interval, valid at every look; `None` until there is enough for one.
+    missing:      what it takes until there is, in words; "" where nothing is.
     """
 
     variant: str
@@ -45,6 +47,12 @@ class Measured(Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     p: float | None = None
+    missing: str = ""
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing came yet."""
+        return not self.observations
 
 
 class MetricReport(Struct, frozen=True, kw_only=True):
@@ -70,6 +78,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 class Report(Struct, frozen=True, kw_only=True):
     """sentence: the verdict. excluded: requests that named no unit, or could not take part.
 
+    removed: the configuration has it no more. last_request: Unix seconds, `None` unknown.
     mismatch: units are not split as the weights say, and nothing else counts.
     """
 
@@ -89,10 +98,12 @@ class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     guardrails: tuple[str, ...]
     metrics: tuple[MetricReport, ...]
+    removed: bool = False
+    last_request: float | None = None
 
 
-def report_of(experiment: Experiment, store: Store) -> Report:
-    """Blocks: reads the store. Raises StoreAway."""
+def report_of(experiment: Experiment, store: Store, *, removed: bool = False) -> Report:
+    """removed: the configuration has it no more. Blocks: reads the store. Raises StoreAway."""
     metrics = metrics_of(experiment, store)
     case = case_of(experiment, store, metrics)
     verdict = judge(case)
@@ -124,6 +135,8 @@ def report_of(experiment: Experiment, store: Store) -> Report:
         ),
         guardrails=tuple(guard.sentence for guard in verdict.guards),
         metrics=tuple(_metric(experiment, metric, case) for metric in metrics),
+        removed=removed,
+        last_request=max((row.last for row in answered), default=0.0) or None,
     )
 
 
@@ -176,8 +189,10 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> M
         observations=round(sum(cell.count for cell in cells)),
         mean=_mean(cells, metric),
     )
+    noun = "values" if metric.name in BUILT_IN else "votes"
     if variant == case.control:
-        return alone
+        missing = f"no {noun} yet" if alone.blank else ""
+        return msgspec.structs.replace(alone, missing=missing)
     found = effect(
         outcomes,
         control=case.control,
@@ -194,7 +209,21 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> M
         low=metric.effect(found.low) if isfinite(found.low) else None,
         high=metric.effect(found.high) if isfinite(found.high) else None,
         p=found.p if found.known else None,
+        missing=_missing(alone, found, outcomes, case, noun),
     )
+
+
+def _missing(alone: Measured, found: Effect, outcomes: Outcomes, case: Case, noun: str) -> str:
+    """noun: what the metric's observations are called."""
+    if alone.blank:
+        return f"no {noun} yet"
+    if not any(cell.variant == case.control for cell in outcomes.cells):
+        return f"no {noun} for {case.control} yet"
+    if not found.pairs:
+        return f"fewer than {FEWEST_UNITS} units of each arm"
+    if found.effective < FEWEST_EFFECTIVE:
+        return "too few units for an interval"
+    return "" if found.known else "all values are the same"
 
 
 def _mean(cells: Sequence[Cell], metric: Metric) -> float | None:

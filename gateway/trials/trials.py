@@ -13,6 +13,7 @@ from gateway.records.rows import Recorder
 from gateway.routing.trial import ExperimentState, Standing, fingerprint
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
+from gateway.trials.former import Former, former
 from gateway.trials.report import Report, report_of
 from gateway.trials.watch import Watch
 
@@ -117,9 +118,14 @@ class Trials:
             raise StoreAway(self._away, retry_after=1)
         return await asyncio.get_running_loop().run_in_executor(self._others, work)
 
-    async def report(self, experiment: Experiment) -> Report:
-        """Raises StoreAway."""
-        return await self.ask(partial(report_of, experiment, self.store))
+    async def report(self, experiment: Experiment, *, removed: bool = False) -> Report:
+        """removed: as of `report_of`. Raises StoreAway."""
+        return await self.ask(partial(report_of, experiment, self.store, removed=removed))
+
+    async def former(self) -> tuple[Former, ...]:
+        """Experiments that the configuration has no more. Raises StoreAway."""
+        names = {one.name for one in self._experiments()}
+        return await self.ask(partial(former, self.store, names))
 
     async def pause(self, experiment: Experiment, reason: str, at: float) -> None:
         """Raises StoreAway."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gateway.config.experiment import Experiment
 from gateway.routing.trial import Standing, fingerprint
 from gateway.store.base import PAUSED, Pause, Store
+from gateway.trials.former import definition
 
 _log = logging.getLogger("strowger.experiments")
 
@@ -28,11 +29,17 @@ class Watch:
         self._loud = logging.WARNING if announces else logging.DEBUG
         self._marks: dict[str, tuple[str, int]] = {}
         self._coming: dict[str, tuple[str, int]] = {}
+        self._defined: dict[str, Experiment] = {}
         self._paused: dict[str, Pause] = {}
 
     def stand(self, experiments: Sequence[Experiment]) -> Mapping[str, Standing]:
         """By fingerprint. A pause, and its end, begin an epoch like every other change."""
-        return self._standings(experiments, self._epoch)
+        found = self._standings(experiments, self._epoch)
+        for experiment in experiments:
+            if self._defined.get(experiment.name) != experiment:
+                self._store.define(experiment.name, definition(experiment), self._clock())
+                self._defined[experiment.name] = experiment
+        return found
 
     def prepare(self, experiments: Sequence[Experiment]) -> Mapping[str, Standing]:
         """How those of a configuration will stand; until it is in force, `stand` tells the old."""

@@ -1,19 +1,20 @@
 """Experiments: the verdict in a sentence, the interval over time, and the numbers beneath."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from markupsafe import Markup
 
 from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
-from gateway.trials.history import Track
-from gateway.trials.report import ArmReport, Measured, MetricReport
+from gateway.trials.history import Past, Track
+from gateway.trials.report import ArmReport, Measured, MetricReport, Report
 
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">
 <h2 id="h-experiments">Experiments</h2>
 {away}
 {experiments}
+{former}
 </section>
 """)
 _AWAY = Markup('<p class="verdict warn">The store is away, so this is how it stood before: {}.</p>')
@@ -38,6 +39,21 @@ _EXPERIMENT = Markup("""
 </table>
 </div>
 """)
+_FORMER = Markup("""
+<div class="card list former">
+<h3>Removed from the configuration</h3>
+{rows}
+</div>
+""")
+_OVER = Markup("""
+<details id="over-{name}"><summary>
+<span class="model">{name}</span>
+<span class="says">{sentence}</span>
+<time class="took">{ended}</time>
+</summary>
+{card}
+</details>
+""")
 _PAUSED = Markup('<p class="verdict warn">Paused: {}. Control serves everyone.</p>')
 _GUARD = Markup("<li>{}.</li>")
 _GUARDS = Markup('<ul class="guards">{}</ul>')
@@ -57,34 +73,56 @@ _METRIC = Markup("""<tr>
 <td data-label="Difference" class="n">{difference}</td>
 <td data-label="Interval" class="n">{interval}</td>
 </tr>""")
+_MISSING = Markup('<span class="missing">{}</span>')
 _WAITING = Markup('<p class="empty">No interval yet: too few units in both arms.</p>')
 _TONES = {"better": "good", "undecided": "", "alike": ""}
 
 
-def experiments_section(tracks: Mapping[str, Track], now: float, away: str = "") -> Markup:
-    """now: Unix seconds. away: why the store cannot be asked. Without experiments, and while there
-    is nothing to complain of, an empty section, which shows nothing.
+def experiments_section(past: Past, now: float) -> Markup:
+    """now: Unix seconds. Without experiments, and while there is nothing to complain of, an empty
+    section, which shows nothing.
     """
-    if not tracks and not away:
+    if not past.tracks and not past.former and not past.away:
         return _NONE
+    former = Markup().join(_over(track, now) for track in past.former.values())
     return _SECTION.format(
-        away=_AWAY.format(away) if away else Markup(),
-        experiments=Markup().join(_experiment(track, now) for track in tracks.values()),
+        away=_AWAY.format(past.away) if past.away else Markup(),
+        experiments=Markup().join(_experiment(track, now) for track in past.tracks.values()),
+        former=_FORMER.format(rows=former) if former else Markup(),
     )
+
+
+def _over(track: Track, now: float) -> Markup:
+    report = track.report
+    return _OVER.format(
+        name=report.experiment,
+        sentence=report.sentence,
+        ended=_since(report, now),
+        card=_experiment(track, now),
+    )
+
+
+def _since(report: Report, now: float) -> str:
+    """When the last request that took part had its answer."""
+    return "" if report.last_request is None else f"{span(now - report.last_request)} ago"
 
 
 def _experiment(track: Track, now: float) -> Markup:
     report = track.report
     facts = [f"on {report.model}", f"by {report.assign_by}", f"epoch {report.epoch}"]
+    if report.removed:
+        facts.append("removed from the configuration")
+        facts += [f"last request {_since(report, now)}"] if report.last_request else []
     if report.aa:
         facts.append("A/A test")
     if report.excluded:
         facts.append(f"{count(report.excluded)} requests took no part")
+    paused = report.paused and not report.removed
     guards = [_GUARD.format(sentence) for sentence in report.guardrails]
     return _EXPERIMENT.format(
         name=report.experiment,
         facts=" · ".join(facts),
-        paused=_PAUSED.format(report.reason) if report.paused else Markup(),
+        paused=_PAUSED.format(report.reason) if paused else Markup(),
         tone=_TONES.get(report.kind, "bad"),
         sentence=report.sentence,
         guards=_GUARDS.format(Markup().join(guards)) if guards else Markup(),
@@ -93,10 +131,16 @@ def _experiment(track: Track, now: float) -> Markup:
         metrics=Markup().join(
             _metric(metric, metric.variants[0], one)
             for metric in report.metrics
+            if _told_of(metric)
             for one in metric.variants[1:]
-            if one.observations
         ),
     )
+
+
+def _told_of(metric: MetricReport) -> bool:
+    """Not of one of the gateway's own that has no values, as costs without prices."""
+    wanted = metric.primary or metric.worse_by is not None
+    return wanted or not all(one.blank for one in metric.variants)
 
 
 def _plot(track: Track, now: float) -> Markup:
@@ -111,6 +155,7 @@ def _plot(track: Track, now: float) -> Markup:
         [one.variant for one in primary.variants[1:]],
         says=_says(primary),
         ago=f"{span(now - track.points[0].time)} ago",
+        until=f"{span(now - track.points[-1].time)} ago" if track.report.removed else "now",
     )
 
 
@@ -127,7 +172,7 @@ def _arm(arm: ArmReport) -> Markup:
 
 def _metric(metric: MetricReport, control: Measured, one: Measured) -> Markup:
     says = _says(metric)
-    interval = NONE
+    interval: str | Markup = _MISSING.format(one.missing) if one.missing else NONE
     if one.low is not None and one.high is not None:
         interval = f"{says(one.low)} to {says(one.high)}"
     return _METRIC.format(

@@ -24,7 +24,7 @@ _FIGURE = Markup("""
 <desc id="d-{name}">{told}</desc>
 <g class="grid"><path d="M0 0H{width}"/><path d="M0 {height}H{width}"/></g>
 {bands}<path class="none" d="M0 {middle}H{width}"/></svg>
-<div class="x" aria-hidden="true"><span>{ago}</span><span>now</span></div>
+<div class="x" aria-hidden="true"><span>{ago}</span><span>{until}</span></div>
 </div>
 <ul class="legend">{legend}</ul>
 </figure>
@@ -46,8 +46,12 @@ def draw_intervals(
     *,
     says: Callable[[float], str],
     ago: str,
+    until: str = "now",
 ) -> Markup:
-    """points: at least one. variants: treatments, in the order of their colours."""
+    """points: at least one. variants: treatments, in the order of their colours.
+
+    ago, until: when the first and the last point were.
+    """
     last = points[-1].intervals
     end = nice(_ROOM * max(max(abs(one.low), abs(one.high)) for one in last.values()) or 1.0)
     bands = [_band(points, variant, place % COLOURS, end) for place, variant in enumerate(variants)]
@@ -68,6 +72,7 @@ def draw_intervals(
         told="; ".join(f"{variant}: {_said(one, says)}" for variant, one in last.items()),
         bands=Markup().join(bands),
         ago=ago,
+        until=until,
         legend=Markup().join(legend),
     )
 

@@ -41,7 +41,7 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
     return [
         state_mark(*_state(gateway)),
         traffic_section(traffic),
-        experiments_section(past.tracks, at, past.away),
+        experiments_section(past, at),
         models_section(serving, traffic),
         decisions_section(await gateway.recent(SHOWN)),
     ]

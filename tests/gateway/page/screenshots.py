@@ -37,6 +37,7 @@ async def main() -> None:
             with tempfile.TemporaryDirectory() as run_dir:
                 told = Told(Path(run_dir))
                 async with crowded(Path(run_dir), more=EXPERIMENT, equip=told.equip) as up:
+                    told.remember_former(time.time())
                     await told.pass_by(up.state, time.time(), steps=40, units=30)
                     remember(up, time.time())
                     await ask(up, 13)

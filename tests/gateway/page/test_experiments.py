@@ -1,5 +1,6 @@
 """Experiments on the page: a verdict in plain words, an interval that moves, alarms in red."""
 
+import re
 import time
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import pytest
 from gateway.admin.page.experiments import experiments_section
 from gateway.experiments.course import Point
 from gateway.state import Gateway
-from gateway.trials.history import History, Track, intervals_of
+from gateway.trials.history import History, Past, Track, intervals_of
 from gateway.trials.report import Report
 from tests.gateway.page.crowd import KEY, crowded
-from tests.gateway.page.trial import EXPERIMENT, Told
+from tests.gateway.page.trial import DAY_S, EXPERIMENT, Told
 
 asynchronous = pytest.mark.anyio
 MEASURED = {"units": 90, "observations": 90, "mean": 0.5}
@@ -46,11 +47,11 @@ def shown(one: Report) -> str:
     points = (1000.0, 1060.0) if intervals_of(one) else ()
     course = tuple(Point(time=at, intervals=intervals_of(one)) for at in points)
     track = Track(report=one, points=course)
-    return experiments_section({"e": track}, 1060.0)
+    return experiments_section(Past(tracks={"e": track}), 1060.0)
 
 
 def test_without_experiments_there_is_no_heading() -> None:
-    assert "Experiments" not in experiments_section({}, 0.0)
+    assert "Experiments" not in experiments_section(Past(), 0.0)
 
 
 def test_the_verdict_and_the_interval_are_in_words_and_in_numbers() -> None:
@@ -83,8 +84,52 @@ def test_before_there_is_an_interval_the_page_waits_in_words() -> None:
     assert "No interval yet" in page
 
 
+ROW = re.compile(r"<tr>\n(<th scope.*?)</tr>", re.DOTALL)
+
+
+def metric_rows(page: str) -> list[list[str]]:
+    """The cells of the last table."""
+    rows = ROW.findall(page.rpartition("<tbody>")[2])
+    return [re.findall(r">([^<]+)</(?:t[hd]|span)>", row) for row in rows]
+
+
+def test_a_metric_of_one_arm_alone_is_listed_with_what_is_missing() -> None:
+    nothing = {"units": 0, "observations": 0, "mean": None, "missing": "no votes yet"}
+    some = {"units": 5, "observations": 5, "mean": 4.0}
+    late = {**nothing, "missing": "no values yet"}
+    metrics = [
+        METRIC,
+        {**METRIC, "name": "stars", "primary": False,
+         "variants": [{"variant": "a", **some}, {"variant": "b", **nothing}]},
+        {**METRIC, "name": "cost_usd", "primary": False,
+         "variants": [{"variant": "a", **late}, {"variant": "b", **late}]},
+        {**METRIC, "name": "ttft_ms", "primary": False, "worse_by": 0.1,
+         "variants": [{"variant": "a", **late}, {"variant": "b", **late}]},
+    ]  # fmt: skip
+
+    page = shown(report(metrics=metrics))
+
+    assert metric_rows(page)[1:] == [
+        ["stars", "b", "–", "4", "–", "no votes yet"],
+        ["ttft_ms", "b", "–", "–", "–", "no values yet"],
+    ]
+
+
+def test_what_the_configuration_has_no_more_is_a_line_with_all_of_it_beneath() -> None:
+    one = report(removed=True, last_request=1060.0 - 3 * 86_400, paused=True, reason="it was bad")
+    course = tuple(Point(time=at, intervals=intervals_of(one)) for at in (0.0, 460.0))
+
+    page = experiments_section(Past(former={"e": Track(report=one, points=course)}), 1060.0)
+
+    assert "Removed from the configuration" in page
+    assert '<details id="over-e">' in page
+    assert "removed from the configuration · last request 3 d 0 h ago" in page
+    assert "<span>17 min ago</span><span>10 min ago</span>" in page
+    assert "Control serves everyone" not in page
+
+
 def test_while_the_store_is_away_the_page_says_so() -> None:
-    page = experiments_section({}, 0.0, "PostgreSQL at db/x: <gone>")
+    page = experiments_section(Past(away="PostgreSQL at db/x: <gone>"), 0.0)
 
     assert "The store is away" in page
     assert "PostgreSQL at db/x: &lt;gone&gt;" in page
@@ -109,6 +154,34 @@ async def test_what_the_store_knows_is_on_the_page_of_whatever_process_shows_it(
     told.store.close()
 
     assert "larger-model" in page
+    assert "Removed from" not in page
     assert 'class="band c0"' in page
     assert "3 min ago" in page
     assert "header:x-session-id" in page
+
+
+@asynchronous
+async def test_an_experiment_outlives_its_place_in_the_configuration(tmp_path: Path) -> None:
+    told, at = Told(tmp_path), time.time()
+    told.remember_former(at, units=40)
+    async with crowded(tmp_path, equip=told.equip) as up:
+        state: Gateway = up.state
+        assert state.minding is not None
+        await state.minding.history.look()
+        async with httpx.AsyncClient(
+            base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
+        ) as client:
+            page = (await client.get("/admin/live")).text
+            (row,) = (await client.get("/admin/experiments")).json()["experiments"]
+            one = await client.get("/admin/experiments/shorter-answers")
+            none = await client.get("/admin/experiments/shorter-answer")
+            paused = await client.post("/admin/experiments/shorter-answers/pause")
+    told.store.close()
+
+    assert '<details id="over-shorter-answers">' in page
+    assert (row["name"], row["model"], row["removed"]) == ("shorter-answers", "assistant", True)
+    assert (row["variants"], row["primary"]) == (["control", "shorter"], "solved")
+    assert row["last_request"] == pytest.approx(at - 3 * DAY_S)
+    assert (one.json()["removed"], one.json()["arms"][1]["units"]) == (True, 120)
+    assert none.json()["error"]["message"].endswith('did you mean "shorter-answers"?')
+    assert (paused.status_code, paused.json()["error"]["code"]) == (404, "experiment_not_found")

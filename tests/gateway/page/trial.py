@@ -4,16 +4,21 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gateway.config.experiment import Experiment, Variant, VariantFields
 from gateway.experiments.assignment import Arm, Assignment
+from gateway.experiments.course import Point
 from gateway.records.rows import FeedbackRow, RequestRow, Row
 from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
-from gateway.trials.history import History
+from gateway.trials.history import History, intervals_of
 from gateway.trials.minding import Minding
+from gateway.trials.report import report_of
 from gateway.trials.trials import Trials
+from gateway.trials.watch import Watch
 from schemas.secret import Secret
 
+DAY_S = 86_400.0
 EXPERIMENT = """
 experiments:
   - name: larger-model
@@ -24,6 +29,21 @@ experiments:
       - {name: control, backend: cellar/small, weight: 50}
       - {name: larger, backend: cellar/medium, weight: 50}
 """
+
+
+FORMER = Experiment(
+    name="shorter-answers",
+    model="assistant",
+    assign_by="header:x-session-id",
+    primary="solved",
+    variants=(
+        Variant(name="control", backend="north/large", weight=50),
+        Variant(
+            name="shorter", backend="north/large", weight=50, set=VariantFields(system="Be brief.")
+        ),
+    ),
+)
+"""One that the configuration has no more."""
 
 
 class Nowhere:
@@ -46,7 +66,7 @@ class Told:
     def __init__(self, folder: Path) -> None:
         self.store: SqlStore = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
         self.store.prepare()
-        self._place = 0
+        self._place = self._former = 0
 
     def equip(self, gateway: Gateway) -> None:
         gateway.trials = Trials(
@@ -75,6 +95,40 @@ class Told:
             self.store.take("past", self._place, self._place + len(rows), rows)
             self._place += len(rows)
             await history.look()
+
+    def remember_former(self, now: float, units: int = 400) -> None:
+        """FORMER ended three days ago, and its treatment was worse. units: a day."""
+        Watch(self.store, clock=lambda: now - 9 * DAY_S).stand((FORMER,))
+        draw = random.Random(8)
+        for day in range(8, 2, -1):
+            at = now - day * DAY_S
+            rows: list[Row] = []
+            for number in range(units):
+                variant = FORMER.variants[number % 2].name
+                request_id = f"f{day}-{number}"
+                rows.append(
+                    RequestRow(
+                        request_id=request_id,
+                        time=at,
+                        status=200,
+                        ms=900 * draw.lognormvariate(0, 0.3),
+                        experiment=FORMER.name,
+                        epoch=1,
+                        variant=variant,
+                        unit=request_id,
+                    )
+                )
+                solved = draw.random() < (0.7 if variant == "control" else 0.52)
+                rows.append(
+                    FeedbackRow(
+                        request_id=request_id, time=at, key="", metric="solved",
+                        value=float(solved), boolean=True,
+                    )
+                )  # fmt: skip
+            self.store.take("former", self._former, self._former + len(rows), rows)
+            self._former += len(rows)
+            report = report_of(FORMER, self.store)
+            self.store.note(FORMER.name, "solved", Point(time=at, intervals=intervals_of(report)))
 
 
 def _unit(number: int, at: float, draw: random.Random) -> Iterator[Row]:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gateway.experiments.outcomes import Outcomes, Per, UnitRow, summarised
 from gateway.experiments.ratio import ArmCount, EpochCounts
 from gateway.records.rows import RequestRow
-from gateway.store.base import Answered, Known, Pause
+from gateway.store.base import Answered, Known, Pause, Run
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.gateway.store.rows import request_row
+from tests.gateway.store.rows import NOON, request_row
 
 HALVES = {"a": 50.0, "b": 50.0}
 
@@ -83,10 +83,25 @@ def test_requests_without_a_unit_are_counted_and_not_analysed(store: SqlStore) -
     store.take("f", 0, 9, rows)
 
     assert store.answered("e") == [
-        Answered(epoch=1, variant="", requests=1, fallbacks=0),
-        Answered(epoch=1, variant="a", requests=2, fallbacks=1),
+        Answered(epoch=1, variant="", requests=1, fallbacks=0, last=NOON),
+        Answered(epoch=1, variant="a", requests=2, fallbacks=1, last=NOON),
     ]
     assert [cell.variant for cell in store.outcomes("e", "error").cells] == ["a"]
+
+
+def test_what_an_experiment_was_is_kept_with_what_it_has_seen(store: SqlStore) -> None:
+    store.define("e", "as it was", 10.0)
+    store.define("e", "as it is", 20.0)
+    store.define("never asked", "x", 20.0)
+    store.take("f", 0, 9, [request_row("r1", time=NOON + 7), request_row("r2", variant="b")])
+    store.take("f", 9, 18, [request_row("r3", epoch=2, time=NOON + 3)])
+    store.take("f", 18, 27, [request_row("r4", experiment="untold")])
+
+    assert store.past() == [
+        Run(experiment="e", definition="as it is", requests=3, last=NOON + 7),
+        Run(experiment="untold", definition="", requests=1, last=NOON),
+    ]
+    assert [row.last - NOON for row in store.answered("e")] == [7.0, 0.0, 3.0]
 
 
 def test_a_request_is_known_with_its_key_and_variant(store: SqlStore) -> None:

@@ -175,7 +175,8 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
     assert report.json()["error"]["code"] == "store_unavailable"
     assert 'database "later" does not exist' in report.json()["error"]["message"]
     assert (away, await rig.metric("strowger_store_available")) == (0, 1)
-    assert (await rig.report()).json()["epoch"] == 1
+    # A guardrail may have looked at what is SICK already, and its pause is an epoch, too.
+    assert (await rig.report()).json()["epoch"] in (1, 2)
     assert sum("the store is away" in line for line in rig.up.lines) == 2
     assert sum("the store is back" in line for line in rig.up.lines) == 1
 

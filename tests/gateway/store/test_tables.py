@@ -1,9 +1,10 @@
 """The tables' versions, and what is kept for how long, on both databases."""
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.experiments.course import Interval, Point
-from gateway.store.base import Pause
+from gateway.store.base import Answered, Pause
 from gateway.store.database import Database
 from gateway.store.errors import StoreAway
 from gateway.store.opening import driver_of, open_store
@@ -53,6 +54,23 @@ def test_a_store_of_the_first_version_is_used_with_what_is_in_it(url: Secret) ->
 
     assert store.pauses() == {"e": Pause(experiment="e", reason="too slow", at=10.0)}
     assert store.course("e", "error") == (point,)
+    store.close()
+
+
+def test_what_an_older_program_has_counted_goes_on(url: Secret) -> None:
+    driver = driver_of(url)
+    older = Database(driver, migration(driver.text, MIGRATIONS[:3]))
+    with older.writing() as session:
+        session.run("INSERT INTO experiment_requests VALUES (?, ?, ?, ?, ?)", "e", 1, "a", 5, 1)
+    older.close()
+    store = open_store(url)
+
+    before = store.answered("e")
+    store.take("f", 0, 1, [request_row("r1", fallback=True)])
+
+    counted = Answered(epoch=1, variant="a", requests=5, fallbacks=1)
+    assert before == [counted]
+    assert store.answered("e") == [replace(counted, requests=6, fallbacks=2, last=NOON)]
     store.close()
 
 

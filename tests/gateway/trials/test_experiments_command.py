@@ -126,6 +126,70 @@ def test_a_name_that_nobody_has_is_told_with_the_nearest(file: Path) -> None:
     assert 'no experiment is named "trail"; did you mean "trial"?' in found.output
 
 
+def taken_out(file: Path) -> Path:
+    """The same file without its experiments."""
+    before, _, after = file.read_text().partition("experiments:\n")
+    file.write_text(before + after[after.index("store:") :])
+    return file
+
+
+def test_what_was_taken_out_of_the_file_is_listed_and_reported_as_it_ended(file: Path) -> None:
+    before = json.loads(run(file, "report", "trial", "--json").output)
+    taken_out(file)
+
+    listed = json.loads(run(file, "list", "--json").output)
+    table = run(file, "list").output
+    lines = run(file, "report", "trial").output.splitlines()
+    after = json.loads(run(file, "report", "trial", "--json").output)
+
+    (row,) = listed
+    assert (row["name"], row["model"], row["removed"]) == ("trial", "chat", True)
+    assert (row["variants"], row["last_request"]) == (["control", "treatment"], 1.0)
+    ended = "removed from the configuration, last request 1970-01-01 00:00 UTC"
+    assert ended in table
+    assert lines[0] == f"trial over chat, by header:x-session-id; epoch 1, {ended}"
+    assert lines[2].startswith("Verdict: treatment is better than control: thumbs_up +0.15")
+    assert after == {**before, "removed": True}
+
+
+def test_what_was_taken_out_of_the_file_cannot_be_paused(file: Path) -> None:
+    found = run(taken_out(file), "pause", "trial")
+
+    assert found.exit_code == 1
+    assert 'no experiment of the configuration is named "trial"' in found.output
+
+
+def test_what_nobody_knows_any_more_is_listed_and_says_so(file: Path) -> None:
+    store = open_store(Secret(f"sqlite:///{file.parent / 'strowger.db'}"))
+    store.define("trial", '{"of": "another version"}', 1.0)
+    store.close()
+    taken_out(file)
+
+    listed = json.loads(run(file, "list", "--json").output)
+    found = run(file, "report", "trial")
+
+    assert (listed[0]["name"], listed[0]["model"], listed[0]["removed"]) == ("trial", "", True)
+    assert found.exit_code == 1
+    assert "the store does not know what it was" in found.output
+
+
+def test_votes_for_one_arm_alone_are_told_with_what_is_missing(file: Path) -> None:
+    store = open_store(Secret(f"sqlite:///{file.parent / 'strowger.db'}"))
+    votes = [
+        FeedbackRow(request_id=f"request-{number}", time=3.0, key="", metric="stars", value=4.0)
+        for number in range(0, 40, 2)
+    ]
+    store.take("more", 0, 1, votes)
+    store.close()
+
+    lines = run(file, "report", "trial").output.splitlines()
+
+    assert [line.split() for line in lines if line.startswith("stars")] == [
+        ["stars", "control", "20", "20", "4"],
+        ["stars", "treatment", "0", "0", "no", "votes", "yet"],
+    ]
+
+
 def test_the_sample_needs_neither_a_configuration_nor_a_store() -> None:
     found = run(None, "plan", "--baseline", "0.12", "--lift", "0.02")
     wrong = run(None, "plan", "--baseline", "0.12", "--lift", "0")

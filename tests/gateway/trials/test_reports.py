@@ -225,4 +225,4 @@ async def test_an_unknown_experiment_is_told_with_the_nearest_name(tmp_path: Pat
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "experiment_not_found"
         assert 'did you mean "trial"?' in answer.json()["error"]["message"]
-    assert json.loads(answers[0].text) == answers[1].json()
+    assert json.loads(answers[1].text) == answers[2].json()

@@ -169,7 +169,13 @@ async def test_while_paused_or_unknown_control_serves_everyone_and_nobody_counts
 
 
 REASONS: list[tuple[Standing, str, dict[str, str], str, str]] = [
-    (RUNNING, "", {}, "no_unit", "the request has no header x-session-id; the control serves it"),
+    (
+        RUNNING,
+        "",
+        {},
+        "no_unit",
+        "the request has no header x-session-id, and the control serves it",
+    ),
     (RUNNING, SESSIONS[0], {"x-tier": "gold"}, "rule", "a `when` rule decides"),
     (Standing(epoch=2, paused=True, reason="too slow"), SESSIONS[0], {}, "paused", "(too slow)"),
     (Standing(), SESSIONS[0], {}, "unknown", "the store has not told yet how it stands"),
