@@ -120,6 +120,7 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
     ):
         ids = [await answered(client)]
         hard = resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE)[1]
+        gauges: list[set[str]] = []
         for most, trouble, over in (
             (8_192, "records wait in", "the store is back and has the records"),
             (1, "records cannot be written and wait in memory", "are written again; 0 were lost"),
@@ -128,6 +129,7 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
             ids += [await answered(client) for _ in range(3)]
             await up.said(trouble)
             ids += [await answered(client) for _ in range(3)]
+            gauges.append(set((await client.get("/metrics")).text.splitlines()))
             resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
             await up.said(over)
             assert sum(trouble in line for line in up.lines) == 1
@@ -136,6 +138,10 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
 
     assert known(tmp_path, ids) == set(ids)
     assert sum(row.requests for row in used(tmp_path)) == len(ids)
+    assert "strowger_store_available 0.0" in gauges[0]
+    assert {"strowger_records_in_memory 0.0", "strowger_records_lost_total 0.0"} & gauges[1] == {
+        "strowger_records_lost_total 0.0"
+    }
 
 
 async def a_connection_to_each(
