@@ -27,6 +27,9 @@ WORKING: Counter[str] = Counter()
 """By the name of the model, the requests that are being answered."""
 
 
+FAILED: Counter[str] = Counter()
+
+
 async def behave(request: Received, answer: Answer) -> None:
     kind = str(request.json["model"])
     WORKING[kind] += 1
@@ -45,7 +48,11 @@ async def behave_as(kind: str, request: Received, answer: Answer) -> None:
         await asyncio.sleep(0.3)
     if kind == "late-error":
         await asyncio.sleep(0.15)
-    if "error" in kind:
+    if kind == "later-error-once" and not FAILED[kind]:
+        FAILED[kind] += 1
+        await asyncio.sleep(0.3)
+        await answer.json({"error": {"message": "boom"}}, 500)
+    elif kind.endswith("error"):
         await answer.json({"error": {"message": "boom"}}, 500)
     elif kind == "late-refusal":
         await asyncio.sleep(0.15)
@@ -69,6 +76,7 @@ MODELS = {
     "first-fails": ("late-error", "slow"),
     "first-refuses": ("late-refusal", "never"),
     "both-fail": ("late-error", "error"),
+    "survivor": ("late-error", "later-error-once"),
     "three": ("never", "slow", "fast"),
     "nobody": ("never-one", "never-two", "fast"),
     "stops": ("never", "stops"),
@@ -201,6 +209,17 @@ async def test_hedges_count_among_the_attempts(hedging: Hedging) -> None:
     assert sum(one.hedge for one in line.attempts) == 1
 
 
+async def test_of_two_that_failed_the_one_that_failed_last_is_tried_again(hedging: Hedging) -> None:
+    answer, line = await ask(hedging, "survivor")
+
+    assert answer.status_code == 200
+    assert [one.backend for one in line.attempts] == [
+        "a/late-error",
+        "b/later-error-once",
+        "b/later-error-once",
+    ]
+
+
 async def test_there_are_never_two_hedges(hedging: Hedging) -> None:
     answer, line = await ask(hedging, "three")
 
@@ -268,19 +287,3 @@ async def test_hedges_have_a_budget(tmp_path: Path) -> None:
 
     assert all(answer.status_code == 200 for answer, _ in found)
     assert len(hedged) == 10
-
-
-async def test_a_backend_whose_breaker_is_open_is_no_hedge(tmp_path: Path) -> None:
-    async with (
-        provider(behave) as remote,
-        serving(config(remote.base_url), tmp_path) as running,
-    ):
-        breaker = running.state.runtime.backends["hedge-fails: b/error"].breaker
-        at = asyncio.get_running_loop().time()
-        for _ in range(5):
-            breaker.fail(at, probe=False)
-
-        answer, _ = await ask((running, remote), "hedge-fails")
-
-    assert answer.status_code == 200
-    assert len(remote.requests) == 1

@@ -1,0 +1,192 @@
+"""Whom a request asks after what has become of its plan's backends meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gateway.config.model import Retry
+from gateway.routing.attempts import Attempts, first_of
+from gateway.routing.candidate import Candidate
+from gateway.routing.plan import Plan
+from gateway.routing.retry import RetryBudget
+from gateway.routing.route import Backend, Hedging
+from gateway.routing.tries import Try
+from gateway.routing.trip import Trip
+from schemas.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    Unavailable,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from schemas.requests import CompletionRequest
+from tests.gateway.routing.test_plan import backend
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def a_plan(*backends: Backend, dropped: dict[str, tuple[str, ...]] | None = None) -> Plan:
+    """In this order, with a hedge. dropped: what a backend cannot honour, by its name."""
+    lacking = dropped or {}
+    return Plan(
+        route="m",
+        request=CompletionRequest(model="m", prompts=("hi",)),
+        candidates=tuple(
+            Candidate(
+                backend=one,
+                name=one.name,
+                model="m",
+                weight=1.0,
+                dropped=lacking.get(one.name, ()),
+            )
+            for one in backends
+        ),
+        retry=Retry(),
+        deadline_s=10.0,
+        patience_s=10.0,
+        hedging=Hedging(after_s=1.0, budget=RetryBudget()),
+    )
+
+
+def trip(started: float) -> Trip:
+    return Trip(request_id="r", started=started, attempts=[])
+
+
+def broken(one: Backend) -> Backend:
+    """Its breaker has opened."""
+    for _ in range(one.breaker.rule.min_requests):
+        one.breaker.fail(loop_time(), probe=False)
+    assert not one.breaker.allows(loop_time())
+    return one
+
+
+def probed(one: Backend) -> Backend:
+    """It is due for a probe, which another request is."""
+    assert due(one).breaker.begin(loop_time())
+    return one
+
+
+def due(one: Backend) -> Backend:
+    """Its breaker is half open."""
+    for _ in range(one.breaker.rule.min_requests):
+        one.breaker.fail(loop_time() - 1000, probe=False)
+    assert one.breaker.state(loop_time()) == "half_open"
+    return one
+
+
+def ended_by(error: BaseException) -> Callable[[Try], None]:
+    return lambda one: one.fail(error, loop_time(), committed=False)
+
+
+def hurried(one: Try) -> None:
+    """Cut by the deadline of a client that was in a hurry."""
+    one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline, committed=False)
+
+
+WITHOUT_BLAME: dict[str, Callable[[Try], None]] = {
+    "the client left": ended_by(asyncio.CancelledError()),
+    "the request was wrong": ended_by(UpstreamRejected("no", status=400, upstream="a")),
+    "it has no words": ended_by(InvalidRequest("no words")),
+    "another was faster": Try.lose,
+    "no time was left": hurried,
+    "it was busy": ended_by(UpstreamBusy("later", upstream="a")),
+    "it rests": ended_by(UpstreamBusy("later", upstream="a", retry_after=0.0)),
+}
+ENDS: dict[str, Callable[[Try], None]] = {
+    **WITHOUT_BLAME,
+    "answered": lambda one: one.succeed(loop_time(), committed=False),
+    "failed": ended_by(UpstreamBroken("cut", upstream="a")),
+}
+
+
+async def begun(plan: Plan) -> Try:
+    """The first try at its first backend, 9 of its 10 seconds too late."""
+    one = first_of(plan, trip(loop_time() - 9), "").current
+    one.begin(loop_time())
+    return one
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_probe_makes_room_for_the_next_however_it_ends(end: str) -> None:
+    plan = a_plan(due(backend("a")))
+    breaker = plan.candidates[0].backend.breaker
+
+    one = await begun(plan)
+    assert breaker.probing
+    ENDS[end](one)
+
+    assert not breaker.probing
+    assert plan.candidates[0].backend.load.in_flight == 0
+
+
+@pytest.mark.parametrize("end", WITHOUT_BLAME)
+async def test_what_is_not_a_backends_fault_never_opens_its_breaker(end: str) -> None:
+    plan = a_plan(backend("a"))
+
+    for _ in range(20):
+        WITHOUT_BLAME[end](await begun(plan))
+
+    assert plan.candidates[0].backend.breaker.state(loop_time()) == "closed"
+
+
+def hedge_of(plan: Plan) -> str | None:
+    attempts = Attempts(plan, trip(loop_time()))
+    attempts.first()
+    hedge = attempts.hedge()
+    return None if hedge is None else hedge.candidate.name
+
+
+async def test_a_hedge_goes_to_nobody_whose_breaker_has_opened_since() -> None:
+    plan = a_plan(backend("a"), backend("b"), backend("c"))
+
+    broken(plan.candidates[1].backend)
+
+    assert hedge_of(plan) == "c"
+
+
+async def test_a_hedge_goes_to_nobody_who_would_have_to_do_with_less() -> None:
+    a, b, c = (backend(name) for name in "abc")
+
+    assert hedge_of(a_plan(a, b, dropped={"b": ("template",)})) is None
+    assert hedge_of(a_plan(a, b, c, dropped={"b": ("template",)})) == "c"
+    assert hedge_of(a_plan(a, b, dropped={"a": ("template",), "b": ("template",)})) == "b"
+
+
+async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
+    plan = a_plan(backend("a"), backend("b"))
+
+    probed(plan.candidates[0].backend)
+
+    assert first_of(plan, trip(loop_time()), "").current.candidate.name == "b"
+
+
+async def test_where_all_are_being_probed_nobody_is_asked() -> None:
+    plan = a_plan(backend("a"))
+
+    probed(plan.candidates[0].backend)
+
+    with pytest.raises(Unavailable) as caught:
+        first_of(plan, trip(loop_time()), "")
+    assert caught.value.retry_after == 1.0
+
+
+async def test_nobody_is_asked_once_the_deadline_has_passed() -> None:
+    plan = a_plan(backend("a"))
+    asked = first_of(plan, trip(loop_time() - 11), "")
+
+    with pytest.raises(DeadlineExceeded), asked:
+        pytest.fail("it was asked")
+
+    assert plan.candidates[0].backend.load.in_flight == 0

@@ -1,0 +1,121 @@
+"""What other requests learn of a backend counts for one that is under way already."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import httpx
+import pytest
+
+from tests.gateway.serving import Serving, serving
+from tests.provider import Answer, Provider, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+MODELS = {
+    "next": ("slow-401", "rests"),
+    "again": ("slow-500-wait-1-or-rests",),
+    "patient": ("500-wait-1",),
+}
+
+
+async def behave(request: Received, answer: Answer) -> None:
+    """As the name of the model says; it rests for whoever asks with `user: scout`."""
+    kind = str(request.json["model"])
+    scout = request.json.get("user") == "scout"
+    if "slow" in kind and not scout:
+        await asyncio.sleep(0.15)
+    if "rests" in kind and scout:
+        await answer.json({"error": {"message": "later"}}, 429, {"retry-after": "30"})
+    elif "401" in kind:
+        await answer.json({"error": {"message": "who?"}}, 401)
+    elif "500" in kind:
+        await answer.json({"error": {"message": "boom"}}, 500, {"retry-after": "1"})
+    else:
+        await answers(request, answer)
+
+
+def config(url: str) -> str:
+    """A scout is sent straight to a model's last backend."""
+    lines = [
+        "providers:",
+        f"  - {{name: a, adapter: openai, base_url: {url}, api_key: k}}",
+        f"  - {{name: b, adapter: openai, base_url: {url}, api_key: k}}",
+        "models:",
+    ]
+    for name, kinds in MODELS.items():
+        places = list(zip("ab", kinds, strict=False))
+        backends = ", ".join(f"{{provider: {owner}, model: {kind}}}" for owner, kind in places)
+        last = "/".join(places[-1])
+        lines += [
+            f"  - name: {name}",
+            "    policy: in_order",
+            f"    deadline_s: {0.8 if name == 'patient' else 20}",
+            "    retry: {backoff_s: 0.01, max_backoff_s: 5}",
+            f"    backends: [{backends}]",
+            f"    when: [{{header: {{x-scout: 'yes'}}, backends: [{last}]}}]",
+        ]
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncGenerator[tuple[Serving, Provider], None]:
+    async with provider(behave) as remote:
+        async with serving(config(remote.base_url), tmp_path_factory.mktemp("run")) as running:
+            yield running, remote
+
+
+async def ask(url: str, model: str, *, scout: bool = False) -> tuple[httpx.Response, float]:
+    """The answer, and after how many seconds it came."""
+    messages = [{"role": "user", "content": "hi"}]
+    body = {"model": model, "messages": messages, **({"user": "scout"} if scout else {})}
+    headers = {"x-scout": "yes"} if scout else {}
+    began = asyncio.get_running_loop().time()
+    async with httpx.AsyncClient(base_url=url, timeout=10, headers=headers) as client:
+        answer = await client.post("/v1/chat/completions", json=body)
+    return answer, asyncio.get_running_loop().time() - began
+
+
+async def beside_a_scout(gateway: Serving, model: str) -> tuple[httpx.Response, float]:
+    """The answer to a request that was under way when another was told to wait for 30 s."""
+    under_way = asyncio.create_task(ask(gateway.url, model))
+    await asyncio.sleep(0.05)
+    scout, _ = await ask(gateway.url, model, scout=True)
+    assert scout.status_code == 429
+    return await under_way
+
+
+async def test_the_next_backend_is_not_asked_while_it_rests(
+    gateway: tuple[Serving, Provider],
+) -> None:
+    answer, _ = await beside_a_scout(gateway[0], "next")
+
+    assert answer.json()["error"]["code"] == "upstream_refused"
+    assert answer.headers["x-gateway-attempts"] == "1"
+    assert sum(one.json["model"] == "rests" for one in gateway[1].requests) == 1
+
+
+async def test_nobody_waits_for_a_pause_after_which_the_backend_still_rests(
+    gateway: tuple[Serving, Provider],
+) -> None:
+    answer, seconds = await beside_a_scout(gateway[0], "again")
+
+    assert answer.json()["error"]["code"] == "upstream_failed"
+    assert answer.headers["x-gateway-attempts"] == "1"
+    assert seconds < 1.0
+
+
+async def test_nobody_waits_for_a_pause_that_ends_behind_the_deadline(
+    gateway: tuple[Serving, Provider],
+) -> None:
+    answer, seconds = await ask(gateway[0].url, "patient")
+
+    assert answer.json()["error"]["code"] == "upstream_failed"
+    assert answer.headers["x-gateway-attempts"] == "1"
+    assert seconds < 0.8
