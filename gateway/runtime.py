@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
@@ -22,13 +22,16 @@ from gateway.routing.trial import ExperimentState, Trial
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
-from gateway.upstream.fetching.fetcher import Fetcher
+from gateway.upstream.fetching.image import Images
 from gateway.upstream.fetching.upstream import fetching
-from gateway.upstream.general import HttpxTransport
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import LocalUpstream
+from gateway.upstream.tls import Contexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
+
+if TYPE_CHECKING:
+    from gateway.upstream.fetching.fetcher import Fetcher
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
 """So many of a model's requests in any 10 seconds are hedged, or this part, if that is more."""
@@ -71,8 +74,10 @@ class Runtime:
         self.links: dict[str, LocalUpstream] = {}
         self.upstreams: dict[str, Upstream] = {}
         same_fetch = before is not None and before.config.server.fetch == config.server.fetch
-        self._fetcher = before._fetcher if before and same_fetch else Fetcher(config.server.fetch)
-        registry = Registry()
+        self._fetcher: Fetcher | None = before._fetcher if before and same_fetch else None
+        if config.server.fetch.ca_file is not None:
+            self._images()  # which says so where it cannot be read, needed or not
+        remote = partial(_remote, registry=Registry(), images=self._images, contexts=Contexts())
         for provider in config.providers:
             name = provider.name
             kept = before._same(provider, self.engines.get(name), same_fetch) if before else None
@@ -84,7 +89,7 @@ class Runtime:
                 )
                 self.links[name] = self.upstreams[name] = link
             else:
-                self.upstreams[name] = kept or _remote(provider, registry, self._fetcher)
+                self.upstreams[name] = kept or remote(provider)
         self.budgets: dict[str, RetryBudget] = {
             name: before.budgets[name]
             if before and before.upstreams.get(name) is upstream
@@ -125,13 +130,22 @@ class Runtime:
 
     def shared(self) -> tuple[Closing, ...]:
         """What the generations before and after it may use as well."""
-        return (*self.upstreams.values(), self._fetcher)
+        fetchers = () if self._fetcher is None else (self._fetcher,)
+        return (*self.upstreams.values(), *fetchers)
 
     def retire(self) -> None:
         """It gets no more requests: what becomes of the engines is no concern of its own."""
         for name, hear in self._watching.items():
             self.engines[name].unwatch(hear)
         self._watching.clear()
+
+    def _images(self) -> Images:
+        """Made for the first provider that needs it: few do, and it takes 8 MB."""
+        if self._fetcher is None:
+            from gateway.upstream.fetching.fetcher import Fetcher
+
+            self._fetcher = Fetcher(self.config.server.fetch)
+        return self._fetcher
 
     def _same(
         self, provider: Provider, engine: EngineView | None, same_fetch: bool
@@ -269,7 +283,13 @@ def _local(provider: Provider, engine: EngineView) -> LocalUpstream:
     )
 
 
-def _remote(provider: Provider, registry: Registry, fetcher: Fetcher) -> Upstream:
+def _remote(
+    provider: Provider,
+    *,
+    registry: Registry,
+    images: Callable[[], Images],
+    contexts: Contexts,
+) -> Upstream:
     base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
     endpoint = ProviderEndpoint(
         name=provider.name,
@@ -281,19 +301,22 @@ def _remote(provider: Provider, registry: Registry, fetcher: Fetcher) -> Upstrea
     upstream = HttpUpstream(
         provider.name,
         adapter,
-        _transport(provider, base_url),
+        _transport(provider, base_url, contexts),
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
     )
     return bridged(
-        fetching(upstream, fetcher),
+        fetching(upstream, images),
         None if provider.tokenizer is None else Path(provider.tokenizer),
     )
 
 
-def _transport(provider: Provider, base_url: str) -> Transport:
+def _transport(provider: Provider, base_url: str, contexts: Contexts) -> Transport:
     """Our own client, unless a proxy is in the way."""
     if provider.proxy is not None:
+        # Late, because httpx takes 6 MB.
+        from gateway.upstream.general import HttpxTransport
+
         return HttpxTransport(
             base_url,
             name=provider.name,
@@ -302,7 +325,11 @@ def _transport(provider: Provider, base_url: str) -> Transport:
             proxy=provider.proxy.reveal(),
         )
     return WireTransport(
-        base_url, name=provider.name, tls=provider.tls, max_connections=provider.max_connections
+        base_url,
+        name=provider.name,
+        tls=provider.tls,
+        max_connections=provider.max_connections,
+        contexts=contexts,
     )
 
 

@@ -1,20 +1,24 @@
 """The `strowger` command itself: its options, and the commands under it."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from gateway.commands.chat import chat
-from gateway.commands.check import check
-from gateway.commands.doctor import doctor
-from gateway.commands.experiments import experiments
-from gateway.commands.explain import explain
-from gateway.commands.models import models
-from gateway.commands.routes import routes
-from gateway.commands.serve import serve
-from gateway.commands.usage import usage
-
 DISTRIBUTION = "strowger-gateway"
+
+_NAMES = (
+    "serve",
+    "check",
+    "routes",
+    "explain",
+    "chat",
+    "experiments",
+    "usage",
+    "models",
+    "doctor",
+)
+"""Of the commands, and of the modules and functions that hold them; in the order of the help."""
 
 
 def _version() -> str:
@@ -24,11 +28,22 @@ def _version() -> str:
         return "not installed"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Loads the command that is asked for: a gateway needs none of what the others do."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _NAMES:
+            return None
+        found = getattr(import_module(f"gateway.commands.{cmd_name}"), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="strowger")
 def strowger() -> None:
     """One endpoint for many language models, on this machine and elsewhere."""
 
-
-for command in (serve, check, routes, explain, chat, experiments, usage, models, doctor):
-    strowger.add_command(command)

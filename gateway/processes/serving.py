@@ -78,6 +78,7 @@ class Serving:
             uvicorn.Config(
                 build_app(self.gateway),
                 http=CoalescingHttp,
+                ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,

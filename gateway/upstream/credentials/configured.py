@@ -8,8 +8,6 @@ from gateway.config.aws import aws_region, signs
 from gateway.config.connection import Aws, Azure
 from gateway.config.model import Provider
 from gateway.upstream.credentials.base import Credentials
-from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
-from gateway.upstream.general import HttpxTransport
 from gateway.upstream.origin import origin_of
 
 
@@ -22,6 +20,10 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
         return _library_tokens(provider, registry)
     if oauth is None:
         return None
+    # Late, because httpx takes 6 MB.
+    from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
+    from gateway.upstream.general import HttpxTransport
+
     own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
     url = oauth.token_url or f"{_origin(base_url)}{own.path}"
     grant = Grant(

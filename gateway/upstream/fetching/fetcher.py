@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gateway.config.connection import Fetch
 from gateway.upstream.fetching.addresses import Allowed
+from gateway.upstream.fetching.image import Image
 from schemas.errors import InvalidConfig, InvalidRequest
 
 REDIRECTS: Final = 5
@@ -24,13 +25,6 @@ MAGIC: Final = (
 _AS_WRITTEN: Final = "!#$%&'()*+,/:;=?@[]~"
 
 Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
-
-
-class Image(Struct, frozen=True, kw_only=True):
-    """media_type: `image/…`."""
-
-    media_type: str
-    data: bytes
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
@@ -71,11 +65,7 @@ class Fetcher:
         )
 
     async def image(self, url: str, where: str, limit: int) -> Image:
-        """What is at the URL.
-
-        where: the URL's path in the request. limit: bytes.
-        Raises InvalidRequest that says why it cannot be had.
-        """
+        """See Images.image."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._follow(url, where, limit)

@@ -2,14 +2,14 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.fetching.fetcher import Fetcher, Image
+from gateway.upstream.fetching.image import Image, Images
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, InvalidRequest
 from schemas.events import Event
@@ -28,16 +28,19 @@ class _Place(Struct, frozen=True, kw_only=True):
         return f"messages[{self.message}].content[{self.part}].image_url.url"
 
 
-def fetching(upstream: Upstream, fetcher: Fetcher) -> Upstream:
-    """The upstream with what its backend lacks; itself if that fetches images, or sees none."""
+def fetching(upstream: Upstream, images: Callable[[], Images]) -> Upstream:
+    """The upstream with what its backend lacks; itself if that fetches images, or sees none.
+
+    images: called where there is something to fetch.
+    """
     chat = upstream.supports.chat or frozenset()
-    return Fetching(upstream, fetcher) if INLINE in chat and REMOTE not in chat else upstream
+    return Fetching(upstream, images()) if INLINE in chat and REMOTE not in chat else upstream
 
 
 class Fetching:
     """See Upstream. Raises InvalidRequest for an image that cannot be had."""
 
-    def __init__(self, inner: Upstream, fetcher: Fetcher) -> None:
+    def __init__(self, inner: Upstream, fetcher: Images) -> None:
         self.name = inner.name
         self._inner = inner
         self._fetcher = fetcher

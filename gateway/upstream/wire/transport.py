@@ -5,7 +5,7 @@ import asyncio
 from adapters.base import Outbound
 from gateway.config.model import Tls
 from gateway.upstream.origin import origin_of
-from gateway.upstream.tls import client_context
+from gateway.upstream.tls import Contexts
 from gateway.upstream.wire.connection import Connection, Stale
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Dialer
@@ -27,6 +27,7 @@ class WireTransport:
     name:            the provider's, which starts every error message.
     max_connections: more exchanges than that wait, in order, up to their `connect_by`.
     idle_s:          how long an unused connection is kept.
+    contexts:        that it may share with others.
     Raises InvalidConfig for a base_url or TLS files that cannot be used.
     """
 
@@ -39,12 +40,12 @@ class WireTransport:
         max_connections: int = 512,
         idle_s: float = IDLE_S,
         limits: Limits = _LIMITS,
+        contexts: Contexts | None = None,
     ) -> None:
         origin = origin_of(base_url, upstream=name)
         context = None
         if origin.scheme == "https":
-            context = client_context(tls, upstream=name)
-            context.set_alpn_protocols(["http/1.1"])
+            context = (contexts or Contexts()).http1(tls, upstream=name)
         self._name = name
         self._limits = limits
         self._heads = Heads(origin.authority)
