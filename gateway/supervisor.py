@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from gateway.config.model import Config
-from gateway.processes.alone import alone
-from gateway.processes.lead import lead
 from gateway.records.recording import importing
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
@@ -44,6 +42,9 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as records:
         run_dir = Path(folder)
         if config.server.workers > 1:
+            # Late, because who leads needs nothing of what answers requests.
+            from gateway.processes.lead import lead
+
             _run(
                 lead(
                     config,
@@ -55,6 +56,8 @@ def serve(
                 )
             )
         else:
+            from gateway.processes.alone import alone
+
             access_log = AccessLog(sys.stdout.buffer, style)
             try:
                 _run(

@@ -46,4 +46,3 @@ class _Commands(click.Group):
 @click.version_option(_version(), prog_name="strowger")
 def strowger() -> None:
     """One endpoint for many language models, on this machine and elsewhere."""
-

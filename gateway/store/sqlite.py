@@ -8,6 +8,8 @@ from gateway.store.database import Value
 from gateway.store.errors import StoreAway
 
 _BUSY_S = 10.0
+_CACHE_KIB = 512
+"""Of pages, in each of up to seven connections; with SQLite's own 2,000, imports were no faster."""
 
 
 class SqliteDriver:
@@ -37,6 +39,7 @@ class SqliteDriver:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         except sqlite3.Error as exc:
             connection.close()
             raise self.away(exc) from exc
