@@ -1,11 +1,12 @@
 """Lines over time as SVG: stretched to the space there is, labels outside so that they are not.
 
-Colours are classes (`c0` to `c5`) of the style sheet; lines beyond the sixth are dashed as well,
-and every line has its name and its last value beneath.
+Colours are classes (`c0` to `c5`, and some with a meaning) of the style sheet; lines beyond the
+sixth are dashed as well, and every line has its name and its last value beneath.
 """
 
 from collections.abc import Callable
 from math import floor, log10
+from typing import Literal
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -17,11 +18,15 @@ _STEPS = (1, 2, 4, 6, 8, 10)
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One backend's. values: one a cell, oldest first; `None` leaves a gap. place: its colour."""
+    """One backend's. values: one a cell, oldest first; `None` leaves a gap. place: its colour.
+
+    tone: a colour with a meaning of its own instead, for what is no backend's.
+    """
 
     label: str
     place: int
     values: tuple[float | None, ...]
+    tone: Literal["", "bad", "soft"] = ""
 
 
 class Plot(Struct, frozen=True, kw_only=True):
@@ -50,10 +55,10 @@ _FIGURE = Markup("""
 <ul class="legend">{legend}</ul>
 </figure>
 """)
-_PATH = Markup('<path class="line c{colour}{dashed}" d="{d}"/>')
+_PATH = Markup('<path class="line {colour}" d="{d}"/>')
 _ENTRY = Markup(
     '<li><svg class="swatch" viewBox="0 0 16 4" aria-hidden="true">'
-    '<path class="line c{colour}{dashed}" d="M1 2H15"/></svg>'
+    '<path class="line {colour}" d="M1 2H15"/></svg>'
     '<span class="name">{label}</span><span class="value">{last}</span></li>'
 )
 
@@ -65,8 +70,7 @@ def draw(plot: Plot) -> Markup:
     told = "; ".join(_told(plot, line, last) for line, last in lasts)
     entries = [
         _ENTRY.format(
-            colour=line.place % COLOURS,
-            dashed=_dashed(line),
+            colour=_colour(line),
             label=line.label,
             last=_said(plot, last),
         )
@@ -110,11 +114,14 @@ def _path(line: Line, top: float) -> Markup:
         alone = not begun and (place + 1 == len(line.values) or line.values[place + 1] is None)
         strokes.append(f"M{at}h0.1" if alone else f"{'L' if begun else 'M'}{at}")
         begun = True
-    return _PATH.format(colour=line.place % COLOURS, dashed=_dashed(line), d="".join(strokes))
+    return _PATH.format(colour=_colour(line), d="".join(strokes))
 
 
-def _dashed(line: Line) -> str:
-    return " dashed" if line.place // COLOURS % 2 else ""
+def _colour(line: Line) -> str:
+    if line.tone:
+        return line.tone
+    dashed = " dashed" if line.place // COLOURS % 2 else ""
+    return f"c{line.place % COLOURS}{dashed}"
 
 
 def _said(plot: Plot, value: float | None) -> str:

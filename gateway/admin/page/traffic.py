@@ -1,6 +1,6 @@
 """What goes through the gateway: six figures, and four plots by backend."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -45,13 +45,16 @@ _TRAFFIC = Markup("""
 """)
 
 
+_Reading = Callable[[Cell | None, float], float | None]
+
+
 class _Kind(Struct, frozen=True, kw_only=True):
     """One plot. reading: of a cell, if it had traffic, and the seconds that it lasted."""
 
     name: str
     title: str
     unit: str
-    reading: Callable[[Cell | None, float], float | None]
+    reading: _Reading
     says: Callable[[float], str]
     top: float
 
@@ -104,8 +107,9 @@ def _plots(traffic: Traffic) -> Markup:
                 name=kind.name,
                 title=kind.title,
                 unit=kind.unit,
-                lines=tuple(
-                    _line(traffic, kind, backend, cells) for backend, cells in by_backend.items()
+                lines=(
+                    *(_line(traffic, kind, one, cells) for one, cells in by_backend.items()),
+                    *(_unanswered(traffic) if kind.reading is _answered else ()),
                 ),
                 ago=_SPAN[traffic.window],
                 says=kind.says,
@@ -117,15 +121,31 @@ def _plots(traffic: Traffic) -> Markup:
 
 
 def _line(traffic: Traffic, kind: _Kind, backend: str, cells: Mapping[int, Cell]) -> Line:
+    place = traffic.order.index(backend) if backend in traffic.order else len(traffic.order)
+    return Line(label=backend, place=place, values=_values(traffic, kind.reading, cells))
+
+
+def _values(
+    traffic: Traffic, reading: _Reading, cells: Mapping[int, Cell]
+) -> tuple[float | None, ...]:
     """The last cell is not over: it is left out while it is too short to tell anything."""
     step = STEPS[traffic.window]
     times = [traffic.begin + step * place for place in range(CELLS)]
     elapsed = traffic.now - times[-1]
-    values = [kind.reading(cells.get(time), step) for time in times[:-1]]
+    values = [reading(cells.get(time), step) for time in times[:-1]]
     if elapsed >= CELL_S:
-        values.append(kind.reading(cells.get(times[-1]), elapsed))
-    place = traffic.order.index(backend) if backend in traffic.order else len(traffic.order)
-    return Line(label=backend, place=place, values=tuple(values))
+        values.append(reading(cells.get(times[-1]), elapsed))
+    return tuple(values)
+
+
+def _unanswered(traffic: Traffic) -> Iterator[Line]:
+    """Whom nobody answered, whichever backend was asked last; where there are any."""
+    cells = by_time(traffic.strands, lambda strand: True)
+    everything = total(cells.values())
+    if everything.errors:
+        yield Line(label="errors", place=0, values=_values(traffic, _errors, cells), tone="bad")
+    if everything.refused:
+        yield Line(label="refused", place=0, values=_values(traffic, _refused, cells), tone="soft")
 
 
 def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, Cell]]:
@@ -147,8 +167,17 @@ def _of(backend: str) -> Callable[[Strand], bool]:
     return lambda strand: strand.backend == backend
 
 
-def _rate(cell: Cell | None, seconds: float) -> float | None:
-    return cell.requests / seconds if cell else 0.0
+def _answered(cell: Cell | None, seconds: float) -> float | None:
+    """With those whose client left before the end, who were being answered."""
+    return (cell.requests - cell.errors - cell.refused) / seconds if cell else 0.0
+
+
+def _errors(cell: Cell | None, seconds: float) -> float | None:
+    return cell.errors / seconds if cell else 0.0
+
+
+def _refused(cell: Cell | None, seconds: float) -> float | None:
+    return cell.refused / seconds if cell else 0.0
 
 
 def _failed(cell: Cell | None, seconds: float) -> float | None:
@@ -172,7 +201,7 @@ _KINDS = (
         name="rate",
         title="Requests",
         unit="a second, by who answered",
-        reading=_rate,
+        reading=_answered,
         says=number,
         top=1.0,
     ),

@@ -30,7 +30,7 @@ models:
     aliases: [gpt-4o]
     policy: weighted
     retry: {{backoff_s: 0.01, max_backoff_s: 0.02}}
-    breaker: {{min_requests: 2, cooldown_s: 30}}
+    breaker: {{min_requests: 2, cooldown_s: 90}}
     fallback: [small]
     backends:
       - {{provider: north, model: large, weight: 60}}

@@ -87,7 +87,7 @@ async def test_backends_show_how_they_are_and_every_plot_has_its_lines(page: Pag
     health = {row.split()[0]: row for row in rows}
     assert "healthy" in health["north/large"]
     assert "left alone" in health["south/large"]
-    assert lines == [3, 3, 3, 3]
+    assert lines == [4, 3, 3, 3], "of each backend, and in the first one of what was refused"
 
 
 async def test_a_request_shows_up_by_itself(page: Page, up: Serving) -> None:

@@ -1,14 +1,17 @@
 """What the page says of a gateway, as HTML: the words, and that nothing of a client's is markup."""
 
+import re
 from pathlib import Path
 
 import httpx
 import pytest
 
 from gateway.admin.page.decisions import decisions_section
+from gateway.admin.page.traffic import Traffic, traffic_section
 from gateway.routing.trip import Attempt
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.decisions import Decision
+from gateway.telemetry.series import Cell, Strand
 from tests.gateway.page.crowd import KEY, ask, crowded
 from tests.gateway.serving import one_model, serving
 
@@ -51,6 +54,29 @@ def test_what_clients_and_vendors_wrote_is_text() -> None:
     assert page.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&#34; onload=&#34;x") >= 8
     assert "<script" not in page
     assert 'onload="' not in page
+
+
+def test_requests_are_drawn_by_who_answered_and_failures_by_themselves() -> None:
+    cells = (Cell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
+    nobody = (Cell(time=1000, requests=5, refused=5),)
+    traffic = Traffic(
+        window="5m",
+        now=1005.0,
+        begin=1000 - 59 * 5,
+        strands=(
+            Strand(model="m", backend="south", cells=cells),
+            Strand(model="m", backend="", cells=nobody),
+        ),
+        order=("south",),
+        in_flight=0,
+    )
+
+    page = traffic_section(traffic)
+
+    plot = page.partition('id="plot-rate"')[2].partition("</figure>")[0]
+    drawn = re.findall(r'class="name">([^<]+)</span><span class="value">([^<]+)', plot)
+    assert drawn == [("south", "1"), ("errors", "0.8"), ("refused", "1.2")]
+    assert "4 of 15" in page
 
 
 @asynchronous
