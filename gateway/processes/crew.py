@@ -33,6 +33,7 @@ from gateway.processes.messages import (
     News,
     Prepare,
     Prepared,
+    Preparing,
     Question,
     Quit,
     Serving,
@@ -69,6 +70,9 @@ HANG_S = 10.0
 LOOKS = 10
 """Within that time, at whether it has. They are counted, and no clock is asked: after a pause of
 the machine, or of the container with all its processes, nobody is found to have been silent."""
+
+PREPARING = 2
+"""Times HANG_S more may one say nothing that has begun to get a configuration ready."""
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
 """The folder of the packages."""
@@ -182,6 +186,7 @@ class Crew:
         *,
         past: Callable[[], Past],
         hang_s: float = HANG_S,
+        backoff_s: float = BACKOFF_S,
     ) -> None:
         self.workers: dict[int, Worker] = {}
         self._listener = listener
@@ -194,6 +199,7 @@ class Crew:
         self._keeping: list[asyncio.Task[None]] = []
         self._gathering: set[asyncio.Task[None]] = set()
         self._hang_s = hang_s
+        self._backoff_s = backoff_s
         self._watching: asyncio.Task[None] | None = None
         self._birth = asyncio.Lock()
         self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
@@ -266,7 +272,7 @@ class Crew:
             if self._stopping.is_set():
                 return
             crashes = 1 if clock() - began > STEADY_S else crashes + 1
-            pause = min(BACKOFF_S * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self._metrics.restarts.inc()
             _log.error("worker %d %s; starting again in %g s", number, how, pause)
             with contextlib.suppress(TimeoutError):
@@ -330,6 +336,8 @@ class Crew:
         match message:
             case Alive():
                 pass
+            case Preparing():
+                worker.silent = -PREPARING * LOOKS
             case Prepared() | Settled() | Answer():
                 worker.hear(message)
             case News() | Busy():

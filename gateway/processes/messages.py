@@ -137,6 +137,10 @@ class Alive(Struct, frozen=True, kw_only=True, tag=True):
     """The worker has nothing to say, and could."""
 
 
+class Preparing(Struct, frozen=True, kw_only=True, tag=True):
+    """The worker has heard Prepare, and may say nothing for a while: it loads libraries, too."""
+
+
 class Prepared(Struct, frozen=True, kw_only=True, tag=True):
     number: int
     problems: tuple[str, ...]
@@ -175,7 +179,7 @@ ToWorker = (
     | News
     | Busy
 )
-ToLeader = Serving | Alive | Prepared | Settled | Answer | Gather | News | Busy
+ToLeader = Serving | Alive | Preparing | Prepared | Settled | Answer | Gather | News | Busy
 
 
 def _plain(value: object) -> object:

@@ -34,6 +34,7 @@ from gateway.processes.messages import (
     News,
     Prepare,
     Prepared,
+    Preparing,
     Question,
     Quit,
     Recent,
@@ -180,6 +181,8 @@ class Worker:
             case Gathered():
                 self._others.hear(message)
             case Prepare():
+                self._channel.send(Preparing())
+                await asyncio.sleep(0)  # for the loop to write it
                 proposal = Proposal(
                     number=message.number,
                     config=message.config,

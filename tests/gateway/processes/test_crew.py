@@ -9,13 +9,16 @@ import pytest
 
 from gateway.config.model import Config
 from gateway.engines import EngineProcess
-from gateway.processes.crew import Crew
+from gateway.processes.crew import MAX_BACKOFF_S, Crew
 from gateway.telemetry.process_metrics import ProcessMetrics
 from gateway.trials.history import Past
 from local_engine.config import EngineConfig
 from tests.gateway.config.configs import GOOD, read
 
 pytestmark = pytest.mark.anyio
+
+SOON_S = 20.0
+"""Less than the longest pause."""
 
 
 @pytest.fixture(autouse=True)
@@ -24,27 +27,37 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
 
-async def test_a_worker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def starting(
+    folder: Path, caplog: pytest.LogCaptureFixture, *, times: int, backoff_s: float
+) -> None:
+    """Until a worker could not be started so often, and then until it is told to end."""
     config: Config = read(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        crew = Crew(listener, tmp_path, ProcessMetrics(), past=Past)
+        crew = Crew(listener, folder, ProcessMetrics(), past=Past, backoff_s=backoff_s)
         crew.start(1, lambda: (config, (), False))
-        async with asyncio.timeout(10):
-            while caplog.text.count("worker 0 cannot be started") < 2:  # noqa: ASYNC110  a log
+        async with asyncio.timeout(SOON_S):
+            while caplog.text.count("worker 0 cannot be started") < times:  # noqa: ASYNC110  a log
                 await asyncio.sleep(0.01)
-            began = asyncio.get_running_loop().time()
             crew.drain()
             await crew.ended()
             await crew.close()
 
-    assert asyncio.get_running_loop().time() - began < 0.9
+
+async def test_a_worker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await starting(tmp_path, caplog, times=3, backoff_s=0.01)
+
+
+async def test_the_end_waits_for_no_pause_before_a_worker_is_started(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await starting(tmp_path, caplog, times=1, backoff_s=MAX_BACKOFF_S)
 
 
 async def test_an_engine(tmp_path: Path) -> None:
     heard: list[str] = []
     async with EngineProcess("here", EngineConfig(models=()), tmp_path, backoff_s=0.01) as engine:
         engine.watch(heard.append)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_S):
             while engine.restarts < 2:  # noqa: ASYNC110  it tells of more than that
                 await asyncio.sleep(0.01)
         state = engine.state

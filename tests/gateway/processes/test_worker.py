@@ -4,13 +4,25 @@ import asyncio
 import gc
 import io
 import socket
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from gateway.processes.channel import Channel
-from gateway.processes.messages import Begin, Serving, ToLeader, ToWorker, to_leader, to_worker
+from gateway.processes.messages import (
+    Alive,
+    Begin,
+    Prepare,
+    Prepared,
+    Preparing,
+    Serving,
+    ToLeader,
+    ToWorker,
+    to_leader,
+    to_worker,
+)
 from gateway.processes.worker import Worker
 from gateway.telemetry.access_log import AccessLog
 from tests.gateway.config.configs import read
@@ -32,12 +44,16 @@ def memory() -> Generator[None, None, None]:
     gc.set_threshold(*before)
 
 
-@pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("why", ["the leader is gone", "a bug of ours"])
-async def test_a_worker_that_has_nobody_to_follow_ends_though_it_has_hardly_begun(
-    why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The bug: it is told something that nobody may tell it."""
+class Followed(Struct, frozen=True, kw_only=True, eq=False):
+    """A worker in this process, and its leader's end of their socket."""
+
+    leader: Channel[ToLeader]
+    begin: Begin
+    running: asyncio.Task[None]
+
+
+@pytest.fixture
+async def worker(memory: None, tmp_path: Path) -> AsyncGenerator[Followed, None]:
     ours, theirs = socket.socketpair()
     leader: Channel[ToLeader] = Channel(to_leader)
     channel: Channel[ToWorker] = Channel(to_worker)
@@ -51,14 +67,35 @@ async def test_a_worker_that_has_nobody_to_follow_ends_though_it_has_hardly_begu
     running = asyncio.create_task(
         Worker(begin, channel, AccessLog(io.BytesIO(), "json")).run(listener)
     )
-    first = await leader.next()
-    if why == "a bug of ours":
-        leader.send(begin)
-    else:
-        leader.close()
+    yield Followed(leader=leader, begin=begin, running=running)
+    leader.close()
     await asyncio.wait_for(running, 20)
     channel.close()
-    leader.close()
+
+
+@pytest.mark.parametrize("why", ["the leader is gone", "a bug of ours"])
+async def test_a_worker_that_has_nobody_to_follow_ends_though_it_has_hardly_begun(
+    why: str, worker: Followed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bug: it is told something that nobody may tell it."""
+    first = await worker.leader.next()
+    if why == "a bug of ours":
+        worker.leader.send(worker.begin)
+    else:
+        worker.leader.close()
+    await asyncio.wait_for(worker.running, 20)
 
     assert isinstance(first, Serving)
     assert ("cannot go on" if why == "a bug of ours" else "is gone") in caplog.text
+
+
+async def test_a_worker_says_that_it_gets_a_configuration_ready_before_it_falls_silent(
+    worker: Followed,
+) -> None:
+    worker.leader.send(Prepare(number=1, config=worker.begin.config, engines=()))
+
+    heard: list[type] = []
+    while Prepared not in heard:
+        heard.append(type(await worker.leader.next()))
+
+    assert [one for one in heard if one is not Alive] == [Serving, Preparing, Prepared]
