@@ -1,7 +1,11 @@
-"""`GET /admin/requests` and `/admin/requests/{id}`: what was decided about the last requests."""
+"""`GET /admin/requests` and `/admin/requests/{id}`: what was decided about the last requests.
+
+Of those that are older the store tells what became of them.
+"""
 
 from collections.abc import Callable
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Literal
 
 import msgspec
 from litestar import get
@@ -13,14 +17,16 @@ from gateway.admin.access import SCHEME
 from gateway.routing.left_out import LeftOut
 from gateway.routing.trip import Attempt
 from gateway.state import Gateway
+from gateway.store.recorded import Recorded
 from gateway.telemetry.decisions import KEPT, Decision
-from schemas.errors import RouteNotFound
+from schemas.errors import RouteNotFound, Unavailable
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
     """One try. outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code.
 
-    hedge: begun beside one that was late. refused: nothing was sent, for want of words.
+    hedge: begun beside one that was late; from the store: of two at once the one that did not
+    serve. refused: nothing was sent, for want of words; the store has none of those.
     """
 
     backend: str
@@ -38,12 +44,16 @@ class RuledOutView(Struct, frozen=True, kw_only=True):
 class RequestView(Struct, frozen=True, kw_only=True):
     """One request that has ended: its access line, and why it went where it went.
 
+    source:     memory, or the store, which does not keep why; then `client_request_id`, `rule`,
+                `candidates`, `ruled_out`, `left_out`, `refused`, `dropped`, `usage_source` and the
+                tokens that are parts of others are as if there were none.
     time:       its end, Unix seconds. rule: the `when` rule that decided, from 0.
     fallback:   another backend than its variant's answered.
     left_out:   why it does not count in its model's experiment; null: it does, or there is none.
     candidates: in the order of asking, asked or not. refused: why no backend was asked, else "".
     """
 
+    source: Literal["memory", "store"]
     time: float
     request_id: str
     client_request_id: str
@@ -90,8 +100,17 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def requests(
         limit: Annotated[int, QueryParameter(ge=1, le=KEPT, description="the newest so many")] = 50,
+        before: Annotated[
+            float | None, QueryParameter(gt=0, description="Unix seconds; those from the store")
+        ] = None,
     ) -> RequestList:
-        return RequestList(requests=[viewed(one) for one in await current().recent(limit)])
+        gateway = current()
+        if before is None:
+            return RequestList(requests=[viewed(one) for one in await gateway.recent(limit)])
+        if gateway.trials is None:
+            raise Unavailable("this gateway has no store, and so no older requests")
+        older = partial(gateway.trials.store.recorded_before, before, limit)
+        return RequestList(requests=[of_store(one) for one in await gateway.trials.ask(older)])
 
     @get(
         "/requests/{request_id:str}",
@@ -99,21 +118,28 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def request(request_id: FromPath[str]) -> RequestView:
-        found = await current().recent(1, request_id)
-        if not found:
-            raise RouteNotFound(
-                f"no request {request_id!r} is among the last {KEPT} of any worker",
-                code="unknown_request",
-            )
-        return viewed(found[0])
+        gateway = current()
+        found = await gateway.recent(1, request_id)
+        if found:
+            return viewed(found[0])
+        if gateway.trials is not None:
+            named = partial(gateway.trials.store.recorded, request_id)
+            older = await gateway.trials.ask(named)
+            if older is not None:
+                return of_store(older)
+        raise RouteNotFound(
+            f"no request {request_id!r} is among the last {KEPT} of any worker, or in the store, "
+            "which knows requests by x-gateway-request-id alone",
+            code="unknown_request",
+        )
 
     return [requests, request]
 
 
 def viewed(decision: Decision) -> RequestView:
     """The line's fields under the same names, and what was decided."""
-    values: dict[str, object] = {}
-    for field in msgspec.structs.fields(RequestView):
+    values: dict[str, object] = {"source": "memory"}
+    for field in msgspec.structs.fields(RequestView)[1:]:
         source = decision if hasattr(decision, field.name) else decision.line
         values[field.name] = getattr(source, field.name)
     values["ruled_out"] = [
@@ -121,6 +147,40 @@ def viewed(decision: Decision) -> RequestView:
     ]
     values["attempts"] = [_attempt(attempt) for attempt in decision.line.attempts]
     return msgspec.convert(values, RequestView)
+
+
+def of_store(one: Recorded) -> RequestView:
+    """The row's fields under the same names."""
+    values: dict[str, object] = {
+        field: getattr(one, field) for field in Recorded.__struct_fields__ if field != "attempts"
+    }
+    attempts = [
+        AttemptView(
+            backend=attempt.backend,
+            outcome=attempt.outcome,
+            ms=round(attempt.ms, 3),
+            hedge=attempt.role == "hedge",
+            refused=False,
+        )
+        for attempt in one.attempts
+        if attempt.role != "mirror"
+    ]
+    return msgspec.convert({**_UNTOLD, **values, "attempts": attempts}, RequestView)
+
+
+_UNTOLD: dict[str, object] = {
+    "source": "store",
+    "client_request_id": "",
+    "rule": None,
+    "candidates": (),
+    "ruled_out": [],
+    "left_out": None,
+    "refused": "",
+    "dropped": (),
+    "cached_tokens": None,
+    "reasoning_tokens": None,
+    "usage_source": "",
+}
 
 
 def _attempt(attempt: Attempt) -> AttemptView:

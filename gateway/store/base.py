@@ -8,6 +8,7 @@ from msgspec import Struct
 from gateway.experiments.course import Point
 from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import EpochCounts
+from gateway.store.recorded import Recorded
 
 PAUSED = " paused"
 """Ends the fingerprint of an epoch in which control serves everyone."""
@@ -137,6 +138,14 @@ class Store(Protocol):
 
     def known(self, request_id: str) -> Known | None:
         """`None`: never heard of, or so far only by a worker whose rows were not imported yet."""
+        ...
+
+    def recorded(self, request_id: str) -> Recorded | None:
+        """`None`: as of `known`, or too old."""
+        ...
+
+    def recorded_before(self, time: float, limit: int) -> Sequence[Recorded]:
+        """The last `limit` requests that ended before `time`, Unix seconds, the last one first."""
         ...
 
     def close(self) -> None: ...

@@ -11,12 +11,14 @@ from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import ArmCount, EpochCounts
 from gateway.records.importer import Taken
 from gateway.records.rows import Row
+from gateway.store import recorded
 from gateway.store.base import Answered, Epoch, Known, Pause, Run
 from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import StoreAway, StoreRefused
 from gateway.store.intake import take, take_singly
 from gateway.store.moments import outcomes
+from gateway.store.recorded import Recorded
 from gateway.store.retention import prune
 from gateway.store.schema import migration
 from gateway.store.usage import Used, used
@@ -174,6 +176,14 @@ class SqlStore:
         for key, experiment, variant in rows:
             return Known(request_id=request_id, key=key, experiment=experiment, variant=variant)
         return None
+
+    def recorded(self, request_id: str) -> Recorded | None:
+        with self._database.reading() as session:
+            return recorded.named(session, request_id)
+
+    def recorded_before(self, time: float, limit: int) -> Sequence[Recorded]:
+        with self._database.reading() as session:
+            return recorded.before(session, time, limit)
 
     def used(self, *, since: float = 0.0) -> list[Used]:
         """What was used by day, key, model and backend, from `since` (Unix seconds) on."""

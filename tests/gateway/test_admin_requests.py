@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import httpx
 import msgspec
@@ -12,6 +13,9 @@ from gateway.admin.backends import ModelList
 from gateway.admin.requests import RequestList, RequestView
 from tests.gateway.command_line import run, table
 from tests.gateway.serving import Serving, serving
+from tests.gateway.trials import trialling
+from tests.gateway.trials.trialling import Recorded, recorded
+from tests.gateway.trials.trialling import behave as answering
 from tests.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
@@ -255,3 +259,32 @@ async def test_the_answers_are_documented(client: httpx.AsyncClient) -> None:
         answer = document["paths"][path]["get"]["responses"]["200"]
         reference = answer["content"]["application/json"]["schema"]["$ref"]
         assert reference.rpartition("/")[2] in schemas
+
+
+async def test_what_the_memory_has_no_more_is_told_by_the_store(tmp_path: Path) -> None:
+    """After a restart, that is, or a thousand requests."""
+    async with provider(answering) as remote:
+        text = trialling.config(remote.base_url, other=f"auth: {{admin_key: {KEY}}}")
+        async with recorded(text, tmp_path) as up:
+            answers = [await trialling.ask(up.running, "s", "old is down, new is down")]
+            answers += [await trialling.ask(up.running, "s") for _ in range(2)]
+            up.settle()
+            (before,) = (await operated(up, "?limit=1")).json()["requests"]
+        async with recorded(text, tmp_path) as up:
+            none = (await operated(up, "")).json()["requests"]
+            older = (await operated(up, f"?limit=2&before={before['time']}")).json()["requests"]
+            one = (await operated(up, f"/{older[1]['request_id']}")).json()
+            unknown = await operated(up, "/none")
+
+    ids = [answer.headers["x-gateway-request-id"] for answer in answers]
+    assert (before["source"], before["request_id"], none) == ("memory", ids[2], [])
+    assert [past["request_id"] for past in older] == [ids[1], ids[0]]
+    assert one == older[1]
+    assert (one["source"], one["backend"], one["fallback"]) == ("store", "a/backup", True)
+    assert [attempt["outcome"] for attempt in one["attempts"]][-2:] == ["upstream_failed", "ok"]
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "unknown_request")
+
+
+async def operated(up: Recorded, path: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=up.running.url, headers=BEARER) as client:
+        return await client.get(f"/admin/requests{path}")

@@ -141,6 +141,27 @@ def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> 
     assert [row.key for row in store.used(since=NOON + 1)] == ["a"]
 
 
+def test_a_request_is_told_with_its_attempts_by_its_id_and_by_its_time(store: SqlStore) -> None:
+    rows = [
+        *(request_row("r1", time=NOON + 1), attempt_row("r1", 2), attempt_row("r1", role="failed")),
+        *(request_row("r2", time=NOON + 2, variant="b", fallback=True), attempt_row("r2")),
+        request_row("r3", time=NOON + 3, status=404),
+    ]
+    store.take("f", 0, 1, rows)
+
+    found = store.recorded("r1")
+    before = store.recorded_before(NOON + 3, 5)
+
+    assert found is not None
+    assert (found.key, found.backend, found.status, found.ms) == ("key", "remote/m", 200, 20.0)
+    assert [one.role for one in found.attempts] == ["failed", "served"]
+    assert [one.request_id for one in before] == ["r2", "r1"]
+    assert (before[0].variant, before[0].fallback, len(before[0].attempts)) == ("b", True, 1)
+    assert before[1] == found
+    assert [one.request_id for one in store.recorded_before(NOON + 9, 1)] == ["r3"]
+    assert store.recorded("r4") is None
+
+
 def test_of_all_that_use_a_store_one_has_a_turn(store: SqlStore) -> None:
     turns = [store.turn("t", 5.0, at) for at in (100.0, 100.1, 104.9, 105.0, 105.0)]
 

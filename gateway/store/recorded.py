@@ -1,0 +1,119 @@
+"""Requests of the past, one by one, as the store has them: what each came to, and its attempts."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gateway.store.database import Session
+
+
+class RecordedAttempt(Struct, frozen=True, kw_only=True):
+    """Words and times as of AttemptRow."""
+
+    backend: str
+    role: str
+    outcome: str
+    ms: float
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """Words and times as of RequestRow; the attempts are in their order."""
+
+    request_id: str
+    time: float
+    status: int
+    ms: float
+    key: str
+    surface: str
+    task: str
+    model: str
+    route: str
+    backend: str
+    stream: bool
+    error: str
+    ttft_ms: float | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+    experiment: str
+    variant: str
+    fallback: bool
+    attempts: tuple[RecordedAttempt, ...] = ()
+
+
+_Request = tuple[
+    str,
+    float,
+    int,
+    float,
+    str,
+    str,
+    str,
+    str,
+    str,
+    str,
+    bool,
+    str,
+    float | None,
+    int | None,
+    int | None,
+    float | None,
+    str,
+    str,
+    bool,
+]
+_Attempt = tuple[str, str, str, str, float]
+_FIELDS = Recorded.__struct_fields__[:-1]
+_COLUMNS = ", ".join("key_name" if name == "key" else name for name in _FIELDS)
+_BEFORE = f"SELECT {_COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
+_NAMED = f"SELECT {_COLUMNS} FROM requests WHERE request_id = ?"
+_ATTEMPTS = """SELECT request_id, backend, role, outcome, ms FROM attempts
+    WHERE request_id IN ({marks}) ORDER BY request_id, number"""
+_AT_ONCE = 500
+
+
+def before(session: Session, time: float, limit: int) -> list[Recorded]:
+    """Those that ended before `time`, Unix seconds, the last one first."""
+    return _with_attempts(session, session.rows(_Request, _BEFORE, time, limit))
+
+
+def named(session: Session, request_id: str) -> Recorded | None:
+    for one in _with_attempts(session, session.rows(_Request, _NAMED, request_id)):
+        return one
+    return None
+
+
+def _with_attempts(session: Session, rows: Sequence[_Request]) -> list[Recorded]:
+    attempts: dict[str, list[RecordedAttempt]] = {row[0]: [] for row in rows}
+    ids = list(attempts)
+    for begin in range(0, len(ids), _AT_ONCE):
+        some = ids[begin : begin + _AT_ONCE]
+        sql = _ATTEMPTS.format(marks=", ".join("?" * len(some)))
+        for request_id, backend, role, outcome, ms in session.rows(_Attempt, sql, *some):
+            one = RecordedAttempt(backend=backend, role=role, outcome=outcome, ms=ms)
+            attempts[request_id].append(one)
+    return [
+        Recorded(
+            request_id=row[0],
+            time=row[1],
+            status=row[2],
+            ms=row[3],
+            key=row[4],
+            surface=row[5],
+            task=row[6],
+            model=row[7],
+            route=row[8],
+            backend=row[9],
+            stream=row[10],
+            error=row[11],
+            ttft_ms=row[12],
+            prompt_tokens=row[13],
+            completion_tokens=row[14],
+            cost_usd=row[15],
+            experiment=row[16],
+            variant=row[17],
+            fallback=row[18],
+            attempts=tuple(attempts[row[0]]),
+        )
+        for row in rows
+    ]
