@@ -35,6 +35,10 @@ FEWEST_EFFECTIVE = 25.0
 """Units of equal size that would be as good (Kish), in each arm, for an interval to be given."""
 
 
+ROUNDING = 4 * 2.0**-52
+"""Of a sum's terms, times the root of their number: as far as it is likely to be off."""
+
+
 class Look(Struct, frozen=True, kw_only=True):
     """How the interval is made; fixed before the experiment begins.
 
@@ -122,10 +126,10 @@ def effect(
         effective=effective,
         left_out=tuple(left_out),
     )
-    variance = _variance(used, links, bounds or _seen(used))
-    if effective < FEWEST_EFFECTIVE or variance <= 0:
+    variance, off = _variance(used, links, bounds or _seen(used))
+    if effective < FEWEST_EFFECTIVE or not variance > off:
         return found
-    return _bounded(found, variance, look)
+    return _bounded(found, variance + off, look)
 
 
 def _bounded(found: Effect, variance: float, look: Look) -> Effect:
@@ -162,16 +166,28 @@ def least(found: Effect, look: Look, *, sign: int) -> float:
 
 def _variance(
     used: dict[Place, _Weighted], links: list[Link], bounds: tuple[float, float] | None
-) -> float:
-    total = 0.0
+) -> tuple[float, float]:
+    """And how far rounding may have put it off.
+
+    Moments about 0 cannot tell the spread of values that are very much larger than it: a textbook
+    variance, of which little is left in a double when the values agree in their first 8 digits
+    (T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance", The
+    American Statistician 1983). Then it must not be taken for small.
+    """
+    total = off = 0.0
     for weighted in used.values():
-        total += weighted.factor**2 * _squares(weighted.cell, bounds)
+        cell, squared = weighted.cell, weighted.factor**2
+        total += squared * _squares(cell, bounds)
+        terms = cell.total2 + 2 * abs(cell.mean * cell.product) + cell.mean**2 * cell.count2
+        off += squared * ROUNDING * sqrt(cell.units) * terms
     for link in links:
         one, other = used[link.one], used[link.other]
         m1, m0 = one.cell.mean, other.cell.mean
-        across = link.totals - m0 * link.total_count - m1 * link.count_total + m1 * m0 * link.counts
-        total += 2 * one.factor * other.factor * across
-    return total
+        terms = link.totals, -m0 * link.total_count, -m1 * link.count_total, m1 * m0 * link.counts
+        twice = 2 * one.factor * other.factor
+        total += twice * sum(terms)
+        off += abs(twice) * ROUNDING * sqrt(link.units) * sum(map(abs, terms))
+    return total, off
 
 
 def _seen(used: dict[Place, _Weighted]) -> tuple[float, float] | None:

@@ -1,6 +1,6 @@
 """What is measured, which way is better, and on which scale it is averaged."""
 
-from math import exp, log
+from math import exp, expm1, inf, log
 from typing import Literal
 
 from msgspec import Struct
@@ -34,12 +34,17 @@ class Metric(Struct, frozen=True, kw_only=True):
 
     def effect(self, difference: float) -> float:
         """A difference as people read it: for "log" the relative change, −0.1 = 10 % less."""
-        return exp(difference) - 1 if self.scale == "log" else difference
+        if self.scale != "log":
+            return difference
+        return expm1(difference) if difference < _BEYOND else inf
 
     def gain(self, difference: float) -> float:
         """The difference with the sign turned so that above 0 is better."""
         return difference if self.better == "higher" else -difference
 
+
+_BEYOND = 700.0
+"""A logarithm whose number is too large for a double, or nearly."""
 
 LEAST = 1e-3
 """The least value of a "log" metric, in its own unit; a microsecond for times in ms."""

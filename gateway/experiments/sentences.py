@@ -8,7 +8,8 @@ from gateway.experiments.metrics import Metric
 def change(metric: Metric, difference: float) -> str:
     """A difference with its sign: "+0.021", or "+8.1 %" for a "log" metric."""
     if metric.scale == "log":
-        return f"{100 * metric.effect(difference):+.1f} %"
+        percent = 100 * metric.effect(difference)
+        return f"{percent:+.1f} %" if percent < 1e5 else f"{percent:+.2g} %"
     return f"{difference:+.3g}"
 
 

@@ -206,8 +206,8 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> M
         observations=alone.observations,
         mean=alone.mean,
         difference=metric.effect(found.difference) if found.pairs else None,
-        low=metric.effect(found.low) if isfinite(found.low) else None,
-        high=metric.effect(found.high) if isfinite(found.high) else None,
+        low=_bound(metric, found.low),
+        high=_bound(metric, found.high),
         p=found.p if found.known else None,
         missing=_missing(alone, found, outcomes, case, noun),
     )
@@ -224,6 +224,12 @@ def _missing(alone: Measured, found: Effect, outcomes: Outcomes, case: Case, nou
     if found.effective < FEWEST_EFFECTIVE:
         return "too few units for an interval"
     return "" if found.known else "all values are the same"
+
+
+def _bound(metric: Metric, difference: float) -> float | None:
+    """`None` where there is none yet, or it is a part beyond all numbers."""
+    shown = metric.effect(difference)
+    return shown if isfinite(difference) and isfinite(shown) else None
 
 
 def _mean(cells: Sequence[Cell], metric: Metric) -> float | None:

@@ -26,6 +26,8 @@ models:
   - {name: idle, policy: least_busy, backends: [{provider: a, model: m}, {provider: b, model: m}]}
   - {name: fast, policy: lowest_latency, backends: [{provider: a, model: slow},
       {provider: b, model: m}]}
+  - {name: fast-stream, policy: lowest_latency, backends: [{provider: a, model: slow},
+      {provider: b, model: m}]}
   - {name: cheap, policy: lowest_cost, backends: [{provider: a, model: m}, {provider: b, model: m}]}
   - name: led
     policy: in_order
@@ -138,7 +140,8 @@ async def test_requests_that_come_together_go_to_whoever_is_idle(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_faster_backend_is_found(gateway: Gateway, stream: bool) -> None:
-    found = [await backend_of(gateway, "fast", stream=stream) for _ in range(8)]
+    model = "fast-stream" if stream else "fast"
+    found = [await backend_of(gateway, model, stream=stream) for _ in range(8)]
 
     assert Counter(found[2:]) == {"b/m": 6}
 

@@ -266,6 +266,34 @@ def test_an_arm_that_never_failed_still_has_an_honest_interval() -> None:
     assert honest.low < 0 < honest.high
 
 
+@pytest.mark.parametrize("digits", range(13))
+def test_values_far_from_zero_are_never_taken_for_closer_together_than_they_are(
+    digits: int,
+) -> None:
+    """Sums of squares lose the spread of numbers that agree in their first 8 digits."""
+    rng = np.random.default_rng(digits)
+    treated = np.arange(4_000) % 2 == 0
+    spread = rng.standard_normal(4_000)
+    near = Visit(epoch=1, treated=treated, count=np.ones(4_000), total=spread)
+    far = Visit(epoch=1, treated=treated, count=np.ones(4_000), total=10.0**digits + spread)
+
+    honest, found = found_in(outcomes_of([near])), found_in(outcomes_of([far]))
+
+    assert found.error >= honest.error * (1 - 1e-6)
+    assert found.known or digits > 6
+    assert found.error < honest.error * 1.01 or digits > 5
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e9 + 0.1])
+def test_values_that_never_differ_tell_nothing_of_how_far_they_may(value: float) -> None:
+    """What rounding leaves of their spread is no interval."""
+    treated = np.arange(3_000) % 3 == 0
+    counts = np.arange(3_000) % 7 + 1.0
+    visit = Visit(epoch=1, treated=treated, count=counts, total=counts * value)
+
+    assert not found_in(outcomes_of([visit])).known
+
+
 def test_sending_every_request_three_times_tells_nothing_new() -> None:
     visit = crowd(11)[0]
     thrice = msgspec.structs.replace(visit, count=3 * visit.count, total=3 * visit.total)

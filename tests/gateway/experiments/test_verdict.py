@@ -257,6 +257,31 @@ def test_an_experiment_without_a_treatment_is_an_error() -> None:
         judged(Outcomes(), treatments=())
 
 
+def test_an_interval_beyond_all_numbers_is_told_as_one() -> None:
+    """A sample that is planned so large that its interval is nowhere near after the first units."""
+    latency = BUILT_IN["latency_ms"]
+    rows = [
+        UnitRow(unit=f"{arm}{one}", epoch=1, variant=arm, count=1, total=log(100 + one))
+        for arm in ("control", "treatment")
+        for one in range(60)
+    ]
+    case = Case(
+        control="control",
+        treatments=("treatment",),
+        primary=latency,
+        outcomes={"latency_ms": summarised(rows)},
+        planned=1e12,
+        guards=(Guard(metric=latency, worse_by=0.2),),
+    )
+
+    verdict = judge(case)
+
+    assert verdict.kind == "undecided"
+    assert verdict.arms[0].effect.high > 700
+    assert "larger than inf %" in verdict.sentence
+    assert verdict.guards[0].worse_by_at_least == pytest.approx(-1)
+
+
 def test_metrics_know_their_direction_and_scale() -> None:
     latency = BUILT_IN["latency_ms"]
 
@@ -281,3 +306,4 @@ def test_numbers_read_as_people_write_them() -> None:
     assert change(VOTES, 0.0213) == "+0.0213"
     assert amount(VOTES, -0.0213) == "0.0213"
     assert change(BUILT_IN["ttft_ms"], log1p(-0.1)) == "-10.0 %"
+    assert change(BUILT_IN["ttft_ms"], 20.0) == "+4.9e+10 %"

@@ -15,6 +15,9 @@ from gateway.routing.prices import Prices
 from gateway.routing.trip import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine
 from schemas.events import Usage
+from tests.gateway.fault_scenarios import answers as fault_answers
+from tests.gateway.fault_scenarios import cut_in_the_middle
+from tests.gateway.fault_tasks import TOKENS
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.test_disconnects import hang_up_after
 from tests.gateway.test_failures import internal_error, two_backends
@@ -69,6 +72,28 @@ async def test_a_failed_attempt_has_a_row_beside_the_one_that_served(tmp_path: P
     assert (served.role, served.backend, served.source) == ("served", "b/m", "reported")
     assert served.cost_usd == request.cost_usd == pytest.approx((7 * 2 + 3 * 20) / 1e6)
     assert [row.number for row in kept.attempts()] == list(range(1, len(failed) + 2))
+
+
+@pytest.mark.anyio
+async def test_what_came_before_an_answer_broke_off_is_booked_with_that_attempt(
+    tmp_path: Path,
+) -> None:
+    """MindIE is always asked for a stream, so this client never sees the token that was lost."""
+    kept = Kept()
+    async with provider(cut_in_the_middle) as a, provider(fault_answers) as b:
+        config = two_backends(a.origin, b.origin).replace("adapter: openai", "adapter: mindie")
+        async with serving(config, tmp_path, recorder=kept) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                answer = await client.post("/v1/models/chat/infer_token", json=TOKENS)
+            (request,) = kept.requests(gateway)
+
+    *failed, served = kept.attempts()
+    assert (answer.status_code, request.completion_tokens) == (200, 2)
+    assert {(row.backend, row.role, row.source) for row in failed} == {
+        ("a/m", "failed", "estimated")
+    }
+    assert {row.completion_tokens for row in failed} == {1}
+    assert (served.backend, served.role, served.completion_tokens) == ("b/m", "served", 2)
 
 
 def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:

@@ -141,6 +141,17 @@ async def test_what_is_not_a_backends_fault_never_opens_its_breaker(end: str) ->
     assert plan.candidates[0].backend.breaker.state(loop_time()) == "closed"
 
 
+async def test_whom_a_hurried_client_cut_counts_as_slow_all_the_same() -> None:
+    plan = a_plan(backend("a"))
+
+    one = await begun(plan)
+    one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline, committed=False)
+
+    known = plan.candidates[0].backend.load.latency(one.call.deadline, stream=False)
+    assert known is not None
+    assert 0.9 < known < 1.1
+
+
 def hedge_of(plan: Plan) -> str | None:
     attempts = Attempts(plan, trip(loop_time()))
     attempts.first()

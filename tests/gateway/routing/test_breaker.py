@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.model import Breaker as BreakerRule
-from gateway.routing.breaker import Breaker
+from gateway.routing.breaker import Breaker, Health
 
 RULE = BreakerRule(failure_rate=0.5, min_requests=4, window_s=10, cooldown_s=15, max_cooldown_s=40)
 
@@ -129,6 +129,20 @@ def test_who_is_spared_may_be_asked_and_is_not_as_good_as_any() -> None:
     assert breaker.allows(100)
     assert not breaker.welcomes(100.7)
     assert breaker.welcomes(100.75)
+
+
+def test_a_probe_that_fails_does_not_shorten_what_another_process_has_decided() -> None:
+    breaker = Breaker(RULE)
+    for _ in range(RULE.min_requests):
+        breaker.fail(100, probe=False)
+    at = 100 + RULE.cooldown_s
+    assert breaker.begin(at)
+    elsewhere = Health(at=at, open_until=at + 250, cooldown_s=250, rest_until=0.0, last_failure=at)
+
+    breaker.hear(elsewhere)
+    breaker.fail(at + 1, probe=True)
+
+    assert not breaker.allows(at + 249)
 
 
 EVENTS = st.lists(
