@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 
 from gateway.config.check_experiments import check_experiments
+from gateway.config.check_honoured import check_honoured
 from gateway.config.check_models import check_models, matches
 from gateway.config.check_providers import check_credential, check_file, check_providers
 from gateway.config.check_routing import check_routing
@@ -23,6 +24,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_routing(config, problems)
     check_store(config.store, problems)
     check_experiments(config, problems)
+    check_honoured(config, problems, adapters)
     _default_model(config, problems)
     _auth(config, problems)
 

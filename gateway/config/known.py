@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from adapters.base import Endpoint, Supports
 from gateway.config.aws import aws_base_url
 from gateway.config.model import Config
 
 if TYPE_CHECKING:
     from adapters.registry import Registry
 
+_ANYWHERE = "https://localhost/v1"
 LOCAL = "local"
 """The adapter whose backends are the local engine's; it has no wire format."""
 
@@ -31,10 +33,10 @@ def known_adapters() -> Mapping[str, Defaults]:
     # Late, so that a caller that brings its own names loads no dialect.
     from adapters.registry import Registry
 
-    return _Installed(Registry())
+    return Installed(Registry())
 
 
-class _Installed(Mapping[str, Defaults]):
+class Installed(Mapping[str, Defaults]):
     """Looks an adapter up when it is asked for: a plug-in that nobody uses need not load."""
 
     def __init__(self, registry: "Registry") -> None:
@@ -51,6 +53,11 @@ class _Installed(Mapping[str, Defaults]):
         # A vendor whose endpoint is not at the base URL's host has a scope and no path.
         tokens = endpoint is not None and bool(endpoint.path)
         return Defaults(base_url=self._registry.base_url(name), tokens=tokens)
+
+    def supports(self, name: str, base_url: str | None) -> Supports:
+        """What an adapter can honour. Raises InvalidConfig for a broken plug-in."""
+        address = base_url or self._registry.base_url(name) or _ANYWHERE
+        return self._registry.build(name, Endpoint(name=name, base_url=address)).supports
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.asgi.hangup import ClientGone
 from gateway.config.error_codes import CODES, NO_ATTEMPTS
+from gateway.config.load import read_config
 from gateway.store.errors import StoreAway
 from schemas.errors import GatewayError
 from tests.gateway.config.configs import GOOD, faults, faults_of_model, read, warnings, with_model
@@ -172,4 +173,33 @@ def test_an_experiment_that_nobody_could_take_part_in_is_a_warning() -> None:
         "part",
         'experiments[0].guardrails[0].metric: "thumbs_upp" is nearly "thumbs_up", the primary '
         "metric; it is a metric of its own, for which votes of its own must come",
+    ]
+
+
+def test_a_field_that_a_backend_cannot_honour_is_a_warning_where_it_is_set() -> None:
+    text = """
+providers:
+  - {name: a, adapter: anthropic, api_key: key-of-anthropic}
+  - {name: o, adapter: openai, api_key: key-of-openai}
+models:
+  - {name: m, backends: [{provider: a, model: x}, {provider: o, model: y}],
+     defaults: {max_tokens: 100, seed: 1}, overrides: {temperature: 1.5}}
+experiments:
+  - name: e
+    model: m
+    primary: error
+    variants:
+      - {name: c, backend: o/y, weight: 1, set: {seed: 5}}
+      - {name: t, backend: a/x, weight: 1, set: {seed: 5, top_k: 3}}
+"""
+    told: list[str] = []
+    read_config(text, source="c", env={}, warn=told.append)
+
+    assert told == [
+        "c: models[0].defaults.seed: is not supported by a/x (adapter anthropic), which gets no "
+        "request with it while another can honour it",
+        "c: models[0].overrides.temperature: is 1.5, at most 1 is supported by a/x (adapter "
+        "anthropic), which gets no request with it while another can honour it",
+        "c: experiments[0].variants[1].set.seed: is not supported by a/x (adapter anthropic), so "
+        "others answer for this variant",
     ]
