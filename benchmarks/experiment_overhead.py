@@ -117,7 +117,9 @@ async def without(gateway: Gateway) -> None:
         fold = Fold()
         async for batch in UPSTREAM.generate(request, call):
             fold.add(batch)
+            trip.first_content = now()
         fold.answer()
+        trip.deltas, trip.usage = fold.deltas, fold.usage
         trip.backend = "a/old"
         trip.attempts.append(Attempt(backend="a/old", outcome="ok"))
         gateway.book(trip, 200, now())
@@ -136,7 +138,7 @@ def within(table: RouteTable) -> Callable[[Gateway], Awaitable[None]]:
             enrolment = enrol(route, request, facts)
             if enrolment is not None:
                 note(enrolment, trip)
-            await pipeline.whole(plan(table, route, request, facts, enrolment), trip)
+            await pipeline.whole(plan(table, route, request, facts, enrolment), request, trip)
             gateway.book(trip, 200, now())
 
     return run

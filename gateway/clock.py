@@ -6,4 +6,9 @@ cut to milliseconds, which is good enough for deadlines and too coarse for what 
 
 from time import monotonic as now
 
-__all__ = ("now",)
+__all__ = ("milliseconds", "now")
+
+
+def milliseconds(seconds: float) -> float:
+    """As reported: to the microsecond. seconds: at least 0. A third of the time of `round`."""
+    return int(seconds * 1e6 + 0.5) / 1e3

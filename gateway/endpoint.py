@@ -31,7 +31,7 @@ from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import GatewayError, MethodNotAllowed
 from schemas.events import Event
 from schemas.fields import task_of
-from schemas.requests import EmbeddingsRequest, Request
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 _log = logging.getLogger("strowger.endpoint")
 
@@ -146,7 +146,7 @@ class Endpoint:
         """What the client asked for; afterwards the copy, where one is due."""
         real: Answer | Embeddings
         if isinstance(request, EmbeddingsRequest):
-            vectors = real = await pipeline.embed(planned, trip, tenant=trip.caller)
+            vectors = real = await pipeline.embed(planned, request, trip, tenant=trip.caller)
             hangup.disarm()
             vector_renderer = self._surface.renderer(request, trip.request_id)
             body = vector_renderer.embeddings(vectors)
@@ -155,17 +155,19 @@ class Endpoint:
             renderer = self._surface.renderer(request, trip.request_id)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
-                await self._stream(planned, trip, answering, renderer, gateway, hangup, copied)
+                await self._stream(
+                    planned, request, trip, answering, renderer, gateway, hangup, copied
+                )
                 if copied is None or trip.error:
                     return
                 real = copied.answer()
             else:
-                answer = real = await pipeline.whole(planned, trip, tenant=trip.caller)
+                answer = real = await pipeline.whole(planned, request, trip, tenant=trip.caller)
                 hangup.disarm()
                 body = renderer.answer(answer)
                 await answering.whole(200, body, renderer.headers(trip.backend))
         if planned.mirror is not None:
-            gateway.mirror(planned, trip, real, runtime)
+            gateway.mirror(planned, request, trip, real, runtime)
 
     def _model(self, path: str, runtime: Runtime) -> str:
         """The one that the path names, or the operator's where nothing names one, or ""."""
@@ -176,6 +178,7 @@ class Endpoint:
     async def _stream(
         self,
         planned: Plan,
+        request: GenerateRequest,
         trip: Trip,
         answering: Answering,
         renderer: Renderer,
@@ -184,7 +187,7 @@ class Endpoint:
         copied: Fold | None,
     ) -> None:
         """Frames as events come. Raises before the first byte; after it, the error is a frame."""
-        source = pipeline.stream(planned, trip, tenant=trip.caller)
+        source = pipeline.stream(planned, request, trip, tenant=trip.caller)
         if copied is not None:
             source = folded(source, copied)
         try:
@@ -271,7 +274,7 @@ def _plan(
         note(enrolment, trip)
     planned = plan(runtime.table, route, request, facts, enrolment)
     trip.rule, trip.ruled_out = planned.rule, planned.ruled_out
-    trip.candidates = tuple([candidate.name for candidate in planned.candidates])
+    trip.candidates = planned.names
     return planned
 
 

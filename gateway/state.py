@@ -13,10 +13,9 @@ from gateway.auth import Caller
 from gateway.clock import now
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
-from gateway.records.booking import counted, rows_of
-from gateway.records.rows import AttemptRow, Recorder, Row
+from gateway.records.booking import left_of, line_of
+from gateway.records.rows import AttemptRow, Left, Recorder
 from gateway.routing.plan import Plan
-from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trial import fingerprint
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
@@ -31,6 +30,7 @@ from gateway.trials.minding import Minding
 from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Unavailable
+from schemas.requests import Request
 
 _BATCH, _BOOK_S = 64, 0.2
 """Notes are written up when there are so many, or after so many seconds."""
@@ -167,11 +167,18 @@ class Gateway:
         if config.store.usage == "required" and self.recorder is not None and self.recorder.full:
             raise Unavailable("what requests use cannot be recorded now", retry_after=5)
 
-    def mirror(self, plan: Plan, trip: Trip, answer: Answer | Embeddings, runtime: Runtime) -> None:
+    def mirror(
+        self,
+        plan: Plan,
+        request: Request,
+        trip: Trip,
+        answer: Answer | Embeddings,
+        runtime: Runtime,
+    ) -> None:
         """Send the copy that goes with a request, unless clients need what there is."""
         limit = self.runtime.config.server.max_in_flight
         busy = self.refusing or self.in_flight > limit * MIRRORING_UP_TO
-        self.mirrors.offer(plan, trip, answer, runtime, busy=busy)
+        self.mirrors.offer(plan, request, trip, answer, runtime, busy=busy)
 
     async def finished(self) -> None:
         """After `refuse`: once every running request has ended, and every copy."""
@@ -292,7 +299,7 @@ class Gateway:
         notes, self._notes = self._notes, []
         offset = time.time() - now()
         prices = self.runtime.prices
-        lines = [_line(trip, status, ended, offset, prices) for trip, status, ended in notes]
+        lines = [line_of(trip, status, ended, offset, prices) for trip, status, ended in notes]
         for line in lines:
             self.metrics.book(line)
         self._booked += len(lines)
@@ -302,51 +309,16 @@ class Gateway:
         )
         self.access_log.add(lines)
         if self.recorder is not None:
-            rows: list[Row] = []
+            left: list[Left] = []
             for (trip, _, _), line in zip(notes, lines, strict=True):
-                rows += rows_of(trip, line, prices)
-            self.recorder.extend(rows)
+                left += left_of(trip, line, prices)
+            self.recorder.extend(left)
 
     def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)
         self.access_log.add((line,))
         if self.recorder is not None and row is not None:
             self.recorder.extend((row,))
-
-
-def _line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
-    """offset: from the clock's seconds to Unix time."""
-    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
-    price = prices.of(trip.backend) if prices.any and source else None
-    first = trip.first_content
-    return AccessLine(
-        time=ended + offset,
-        request_id=trip.request_id,
-        client_request_id=trip.client_request_id,
-        surface=trip.surface,
-        status=status,
-        ms=round((ended - trip.started) * 1e3, 3),
-        key=trip.caller,
-        task=trip.task,
-        model=trip.model,
-        route=trip.route,
-        backend=trip.backend,
-        experiment=trip.experiment,
-        variant=trip.variant,
-        fallback=trip.fallback,
-        stream=trip.stream,
-        error=trip.error,
-        ttft_ms=None if first is None else round((first - trip.started) * 1e3, 3),
-        attempts=tuple(trip.attempts),
-        dropped=trip.dropped,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        usage_source=source,
-        cost_usd=None if price is None else cost_of(usage, price),
-        unpriced=prices.any and bool(source) and price is None,
-    )
 
 
 def _decision(trip: Trip, line: AccessLine) -> Decision:

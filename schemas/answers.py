@@ -66,11 +66,16 @@ class Embeddings(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Fold:
-    """Collects events into an Answer. `add` never looks back: each event costs O(its own size)."""
+    """Collects events into an Answer. `add` never looks back: each event costs O(its own size).
+
+    deltas: events so far that show a client something (`schemas.events.CONTENT`), of tokens their
+    ids. usage: the last that came.
+    """
 
     def __init__(self) -> None:
+        self.deltas = 0
+        self.usage: Usage | None = None
         self._started = Started()
-        self._usage: Usage | None = None
         self._context: Tensor | None = None
         self._choices: dict[int, Choice] = {}
         self._text: dict[int, list[str]] = {}
@@ -81,14 +86,16 @@ class Fold:
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
             if isinstance(event, TextDelta):
+                self.deltas += 1
                 choice = self._choice(event.index)
                 if event.logprobs:
                     choice.logprobs.extend(event.logprobs)
                 self._text.setdefault(event.index, []).append(event.text)
             elif isinstance(event, Finished):
+                self.deltas += 1
                 self._choice(event.index).finish = event
             elif isinstance(event, Usage):
-                self._usage = event
+                self.usage = event
             elif isinstance(event, Started):
                 self._started = event
             else:
@@ -128,13 +135,14 @@ class Fold:
             choices=[self._choices[index] for index in sorted(self._choices)]
             if len(self._choices) > 1
             else list(self._choices.values()),
-            usage=self._usage,
+            usage=self.usage,
             context_logits=self._context,
         )
 
     def _add_rarer(
         self, event: Tokens | ReasoningDelta | RefusalDelta | ToolDelta | OpaqueDelta | Logits
     ) -> None:
+        self.deltas += len(event.ids) if isinstance(event, Tokens) else 1
         match event:
             case Tokens():
                 choice = self._choice(event.index)

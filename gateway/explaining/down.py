@@ -1,14 +1,12 @@
 """A route table in which some backends are broken: shows a fallback without an outage."""
 
-from collections.abc import Callable, Collection
-from copy import copy
+from collections.abc import Collection
 
 import msgspec
 
 from gateway.config.model import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.route import Backend, Route, RouteTable
-from gateway.routing.trial import Trial
 
 _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_cooldown_s=3600.0)
 
@@ -43,21 +41,10 @@ def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTab
             route,
             backends=tuple(map(one, route.backends)),
             rules=rules,
-            trial=None if route.trial is None else _with_arms(route.trial, one),
+            trial=None if route.trial is None else route.trial.elsewhere(one),
         )
 
     return RouteTable([followed(route) for route in table.routes.values()], table.aliases)
-
-
-def _with_arms(trial: Trial, one: Callable[[Backend], Backend]) -> Trial:
-    """A copy whose arms have other backends."""
-    other = copy(trial)
-    other.arms = {
-        name: msgspec.structs.replace(arm, backend=one(arm.backend))
-        for name, arm in trial.arms.items()
-    }
-    other.control = other.arms[trial.control.name]
-    return other
 
 
 def is_down(backend: Backend) -> bool:

@@ -169,7 +169,7 @@ def _planned(
     """One plan, and what becomes of all draws."""
     homes = {id(backend): one.name for one in table.routes.values() for backend, _ in _all_of(one)}
     first = plan(table, route, request, facts)
-    arms = _arms(route, first)
+    arms = _arms(route, request, facts)
     drawn = bool(arms) and route.trial is not None and route.trial.by == "request"
     steps = DRAWS if drawn or len(first.candidates) > 1 else 1
     orders = [
@@ -217,9 +217,9 @@ def _detours(route: Route, planned: Plan) -> tuple[DetourSeen, ...]:
     )
 
 
-def _arms(route: Route, planned: Plan) -> dict[int, Arm]:
+def _arms(route: Route, request: Request, facts: Facts) -> dict[int, Arm]:
     """By their backend, where an arm of the experiment answers first; else none."""
-    enrolment = planned.enrolment
+    enrolment = enrol(route, request, facts)
     if enrolment is None or enrolment.arm is None or route.trial is None:
         return {}
     taking = enrolment.left_out is not None or route.trial.by != "request"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.clock import now
+from gateway.clock import milliseconds, now
 from gateway.config.model import Retry
 from gateway.mirror.comparison import Comparison, compared
 from gateway.mirror.line import MirrorLine
@@ -21,7 +21,7 @@ from gateway.routing.trip import Attempt, Trip
 from gateway.runtime import Runtime
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest
-from schemas.requests import EmbeddingsRequest
+from schemas.requests import EmbeddingsRequest, Request
 
 MOST = 32
 """Copies under way at one time in one process; further ones are shed."""
@@ -41,7 +41,14 @@ class Mirrors:
         self._running: set[asyncio.Task[None]] = set()
 
     def offer(
-        self, plan: Plan, trip: Trip, real: Answer | Embeddings, runtime: Runtime, *, busy: bool
+        self,
+        plan: Plan,
+        request: Request,
+        trip: Trip,
+        real: Answer | Embeddings,
+        runtime: Runtime,
+        *,
+        busy: bool,
     ) -> None:
         """Send the copy that `plan.mirror` is, or shed it. Never waits, never raises.
 
@@ -60,14 +67,14 @@ class Mirrors:
             return
         alone = Plan(
             route=plan.route,
-            request=plan.request,
             candidates=(copy,),
+            names=(copy.name,),
             retry=ONCE,
             deadline_s=plan.deadline_s,
             patience_s=plan.patience_s,
         )
         runtime.in_flight += 1
-        task = asyncio.create_task(self._send(alone, trip, real, runtime))
+        task = asyncio.create_task(self._send(alone, request, trip, real, runtime))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -83,16 +90,21 @@ class Mirrors:
         await self.settle()
 
     async def _send(
-        self, plan: Plan, trip: Trip, real: Answer | Embeddings, runtime: Runtime
+        self,
+        plan: Plan,
+        request: Request,
+        trip: Trip,
+        real: Answer | Embeddings,
+        runtime: Runtime,
     ) -> None:
         shadow = Trip(request_id=trip.request_id, started=now(), task=trip.task, attempts=[])
         found: Comparison | None = None
         reason = ""
         try:
-            if isinstance(plan.request, EmbeddingsRequest):
-                answer = await pipeline.embed(plan, shadow, tenant=trip.caller)
+            if isinstance(request, EmbeddingsRequest):
+                answer = await pipeline.embed(plan, request, shadow, tenant=trip.caller)
             else:
-                answer = await pipeline.whole(plan, shadow, tenant=trip.caller)
+                answer = await pipeline.whole(plan, request, shadow, tenant=trip.caller)
             found = compared(real, answer)
         except GatewayError as exc:
             reason = exc.message if isinstance(exc, InvalidRequest) else ""
@@ -141,7 +153,7 @@ def _line(
         pattern=attempt.pattern,
         ms=None if served is None else served.ms,
         mirror_ms=attempt.ms,
-        mirror_ttft_ms=None if first is None else round((first - shadow.started) * 1e3, 3),
+        mirror_ttft_ms=None if first is None else milliseconds(first - shadow.started),
         completion_tokens=real.completion_tokens,
         mirror_prompt_tokens=None if usage is None else usage.prompt_tokens,
         mirror_completion_tokens=None if usage is None else usage.completion_tokens,

@@ -1,42 +1,132 @@
-"""From what happened to a request to its rows: one of its own, and one for each attempt."""
+"""From what happened to a request to its rows: one of its own, and one for each attempt.
 
-from collections.abc import Sequence
+A worker does the least: it leaves the access line, which tells all of nearly every request, and
+whoever imports it makes the rows.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from gateway.records.rows import AttemptRow, RequestRow, Role, Row, Source
+from gateway.clock import milliseconds
+from gateway.records.rows import AccessRow, AttemptRow, Left, RequestRow, Role, Row
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
-from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.access_log import AccessLine, Source
 from schemas.events import Usage
 
 
-def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Row]:
-    """The request, and every attempt for which something was sent."""
-    request = RequestRow(
-        request_id=line.request_id,
-        time=line.time,
-        status=line.status,
-        ms=line.ms,
-        key=line.key,
-        surface=line.surface,
-        task=line.task,
-        model=line.model,
-        route=line.route,
-        backend=line.backend,
-        stream=line.stream,
-        error=line.error,
-        ttft_ms=line.ttft_ms,
-        prompt_tokens=line.prompt_tokens,
-        completion_tokens=line.completion_tokens,
-        cost_usd=line.cost_usd,
+def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
+    """What became of a request. offset: from the clock's seconds to Unix time."""
+    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
+    price = prices.of(trip.backend) if prices.any and source else None
+    first = trip.first_content
+    return AccessLine(
+        time=ended + offset,
+        request_id=trip.request_id,
+        client_request_id=trip.client_request_id,
+        surface=trip.surface,
+        status=status,
+        ms=milliseconds(ended - trip.started),
+        key=trip.caller,
+        task=trip.task,
+        model=trip.model,
+        route=trip.route,
+        backend=trip.backend,
         experiment=trip.experiment,
-        epoch=trip.epoch,
         variant=trip.variant,
-        unit=trip.unit,
         fallback=trip.fallback,
+        stream=trip.stream,
+        error=trip.error,
+        ttft_ms=None if first is None else milliseconds(first - trip.started),
+        attempts=tuple(trip.attempts),
+        dropped=trip.dropped,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        usage_source=source,
+        cost_usd=None if price is None else cost_of(usage, price),
+        unpriced=prices.any and bool(source) and price is None,
     )
-    rows: list[Row] = [request]
+
+
+def left_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Left]:
+    """What a worker leaves: the request, and its attempts where the line does not tell of them."""
+    left: list[Left] = [AccessRow(line=line, epoch=trip.epoch, unit=trip.unit)]
+    if not _tells(line):
+        left += _attempts(trip, line.time, prices)
+    return left
+
+
+def rows_told(left: Iterable[Left]) -> list[Row]:
+    """The rows for which that stands, in its order."""
+    rows: list[Row] = []
+    for one in left:
+        if isinstance(one, AccessRow):
+            rows += _told(one)
+        else:
+            rows.append(one)
+    return rows
+
+
+def _told(row: AccessRow) -> list[Row]:
+    line = row.line
+    rows: list[Row] = [
+        RequestRow(
+            request_id=line.request_id,
+            time=line.time,
+            status=line.status,
+            ms=line.ms,
+            key=line.key,
+            surface=line.surface,
+            task=line.task,
+            model=line.model,
+            route=line.route,
+            backend=line.backend,
+            stream=line.stream,
+            error=line.error,
+            ttft_ms=line.ttft_ms,
+            prompt_tokens=line.prompt_tokens,
+            completion_tokens=line.completion_tokens,
+            cost_usd=line.cost_usd,
+            experiment=line.experiment,
+            epoch=row.epoch,
+            variant=line.variant,
+            unit=row.unit,
+            fallback=line.fallback,
+        )
+    ]
+    if _tells(line):
+        rows.append(
+            AttemptRow(
+                request_id=line.request_id,
+                number=1,
+                time=line.time,
+                backend=line.attempts[0].backend,
+                role=_role(line.attempts[0]),
+                outcome=line.attempts[0].outcome,
+                ms=line.attempts[0].ms,
+                source=line.usage_source,
+                prompt_tokens=line.prompt_tokens,
+                completion_tokens=line.completion_tokens,
+                cached_tokens=line.cached_tokens,
+                cache_write_tokens=line.cache_write_tokens,
+                reasoning_tokens=line.reasoning_tokens,
+                cost_usd=line.cost_usd,
+            )
+        )
+    return rows
+
+
+def _tells(line: AccessLine) -> bool:
+    """Whether all that there is to know of the attempts is in the line: its usage is the only's."""
+    return len(line.attempts) == 1 and not line.attempts[0].refused
+
+
+def _attempts(trip: Trip, time: float, prices: Prices) -> Iterator[AttemptRow]:
+    """Every attempt for which something was sent."""
     own = _own(trip.attempts)
     for place, attempt in enumerate(trip.attempts):
         if attempt.refused:
@@ -50,10 +140,7 @@ def rows_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Row]:
         )
         if not shown and trip.usage is not None:
             usage, source = _supposed(attempt, usage, source, trip.usage.prompt_tokens)
-        rows.append(
-            attempt_row(trip.request_id, place + 1, line.time, attempt, usage, source, prices)
-        )
-    return rows
+        yield attempt_row(trip.request_id, place + 1, time, attempt, usage, source, prices)
 
 
 def attempt_row(

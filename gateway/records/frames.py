@@ -11,7 +11,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Row
+from gateway.records.booking import rows_told
+from gateway.records.rows import AccessRow, AttemptRow, FeedbackRow, Left, RequestRow, Row
 
 HEAD = b"strowger rows 1\n"
 ROWS = 256
@@ -19,7 +20,7 @@ ROWS = 256
 
 _FRAME = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(list[RequestRow | AttemptRow | FeedbackRow])
+_decoder = msgspec.msgpack.Decoder(list[AccessRow | RequestRow | AttemptRow | FeedbackRow])
 
 
 class Read(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Read(Struct, frozen=True, kw_only=True):
     damaged: bool = False
 
 
-def packed(rows: Sequence[Row]) -> bytes:
+def packed(rows: Sequence[Left]) -> bytes:
     """Frames of these rows. Raises ValueError where a text is no Unicode."""
     return b"".join(_frame(rows[begin : begin + ROWS]) for begin in range(0, len(rows), ROWS))
 
@@ -53,11 +54,11 @@ def unpacked(data: bytes, *, limit: int) -> Read:
             found = None
         if not found:
             return Read(rows=tuple(rows), size=at, damaged=True)
-        rows += found
+        rows += rows_told(found)
         at += _FRAME.size + length
     return Read(rows=tuple(rows), size=at)
 
 
-def _frame(rows: Sequence[Row]) -> bytes:
+def _frame(rows: Sequence[Left]) -> bytes:
     payload = _encode(rows)
     return _FRAME.pack(len(payload), crc32(payload)) + payload

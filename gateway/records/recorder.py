@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from time import monotonic
 
 from gateway.records.frames import packed
-from gateway.records.rows import Row
+from gateway.records.rows import Left
 from gateway.records.spool import Spool, SpoolFile, SpoolFull
 
 _log = logging.getLogger("strowger.records")
@@ -29,7 +29,7 @@ class FileRecorder:
         self._spool = spool
         self._limit = limit
         self._every_s = every_s
-        self._rows: deque[Row] = deque()
+        self._rows: deque[Left] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._file: SpoolFile | None = None
@@ -58,10 +58,10 @@ class FileRecorder:
         """Rows, since the start."""
         return self._dropped + self._unwritten
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Left) -> None:
         self.extend((row,))
 
-    def extend(self, rows: Iterable[Row]) -> None:
+    def extend(self, rows: Iterable[Left]) -> None:
         """Never waits; called by one thread."""
         new = tuple(rows)
         room = max(self._limit - len(self._rows) - self._held, 0)
@@ -129,7 +129,7 @@ class FileRecorder:
         """The next rows as bytes, unless some are waiting from the last time."""
         if self._packed:
             return
-        rows: list[Row] = []
+        rows: list[Left] = []
         while self._rows and len(rows) < _AT_ONCE:
             rows.append(self._rows.popleft())
         self._held = len(rows)

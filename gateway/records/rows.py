@@ -5,8 +5,9 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from gateway.telemetry.access_log import AccessLine, Source
+
 Role = Literal["served", "failed", "hedge", "mirror"]
-Source = Literal["", "reported", "counted", "estimated"]
 
 
 class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False):
@@ -82,6 +83,22 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
 Row = RequestRow | AttemptRow | FeedbackRow
 
 
+class AccessRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="access", gc=False):
+    """A request as its access line tells it, with what that leaves out: `RequestRow` says what.
+
+    A worker leaves this for the request, and for its attempt where there was one only; whoever
+    reads makes their rows of it (`booking.rows_told`). So most requests cost a worker no rows.
+    """
+
+    line: AccessLine
+    epoch: int = 0
+    unit: str = ""
+
+
+Left = AccessRow | Row
+"""What a worker leaves in its spool."""
+
+
 class Recorder(Protocol):
     """Where a worker leaves its rows. Never waits."""
 
@@ -90,6 +107,6 @@ class Recorder(Protocol):
         """Whether rows are being lost; under `usage: required` requests are then refused."""
         ...
 
-    def add(self, row: Row) -> None: ...
+    def add(self, row: Left) -> None: ...
 
-    def extend(self, rows: Iterable[Row]) -> None: ...
+    def extend(self, rows: Iterable[Left]) -> None: ...

@@ -2,14 +2,13 @@
 
 import asyncio
 import random
-from types import TracebackType
 
 from gateway.clock import now
 from gateway.routing.candidate import Candidate
 from gateway.routing.plan import Plan
 from gateway.routing.retry import may_move_on, may_repeat, pause
-from gateway.routing.tries import TIMER_S, Try
-from gateway.routing.trip import Trip
+from gateway.routing.tries import TIMER_S, Try, ask
+from gateway.routing.trip import Attempt, Trip
 from gateway.upstream.base import Call
 from schemas.errors import (
     DeadlineExceeded,
@@ -20,6 +19,12 @@ from schemas.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
+from schemas.requests import Request
+
+_Beginning = tuple[Candidate, Request, Call, Trip, Attempt, float, bool, float]
+"""The fields of a Try, in order."""
+
+PASSED = "the request's deadline has passed"
 
 FAIR_SHARE = 0.5
 """Of the operator's deadline: a backend that had less before the request's cut it has not failed.
@@ -29,12 +34,12 @@ A client that is in a hurry, or the backends before it, left it too little time 
 
 
 class Attempts:
-    """Gives tries, the `first` and the `next`; each is a context manager that books its outcome.
+    """Gives turns, the `first` and the `next`; each has to be told how it ended.
 
-    A failure that may move on is swallowed by the context, and `next` goes on with the same
-    backend (after a pause) or another. Every other failure leaves the context as raised.
-    When nobody is left to ask, the last failure is raised, or, where no backend had words for the
-    request, the first refusal. A refusal takes none of the attempts, for nothing was sent.
+    After a failure that may move on, `next` goes on with the same backend (after a pause) or
+    another. When nobody is left to ask, the last failure is raised, or, where no backend had
+    words for the request, the first refusal. A refusal takes none of the attempts, for nothing
+    was sent.
     """
 
     __slots__ = (
@@ -43,6 +48,7 @@ class Attempts:
         "_left",
         "_queue",
         "_repeats",
+        "_request",
         "_rule",
         "_taken",
         "_tenant",
@@ -52,9 +58,10 @@ class Attempts:
         "trip",
     )
 
-    def __init__(self, plan: Plan, trip: Trip, *, tenant: str = "") -> None:
+    def __init__(self, plan: Plan, request: Request, trip: Trip, tenant: str) -> None:
         self.plan = plan
         self.trip = trip
+        self._request = request
         self.deadline = trip.started + plan.deadline_s
         self._rule = plan.retry
         self._fair_s = plan.patience_s * FAIR_SHARE
@@ -64,11 +71,11 @@ class Attempts:
         self._repeats = 0
         self._left = plan.retry.attempts
         self._hedged = False
-        self._told: OneTry | None = None
+        self._told: Turn | None = None
         if plan.hedging is not None:
             plan.hedging.budget.first(trip.started)
 
-    def first(self) -> "OneTry":
+    def first(self) -> "Turn":
         """Raises Unavailable where another request has become the probe of every backend."""
         breaker = self._queue[0].backend.breaker
         if breaker.open_until is not None and breaker.probing:
@@ -81,8 +88,8 @@ class Attempts:
         """The first was given without this object: see `first_of`."""
         self._left -= 1
 
-    async def next(self, failed: "OneTry") -> "OneTry":
-        """After one whose failure was swallowed. Raises it where nobody is left to ask."""
+    async def next(self, failed: "Turn") -> "Turn":
+        """After one that moves on. Raises its failure where nobody is left to ask."""
         assert failed.error is not None
         await self._choose_next(failed, failed.error)
         return self._turn()
@@ -109,7 +116,9 @@ class Attempts:
         self._left -= 1
         beside = self._queue[place]
         self._queue = self._queue[:place] + self._queue[place + 1 :]
-        return self._try(beside, hedge=True)
+        one = Try(*self._beginning(beside, at))
+        one.record.hedge = True
+        return one
 
     def go_on_with(self, survivor: Candidate) -> None:
         """Of two that were asked at once, this one, the hedge, is left."""
@@ -126,7 +135,7 @@ class Attempts:
             error.code not in self._taken and any(self.plan.detour(error.code))
         )
 
-    async def _choose_next(self, failed: "OneTry", error: GatewayError) -> None:
+    async def _choose_next(self, failed: "Turn", error: GatewayError) -> None:
         """Put the next to ask at the head of the queue; raises the failure when there is none."""
         refused = isinstance(error, InvalidRequest)
         if refused:
@@ -143,7 +152,7 @@ class Attempts:
             self.trip.backend, self.trip.dropped = told.name, told.told
             raise self._told.error or error
 
-    async def _repeat(self, failed: "OneTry", error: GatewayError) -> bool:
+    async def _repeat(self, failed: "Turn", error: GatewayError) -> bool:
         """Whether the same backend is asked again; if so, the pause before it is over.
 
         Not one that is busy, or let us wait in vain, while others can be asked at once; nor one
@@ -186,51 +195,57 @@ class Attempts:
         self._queue = others
         return True
 
-    def _turn(self) -> "OneTry":
-        candidate = self._queue[0]
+    def _turn(self) -> "Turn":
+        candidate, at = self._queue[0], now()
+        if at >= self.deadline:
+            raise DeadlineExceeded(PASSED)
         if self._repeats == 0:
-            candidate.backend.budget.first(now())
+            candidate.backend.budget.first(at)
         self._left -= 1
-        return OneTry(self.plan, self.trip, self._tenant, self._try(candidate), self)
+        return Turn(*self._beginning(candidate, at), self.plan, self._request, self)
 
-    def _try(self, candidate: Candidate, *, hedge: bool = False) -> Try:
+    def _beginning(self, candidate: Candidate, at: float) -> _Beginning:
         call = Call(
             model=candidate.model,
             deadline=self.deadline,
             request_id=self.trip.request_id,
             tenant=self._tenant,
         )
-        request = candidate.request or self.plan.request
-        return Try(candidate, request, call, self.trip, fair_s=self._fair_s, hedge=hedge)
+        request = candidate.request or self._request
+        probe = candidate.backend.breaker.begin(at)
+        record = ask(candidate, self.trip, at)
+        return candidate, request, call, self.trip, record, at, probe, self._fair_s
 
 
-class OneTry:
-    """One turn: a try at one backend, or two at once of which one wins; `current` is who is left.
+class Turn(Try, eq=False):
+    """A try whose answer may be the request's: `end` it, or ask whether it `moves_on`.
 
     `commit` it once the client is about to see content.
+
+    plan, asked: the request's. account: `None` for the first turn, until one is needed.
+    instead: the hedge that has taken its place.
+    error:   what has ended it, where another follows.
     """
 
-    __slots__ = ("_attempts", "_tenant", "committed", "current", "error", "plan", "trip")
+    plan: Plan
+    asked: Request
+    account: Attempts | None = None
+    committed: bool = False
+    instead: Try | None = None
+    error: GatewayError | None = None
 
-    def __init__(
-        self, plan: Plan, trip: Trip, tenant: str, first: Try, attempts: Attempts | None = None
-    ) -> None:
-        """attempts: `None` for the request's first try, until they are asked for."""
-        self.plan = plan
-        self.trip = trip
-        self._tenant = tenant
-        self._attempts = attempts
-        self.current = first
-        self.committed = False
-        self.error: GatewayError | None = None
+    @property
+    def current(self) -> Try:
+        """Of two that were asked at once, who is left."""
+        return self.instead or self
 
     @property
     def attempts(self) -> Attempts:
         """What follows when this one fails."""
-        if self._attempts is None:
-            self._attempts = Attempts(self.plan, self.trip, tenant=self._tenant)
-            self._attempts.begun()
-        return self._attempts
+        if self.account is None:
+            self.account = Attempts(self.plan, self.asked, self.trip, self.call.tenant)
+            self.account.begun()
+        return self.account
 
     def commit(self) -> None:
         self.committed = True
@@ -238,29 +253,22 @@ class OneTry:
 
     def stay_with(self, hedge: Try) -> None:
         """The first has fallen out; whoever was asked beside it is the one now."""
-        self.current = hedge
+        self.instead = hedge
         self.attempts.go_on_with(hedge.candidate)
 
-    def __enter__(self) -> "OneTry":
-        at = now()
-        if at >= self.current.call.deadline:
-            raise DeadlineExceeded("the request's deadline has passed")
-        self.current.begin(at)
-        return self
+    def end(self) -> None:
+        """Its answer is complete."""
+        (self.instead or self).succeed(now(), committed=self.committed)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def moves_on(self, error: BaseException) -> bool:
+        """Books what has ended it; true where another turn may follow.
+
+        Raises DeadlineExceeded where that is why.
+        """
         at = now()
-        if error is None:
-            self.current.succeed(at, committed=self.committed)
-            return False
         self.current.fail(error, at, committed=self.committed)
         if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
-            raise DeadlineExceeded("the request's deadline has passed") from error
+            raise DeadlineExceeded(PASSED) from error
         if (
             not self.committed
             and isinstance(error, GatewayError)
@@ -271,22 +279,20 @@ class OneTry:
         return False
 
 
-def first_of(plan: Plan, trip: Trip, tenant: str) -> OneTry:
-    """The first try of a request. Raises as `Attempts.first` does.
+def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn:
+    """The first turn of a request. Raises as `Attempts.first` does.
 
     Nearly every request needs no other, so what keeps account of several is made when one fails.
     """
     candidate = plan.candidates[0]
     backend = candidate.backend
     if plan.hedging is not None or backend.breaker.open_until is not None:
-        return Attempts(plan, trip, tenant=tenant).first()
-    backend.budget.first(now())
-    call = Call(
-        model=candidate.model,
-        deadline=trip.started + plan.deadline_s,
-        request_id=trip.request_id,
-        tenant=tenant,
-    )
-    fair_s = plan.patience_s * FAIR_SHARE
-    one = Try(candidate, candidate.request or plan.request, call, trip, fair_s=fair_s)
-    return OneTry(plan, trip, tenant, one)
+        return Attempts(plan, request, trip, tenant).first()
+    at, deadline = now(), trip.started + plan.deadline_s
+    if at >= deadline:
+        raise DeadlineExceeded(PASSED)
+    backend.budget.first(at)
+    call = Call(model=candidate.model, deadline=deadline, request_id=trip.request_id, tenant=tenant)
+    record, fair_s = ask(candidate, trip, at), plan.patience_s * FAIR_SHARE
+    sent = candidate.request or request
+    return Turn(candidate, sent, call, trip, record, at, False, fair_s, plan, request)

@@ -82,6 +82,8 @@ class Breaker:
 
     open_until: `None` while requests pass without any of them being a probe.
     changed: called when `health` tells something new. lease: to probe.
+    spares: how often it was spared since the last success. went_well: takes the time; all that a
+    success is to a breaker that is closed and spares nobody.
     trouble_until: after that it is as good a choice as any; infinity while it is not closed, and
     then `welcomes` tells.
     """
@@ -93,27 +95,29 @@ class Breaker:
         "_probing",
         "_rest_until",
         "_spare_until",
-        "_spares",
         "_tried",
         "changed",
         "last_failure",
         "lease",
         "open_until",
         "rule",
+        "spares",
         "trouble_until",
+        "went_well",
     )
 
     def __init__(self, rule: BreakerRule) -> None:
         self.rule = rule
         self.last_failure = float("-inf")
         self._tried = SlidingCount(rule.window_s)
+        self.went_well: Callable[[float], None] = self._tried.add
         self._failed = SlidingCount(rule.window_s)
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
         self._probing = False
         self._rest_until = float("-inf")
         self._spare_until = float("-inf")
-        self._spares = 0
+        self.spares = 0
         self._at = self.trouble_until = float("-inf")
         self.changed: Callable[[], None] = _nobody
         self.lease = ALONE
@@ -186,7 +190,7 @@ class Breaker:
     def succeed(self, now: float, *, probe: bool) -> None:
         if probe:
             self._close(now)
-        self._spares = 0
+        self.spares = 0
         self._tried.add(now)
 
     def prove(self, now: float) -> None:
@@ -228,8 +232,8 @@ class Breaker:
         if probe:
             self._close(now)
         if now >= self._spare_until:
-            seconds = min(SPARE_S * 2.0**self._spares, MAX_SPARE_S)
-            self._spares = min(self._spares + 1, _DOUBLINGS)
+            seconds = min(SPARE_S * 2.0**self.spares, MAX_SPARE_S)
+            self.spares = min(self.spares + 1, _DOUBLINGS)
             self._spare_until = now + seconds * (0.5 + draw / 2)
             self._sum_up()
             self.changed()
@@ -242,7 +246,7 @@ class Breaker:
     def renew(self, now: float) -> None:
         """The backend was started anew: what it did before says nothing about it."""
         self._rest_until = self._spare_until = float("-inf")
-        self._spares = 0
+        self.spares = 0
         self._close(now)
 
     def _open(self, now: float, until: float) -> None:

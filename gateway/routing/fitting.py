@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 
 from adapters.base import Range
 from adapters.support import fits, within
@@ -20,13 +20,23 @@ from schemas.requests import (
     Request,
     TokenRequest,
 )
+from schemas.sampling import Sampling
 
 Shape = tuple[object, ...]
 
 KEPT = 4096
 """Kinds of requests."""
 
-_chat = attrgetter(*CHAT)
+LONG = 256
+"""Bytes of a sampling that is not remembered: it is hardly said twice."""
+
+_encode = msgpack.Encoder().encode
+_known: dict[bytes, str | None] = {}
+
+_CHAT = [name for name in CHAT if name != "user"]
+_PLAIN_CHAT = (UNSET,) * len(_CHAT)
+
+_chat = attrgetter(*_CHAT)
 _completion = attrgetter(*COMPLETION)
 _embeddings = attrgetter(*EMBEDDINGS)
 _tokens = attrgetter(*TOKENS)
@@ -42,9 +52,8 @@ def shape_of(request: Request) -> Shape | None:
     if isinstance(request, EmbeddingsRequest):
         ids = tuple in map(type, request.inputs)
         return EmbeddingsRequest, ids, *map(type, _embeddings(request))
-    # What of the sampling was sent, and nothing else, is among its builtins.
-    sampling: dict[str, object] = to_builtins(request.sampling, builtin_types=(bytes,))
-    if None in sampling.values():
+    sampling = _said(request.sampling)
+    if sampling is None:
         return None
     if isinstance(request, ChatRequest):
         for message in request.messages:
@@ -55,12 +64,40 @@ def shape_of(request: Request) -> Shape | None:
         tools = request.tools
         if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
             return None
-        return ChatRequest, *sampling, *map(type, _chat(request))
+        own, user = _chat(request), type(request.user)
+        if own == _PLAIN_CHAT:
+            return ChatRequest, sampling, user
+        return ChatRequest, sampling, user, *map(type, own)
     if isinstance(request, CompletionRequest):
         ids = tuple in map(type, request.prompts)
         flags = ids, len(request.prompts) > 1, request.template
-        return CompletionRequest, *flags, *sampling, *map(type, _completion(request))
-    return TokenRequest, request.text, *sampling, *map(type, _tokens(request))
+        return CompletionRequest, *flags, sampling, *map(type, _completion(request))
+    return TokenRequest, request.text, sampling, *map(type, _tokens(request))
+
+
+def _said(sampling: Sampling) -> str | None:
+    """The names of the fields that were sent; `None` where one of them is null.
+
+    Few ways to say them make up most requests: they are known by their bytes, which are made in a
+    sixth of the time in which the names are.
+    """
+    try:
+        said = _encode(sampling)
+    except (OverflowError, UnicodeEncodeError):
+        return _names(sampling)
+    if len(said) > LONG:
+        return _names(sampling)
+    names = _known.get(said, "")
+    if names == "":
+        names = _names(sampling)
+        keep(_known, said, names)
+    return names
+
+
+def _names(sampling: Sampling) -> str | None:
+    # What was sent, and nothing else, is among its builtins.
+    sent: dict[str, object] = to_builtins(sampling, builtin_types=(bytes,))
+    return None if None in sent.values() else " ".join(sent) or "-"
 
 
 class Fit(Struct, frozen=True, kw_only=True, eq=False):

@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gateway.clock import now
-from gateway.routing.attempts import OneTry
+from gateway.routing.attempts import Turn
 from gateway.routing.route import Hedging
 from gateway.routing.tries import Try, embedding, generation
 from schemas.answers import Embeddings
@@ -26,7 +26,7 @@ class _Opening(Struct, frozen=True, kw_only=True, eq=False):
     rest: _Source
 
 
-async def generated(turn: OneTry, hedging: Hedging) -> AsyncGenerator[list[Event], None]:
+async def generated(turn: Turn, hedging: Hedging) -> AsyncGenerator[list[Event], None]:
     """The winner's events; the first batch holds everything up to its first content.
 
     Raises what the last one left raised. Closing it early cancels whoever is still asked.
@@ -56,13 +56,13 @@ async def generated(turn: OneTry, hedging: Hedging) -> AsyncGenerator[list[Event
             await source.aclose()
 
 
-async def embedded(turn: OneTry, hedging: Hedging) -> Embeddings:
+async def embedded(turn: Turn, hedging: Hedging) -> Embeddings:
     """The winner's vectors."""
     return await _first(turn, hedging, embedding)
 
 
 async def _first(
-    turn: OneTry, hedging: Hedging, ask: Callable[[Try], Coroutine[None, None, _Shown]]
+    turn: Turn, hedging: Hedging, ask: Callable[[Try], Coroutine[None, None, _Shown]]
 ) -> _Shown:
     """What the first of at most two shows; from then on the winner is the turn's `current`."""
     first = asyncio.create_task(ask(turn.current))
@@ -71,7 +71,6 @@ async def _first(
         hedge = None if first.done() else turn.attempts.hedge()
         if hedge is None:
             return await first
-        hedge.begin(now())
         second = asyncio.create_task(ask(hedge))
         try:
             return await _race(turn, first, hedge, second)
@@ -83,7 +82,7 @@ async def _first(
 
 
 async def _race(
-    turn: OneTry, first: asyncio.Task[_Shown], hedge: Try, second: asyncio.Task[_Shown]
+    turn: Turn, first: asyncio.Task[_Shown], hedge: Try, second: asyncio.Task[_Shown]
 ) -> _Shown:
     """Who fails falls out, and the other goes on alone.
 

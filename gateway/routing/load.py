@@ -23,7 +23,8 @@ class PeakAverage:
     def add(self, seconds: float, now: float) -> None:
         value = self._value
         if value is not None:
-            kept = math.exp(-max(now - self._at, 0.0) / TAU_S)
+            age = now - self._at
+            kept = 1.0 - age / TAU_S if 0.0 <= age < 0.001 else _kept(age)
             value *= kept
             if seconds <= value:
                 seconds = value + seconds * (1.0 - kept)
@@ -41,7 +42,12 @@ class PeakAverage:
 
     def _sunk(self, now: float) -> float:
         assert self._value is not None
-        return self._value * math.exp(-max(now - self._at, 0.0) / TAU_S)
+        return self._value * _kept(now - self._at)
+
+
+def _kept(age: float) -> float:
+    """Nothing is forgotten of a time that went backwards."""
+    return math.exp(-max(age, 0.0) / TAU_S)
 
 
 class Load:

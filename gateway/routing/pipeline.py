@@ -10,23 +10,16 @@ from typing import cast
 
 from gateway.clock import now
 from gateway.routing import hedge
-from gateway.routing.attempts import OneTry, first_of
+from gateway.routing.attempts import Turn, first_of
 from gateway.routing.intervals import Intervals
 from gateway.routing.plan import Plan
-from gateway.routing.tries import embedding, generation
+from gateway.routing.tries import embedding
 from gateway.routing.trip import Trip
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.events import CONTENT, Event, Tokens, Usage
-from schemas.requests import TokenRequest
+from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 
 _CONTENT = frozenset(CONTENT)
-
-
-def _events(attempt: OneTry) -> AsyncGenerator[list[Event], None]:
-    hedging = attempt.plan.hedging
-    if hedging is None:
-        return generation(attempt.current)
-    return hedge.generated(attempt, hedging)
 
 
 def _note(trip: Trip, batch: list[Event]) -> bool:
@@ -44,63 +37,94 @@ def _note(trip: Trip, batch: list[Event]) -> bool:
     return content
 
 
-async def stream(plan: Plan, trip: Trip, *, tenant: str = "") -> AsyncGenerator[list[Event], None]:
+async def stream(
+    plan: Plan, request: GenerateRequest, trip: Trip, *, tenant: str = ""
+) -> AsyncGenerator[list[Event], None]:
     """The answer in batches; the first holds everything up to the first content.
 
     Raises GatewayError before the first batch with nothing shown, or after it with the stream
     cut. Closing the generator early cancels the attempt.
     """
-    attempt = first_of(plan, trip, tenant)
+    turn = first_of(plan, request, trip, tenant)
     while True:
         held: list[Event] = []
-        tokens = isinstance(attempt.current.request, TokenRequest)
+        tokens = isinstance(turn.request, TokenRequest)
         intervals = Intervals(trip.started) if tokens else None
-        with attempt:
-            async with aclosing(_events(attempt)) as source:
+        try:
+            async with aclosing(_events(turn)) as source:
                 async for batch in source:
                     content = _note(trip, batch)
                     if intervals is not None:
                         batch = intervals.timed(batch, now())
-                    if attempt.committed:
+                    if turn.committed:
                         yield batch
                         continue
                     held.extend(batch)
                     if content:
-                        attempt.commit()
+                        turn.commit()
                         yield held
-            if not attempt.committed:
+            if not turn.committed:
                 yield held
+        except BaseException as error:
+            if not turn.moves_on(error):
+                raise
+        else:
+            turn.end()
             return
-        attempt = await attempt.attempts.next(attempt)
+        turn = await turn.attempts.next(turn)
 
 
-async def whole(plan: Plan, trip: Trip, *, tenant: str = "") -> Answer:
+async def whole(plan: Plan, request: GenerateRequest, trip: Trip, *, tenant: str = "") -> Answer:
     """The complete answer of the first backend that completes one."""
-    attempt = first_of(plan, trip, tenant)
+    turn = first_of(plan, request, trip, tenant)
     while True:
         fold = Fold()
-        with attempt:
-            source = _events(attempt)
+        source = _events(turn)
+        try:
             try:
                 async for batch in source:
-                    _note(trip, batch)
                     fold.add(batch)
+                    if fold.deltas and trip.first_content is None:
+                        trip.first_content = now()
             except BaseException:
                 await source.aclose()
                 raise
-            return fold.answer()
-        attempt = await attempt.attempts.next(attempt)
+            finally:
+                trip.deltas, trip.usage = fold.deltas, fold.usage
+            answer = fold.answer()
+        except BaseException as error:
+            if not turn.moves_on(error):
+                raise
+        else:
+            turn.end()
+            return answer
+        turn = await turn.attempts.next(turn)
 
 
-async def embed(plan: Plan, trip: Trip, *, tenant: str = "") -> Embeddings:
+async def embed(
+    plan: Plan, request: EmbeddingsRequest, trip: Trip, *, tenant: str = ""
+) -> Embeddings:
     """The vectors of the first backend that returns them."""
-    attempt = first_of(plan, trip, tenant)
+    turn = first_of(plan, request, trip, tenant)
     while True:
-        with attempt:
+        try:
             if plan.hedging is None:
-                vectors = await embedding(attempt.current)
+                vectors = await embedding(turn)
             else:
-                vectors = await hedge.embedded(attempt, plan.hedging)
+                vectors = await hedge.embedded(turn, plan.hedging)
+        except BaseException as error:
+            if not turn.moves_on(error):
+                raise
+        else:
+            turn.end()
             trip.usage = vectors.usage
             return vectors
-        attempt = await attempt.attempts.next(attempt)
+        turn = await turn.attempts.next(turn)
+
+
+def _events(turn: Turn) -> AsyncGenerator[list[Event], None]:
+    hedging, request = turn.plan.hedging, turn.request
+    if hedging is not None:
+        return hedge.generated(turn, hedging)
+    assert not isinstance(request, EmbeddingsRequest)
+    return turn.candidate.backend.upstream.generate(request, turn.call)

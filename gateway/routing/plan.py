@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-from msgspec import Struct, UnsetType
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from gateway.clock import now
 from gateway.config.model import Retry as RetryRule
@@ -13,7 +13,7 @@ from gateway.routing.facts import Facts
 from gateway.routing.fitting import keep, shape_of
 from gateway.routing.route import Hedging, Mirror, Route, RouteTable
 from gateway.routing.search import Search, rule_of
-from gateway.routing.trial import Enrolment
+from gateway.routing.trial import Arm, Enrolment
 from schemas.errors import InvalidRequest, Unavailable
 from schemas.requests import CompletionRequest, Request
 
@@ -29,25 +29,25 @@ def _nowhere(code: str) -> "tuple[Candidate, ...]":
 class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """Who may answer, first choice first, and within which bounds. Times in seconds.
 
-    request:   as the client asked; a candidate may get it changed.
+    Nothing of the request is in it, so that requests of a kind can share one.
+
+    names:     of the candidates.
     deadline_s: over everything: the operator's, or the client's where that is shorter.
     patience_s: the operator's.
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
     rule:      the place of the `when` rule that matched, from 0; `None` where none did.
-    enrolment: what the model's experiment means to this request; `None` without one.
     detour:    by the code of a failure, who may answer in place of those that are left.
     mirror:    who gets a copy afterwards, or should and cannot.
     """
 
     route: str
-    request: Request
     candidates: tuple[Candidate, ...]
+    names: tuple[str, ...]
     retry: RetryRule
     deadline_s: float
     patience_s: float
     ruled_out: tuple[tuple[str, str], ...] = ()
     rule: int | None = None
-    enrolment: Enrolment | None = None
     detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
     hedging: Hedging | None = None
     mirror: Candidate | Uncopied | None = None
@@ -78,36 +78,48 @@ def plan(
     Raises InvalidRequest naming the field that no backend can honour; Unavailable with
     retry_after when every backend rests, as it asked for, or is being probed.
     """
-    ruled_out: list[tuple[str, str]] = []
-    rule = rule_of(route, request, facts) if route.rules else None
-    enrolment = enrolment or enrol(route, request, facts)
+    if enrolment is None and route.trial is not None:
+        enrolment = enrol(route, request, facts)
     arm = None if enrolment is None else enrolment.arm
     shape = shape_of(request)
     known = route.name, "" if arm is None else arm.name, shape
-    found: Sequence[Candidate] | None = table.fixed.get(known)
-    search: Search | None = None
-    if found is None or route.detours:
-        search = Search(table, request, shape, facts, ruled_out)
-        found = search.all(route, rule, arm)
-        if search.fixed and shape is not None:
-            keep(table.fixed, known, tuple(found))
-    timeout_s = request.timeout_s
+    found = table.plans.get(known)
+    if found is None:
+        search = Search(table, request, shape, facts, [])
+        found = _sought(search, route, arm)
+        if search.fixed and shape is not None and not route.detours:
+            keep(table.plans, known, found)
+    for candidate in found.candidates:
+        if facts.now < candidate.backend.breaker.trouble_until:
+            found = _without_the_ill(found, facts.now)
+            break
+    if request.timeout_s is not UNSET:
+        found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
+    if route.mirror is not None:
+        found = replace(found, mirror=_copy(route, route.mirror, request, facts.draw))
+    return found
+
+
+def _sought(search: Search, route: Route, arm: Arm | None) -> Plan:
+    """Whoever is able, well or not. Raises InvalidRequest where nobody is."""
+    rule = rule_of(route, search.request, search.facts) if route.rules else None
+    found = tuple(search.all(route, rule, arm))
     return Plan(
         route=route.name,
-        request=request,
-        candidates=_healthy(found, facts.now, ruled_out),
+        candidates=found,
+        names=_names(found),
         retry=route.retry,
-        deadline_s=route.deadline_s
-        if isinstance(timeout_s, UnsetType)
-        else _deadline(route, request, timeout_s),
+        deadline_s=route.deadline_s,
         patience_s=route.deadline_s,
-        ruled_out=tuple(ruled_out),
+        ruled_out=tuple(search.ruled_out),
         rule=rule,
-        enrolment=enrolment,
-        detour=_nowhere if search is None else _detours(search, route),
+        detour=_detours(search, route) if route.detours else _nowhere,
         hedging=route.hedging,
-        mirror=None if route.mirror is None else _copy(route, route.mirror, request, facts.draw),
     )
+
+
+def _names(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    return tuple([candidate.name for candidate in candidates])
 
 
 def _copy(
@@ -136,7 +148,7 @@ def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, .
 
     def detour(code: str) -> tuple[Candidate, ...]:
         found: list[Candidate] = []
-        at = msgspec.structs.replace(search.facts, now=now())
+        at = replace(search.facts, now=now())
         later = Search(search.table, search.request, search.shape, at, [])
         later.apart = search.apart
         for one in route.detours:
@@ -160,20 +172,15 @@ def _deadline(route: Route, request: Request, timeout_s: float) -> float:
     return min(route.deadline_s, timeout_s + (CUT_GRACE_S if cut else 0.0))
 
 
-def _healthy(
-    able: Sequence[Candidate], now: float, ruled_out: list[tuple[str, str]]
-) -> tuple[Candidate, ...]:
-    """Those that may be asked; the spared ones are asked when all others have been."""
-    for candidate in able:
-        if now < candidate.backend.breaker.trouble_until:
-            break
-    else:
-        return tuple(able)
+def _without_the_ill(plan: Plan, now: float) -> Plan:
+    """Of those that may be asked; the spared ones are asked when all others have been."""
+    able = plan.candidates
     welcome = tuple([one for one in able if one.backend.breaker.welcomes(now)])
     if len(welcome) == len(able):
-        return welcome
+        return plan
     spared = [one for one in able if one not in welcome and one.backend.breaker.allows(now)]
     healthy = (*welcome, *spared)
+    ruled_out = list(plan.ruled_out)
     for candidate in able:
         breaker = candidate.backend.breaker
         if not breaker.allows(now):
@@ -183,15 +190,22 @@ def _healthy(
                 else f"breaker {breaker.state(now)}"
             )
             ruled_out.append((candidate.name, why))
-    if healthy:
-        return healthy
+    if not healthy:
+        healthy = (_least_ill(able, now, ruled_out),)
+    return replace(plan, candidates=healthy, names=_names(healthy), ruled_out=tuple(ruled_out))
+
+
+def _least_ill(
+    able: Sequence[Candidate], now: float, ruled_out: Sequence[tuple[str, str]]
+) -> Candidate:
+    """Where nobody may be asked, who is asked all the same. Raises Unavailable."""
     idle = [
         candidate
         for candidate in able
         if not candidate.backend.breaker.resting(now) and not candidate.backend.breaker.probing
     ]
     if idle:
-        return (min(idle, key=lambda candidate: candidate.backend.breaker.last_failure),)
+        return min(idle, key=lambda candidate: candidate.backend.breaker.last_failure)
     wait = min(candidate.backend.breaker.available_in(now) for candidate in able)
     names = ", ".join(f"{name}: {why}" for name, why in ruled_out)
     raise Unavailable(f"no backend can answer now ({names})", retry_after=max(wait, 1.0))

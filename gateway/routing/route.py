@@ -18,8 +18,8 @@ from gateway.upstream.base import Upstream
 from schemas.errors import ModelNotFound
 
 if TYPE_CHECKING:
-    from gateway.routing.candidate import Candidate
     from gateway.routing.fitting import Fit, Shape
+    from gateway.routing.plan import Plan
     from gateway.routing.trial import Trial
 
 NOTHING = RequestFields()
@@ -109,15 +109,15 @@ class Route(Struct, frozen=True, kw_only=True):
 class RouteTable:
     """The routes by name: exact and alias first, then the longest matching wildcard.
 
-    fits: what `gateway.routing.fitting` knows of them. fixed: who answers requests of a route,
-    of those in an arm, and of a shape, where nothing else decides.
+    fits: what `gateway.routing.fitting` knows of them. plans: for requests of a route, of
+    those in an arm, and of a shape, where nothing else decides.
     """
 
     def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
         self.routes = {route.name: route for route in routes}
         self.aliases = dict(aliases)
         self.fits: dict[tuple[object, Shape], Fit | None] = {}
-        self.fixed: dict[tuple[str, str, Shape | None], tuple[Candidate, ...]] = {}
+        self.plans: dict[tuple[str, str, Shape | None], Plan] = {}
         wild = [route for route in routes if route.name.endswith("*")]
         self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
 

@@ -1,11 +1,14 @@
 """An experiment as routing follows it: who takes part, in which arm, and what that changes."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from gateway.config.experiment import Experiment, Variant
 from gateway.experiments import assignment
@@ -43,21 +46,22 @@ _UNKNOWN = Standing()
 class ExperimentState:
     """How each experiment stands, by its fingerprint; whoever knows pushes it here.
 
-    One for a process, kept over reloads. A generation of the configuration asks for its own
-    fingerprint, so requests of two generations never share an epoch by accident.
+    One for a process, kept over reloads, and so is the dict in it. A generation of the
+    configuration asks for its own fingerprint, so requests of two generations never share an
+    epoch by accident.
     """
 
-    __slots__ = ("_standings",)
+    __slots__ = ("standings",)
 
     def __init__(self) -> None:
-        self._standings: dict[str, Standing] = {}
+        self.standings: Final[dict[str, Standing]] = {}
 
     def standing(self, fingerprint: str) -> Standing:
-        return self._standings.get(fingerprint, _UNKNOWN)
+        return self.standings.get(fingerprint, _UNKNOWN)
 
     def push(self, standings: Mapping[str, Standing]) -> None:
         """Replaces those named, from the next request on."""
-        self._standings.update(standings)
+        self.standings.update(standings)
 
 
 class Arm(Struct, frozen=True, kw_only=True, eq=False):
@@ -74,12 +78,12 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
         if isinstance(request, EmbeddingsRequest):
             return request
         if self.sampling:
-            sampling = msgspec.structs.replace(request.sampling, **self.sampling)
-            request = msgspec.structs.replace(request, sampling=sampling)
+            sampling = replace(request.sampling, **self.sampling)
+            request = replace(request, sampling=sampling)
         if not self.system or not isinstance(request, ChatRequest):
             return request
         messages = with_system(request.messages, self.system)
-        return msgspec.structs.replace(request, messages=messages)
+        return replace(request, messages=messages)
 
 
 class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
@@ -112,26 +116,26 @@ class Trial:
         self.apart = frozenset(variant.backend for variant in config.variants)
         self.by = config.assign_by
         self._chats_only = any(arm.system for arm in self.arms.values())
-        self._state = state
+        self._standings = state.standings
         self._assignment = Assignment(
             config.name,
             [assignment.Arm(name=one.name, weight=one.weight) for one in config.variants],
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
-        # By name, not by arm: a copy of this trial may have other backends.
-        self._assigned: Callable[[str], tuple[str, str]] = self._assign
-        if self.by != "request":
-            self._assigned = lru_cache(UNITS_KEPT)(self._assign)
+        self._heard = _UNKNOWN
+        self._enrolled: Callable[[str], Enrolment] = self._enrol
         self._why: Callable[[Code, str], LeftOut] = lru_cache(REASONS_KEPT)(self._told)
 
     @property
     def standing(self) -> Standing:
         """How it stands now, as far as this process has heard."""
-        return self._state.standing(self.fingerprint)
+        return self._standings.get(self.fingerprint, _UNKNOWN)
 
     def enrol(self, request: Request, facts: Facts) -> Enrolment:
         """The request's arm: the one that its unit is assigned to, or control's."""
-        standing = self.standing
+        standing = self._standings.get(self.fingerprint, _UNKNOWN)
+        if standing is not self._heard:
+            self._hear(standing)
         if standing.paused:
             return self._left_out("paused", reason=standing.reason)
         if not standing.epoch:
@@ -142,14 +146,35 @@ class Trial:
             return self._left_out("no_unit", standing.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
             return self._left_out("wrong_task", standing.epoch)
-        name, hashed = self._assigned(unit)
+        return self._enrolled(unit)
+
+    def _hear(self, standing: Standing) -> None:
+        """What units were assigned is remembered for as long as the epoch is the same."""
+        if standing.epoch != self._heard.epoch:
+            self._enrolled = self._enrol
+            if self.by != "request":
+                self._enrolled = lru_cache(UNITS_KEPT)(self._enrol)
+        self._heard = standing
+
+    def _enrol(self, unit: str) -> Enrolment:
+        """Which the unit alone decides, in an epoch."""
         return Enrolment(
-            experiment=self.experiment, arm=self.arms[name], epoch=standing.epoch, unit=hashed
+            experiment=self.experiment,
+            arm=self.arms[self._assignment.variant(unit)],
+            epoch=self._heard.epoch,
+            unit=self.hashed(unit),
         )
 
-    def _assign(self, unit: str) -> tuple[str, str]:
-        """The variant and the hash, both of which the unit alone decides."""
-        return self._assignment.variant(unit), self.hashed(unit)
+    def elsewhere(self, place: Callable[[Backend], Backend]) -> "Trial":
+        """A copy whose arms have other backends."""
+        other = copy(self)
+        other.arms = {
+            name: replace(arm, backend=place(arm.backend)) for name, arm in self.arms.items()
+        }
+        other.control = other.arms[self.control.name]
+        other._heard = _UNKNOWN
+        other._enrolled = other._enrol
+        return other
 
     def hashed(self, unit: str) -> str:
         """What the records call a unit: 96 bits in hexadecimal, another for each experiment."""

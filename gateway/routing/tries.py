@@ -3,6 +3,8 @@
 import random
 from collections.abc import AsyncGenerator
 
+from msgspec import Struct
+
 from gateway.clock import now
 from gateway.routing.candidate import Candidate
 from gateway.routing.trip import Attempt, Trip
@@ -23,65 +25,31 @@ TIMER_S = 0.001
 """Timers go by whole milliseconds, and may come that much too early."""
 
 
-class Try:
-    """`begin` it, then one of `succeed`, `fail` and `lose`; all count for the backend's health.
+class Try(Struct, eq=False):
+    """An attempt that `ask` has begun: end it by one of `succeed`, `fail` and `lose`.
+
+    All of them count for the backend's health. A Struct, and made by position, for it is made in
+    half the time of another class's object, and at every request.
 
     request: as the backend gets it.
-    fair_s: cut by the request's deadline before so long, it has not failed.
-    hedge: it was begun beside another that is late.
+    record:  what will be known of it. started: the clock's seconds.
+    probe:   of a breaker that is not closed.
+    fair_s:  cut by the request's deadline before so long, it has not failed.
     """
 
-    __slots__ = (
-        "_fair_s",
-        "_hedge",
-        "_probe",
-        "_started",
-        "_trip",
-        "call",
-        "candidate",
-        "record",
-        "request",
-    )
-
-    def __init__(
-        self,
-        candidate: Candidate,
-        request: Request,
-        call: Call,
-        trip: Trip,
-        *,
-        fair_s: float,
-        hedge: bool = False,
-    ) -> None:
-        self.candidate = candidate
-        self.request = request
-        self.call = call
-        self._fair_s = fair_s
-        self._trip = trip
-        self._hedge = hedge
-
-    def begin(self, at: float) -> None:
-        candidate, trip = self.candidate, self._trip
-        backend = candidate.backend
-        self._started = at
-        breaker = backend.breaker
-        self._probe = breaker.open_until is not None and breaker.begin(at)
-        backend.load.in_flight += 1
-        if trip.deltas or trip.usage is not None:
-            trip.set_aside()
-        pattern = backend.name if backend.model == "*" else ""
-        self.record = Attempt(backend=candidate.name, pattern=pattern, hedge=self._hedge)
-        trip.attempts.append(self.record)
-        if trip.asking == 0:
-            trip.asking_since = at
-        trip.asking += 1
-        trip.backend = candidate.name
-        trip.dropped = candidate.told if candidate.dropped or candidate.left_out else ()
+    candidate: Candidate
+    request: Request
+    call: Call
+    trip: Trip
+    record: Attempt
+    started: float
+    probe: bool
+    fair_s: float
 
     def tell(self) -> None:
         """The client hears that this backend is the one."""
-        self._trip.backend = self.candidate.name
-        self._trip.dropped = self.candidate.told
+        self.trip.backend = self.candidate.name
+        self.trip.dropped = self.candidate.told
 
     def shown(self, at: float) -> None:
         """Its first content is about to reach the client.
@@ -89,23 +57,27 @@ class Try:
         A probe has shown by then that the backend is back; until its end nobody would be let in.
         """
         backend = self.candidate.backend
-        backend.load.first.add(at - self._started, at)
-        if self._probe:
-            self._probe = False
+        backend.load.first.add(at - self.started, at)
+        if self.probe:
+            self.probe = False
             backend.breaker.prove(at)
 
     def succeed(self, at: float, *, committed: bool) -> None:
         """Its answer is complete. committed: the client saw content before that."""
         backend = self.candidate.backend
+        breaker = backend.breaker
         self._settle(at)
         self.record.outcome = "ok"
         if not committed:
-            backend.load.whole.add(at - self._started, at)
-        backend.breaker.succeed(at, probe=self._probe)
+            backend.load.whole.add(at - self.started, at)
+        if self.probe or breaker.spares:
+            breaker.succeed(at, probe=self.probe)
+        else:
+            breaker.went_well(at)
 
     def fail(self, error: BaseException, at: float, *, committed: bool) -> None:
         """error: what ended it. committed: the client saw content before that."""
-        breaker, probe = self.candidate.backend.breaker, self._probe
+        breaker, probe = self.candidate.backend.breaker, self.probe
         self._settle(at)
         match error:
             case UpstreamBusy():
@@ -139,7 +111,7 @@ class Try:
         self.record.outcome = "lost"
         self.record.role = "hedge"
         self._was_late(at)
-        self.candidate.backend.breaker.abandon(probe=self._probe)
+        self.candidate.backend.breaker.abandon(probe=self.probe)
 
     def fall_out(self, error: BaseException, at: float) -> None:
         """Like `fail`, of a hedge whose answer will not be the request's."""
@@ -148,20 +120,38 @@ class Try:
 
     def _hurried(self, at: float) -> bool:
         """Whether it ran into the request's deadline before it had had its fair time."""
-        return at >= self.call.deadline - TIMER_S and at - self._started < self._fair_s
+        return at >= self.call.deadline - TIMER_S and at - self.started < self.fair_s
 
     def _was_late(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
         stream = not isinstance(request, EmbeddingsRequest) and request.stream
-        (load.first if stream else load.whole).at_least(at - self._started, at)
+        (load.first if stream else load.whole).at_least(at - self.started, at)
 
     def _settle(self, at: float) -> None:
-        trip = self._trip
-        self.record.ms = round((at - self._started) * 1e3, 3)
+        trip = self.trip
+        self.record.ms = int((at - self.started) * 1e6 + 0.5) / 1e3
         self.candidate.backend.load.in_flight -= 1
         trip.asking -= 1
         if trip.asking == 0:
             trip.upstream_s += at - trip.asking_since
+
+
+def ask(candidate: Candidate, trip: Trip, at: float) -> Attempt:
+    """Books that a backend is being asked from now on. Its breaker is the caller's business."""
+    backend = candidate.backend
+    backend.load.in_flight += 1
+    if trip.deltas or trip.usage is not None:
+        trip.set_aside()
+    record = Attempt(backend=candidate.name)
+    if backend.model == "*":
+        record.pattern = backend.name
+    trip.attempts.append(record)
+    if trip.asking == 0:
+        trip.asking_since = at
+    trip.asking += 1
+    trip.backend = candidate.name
+    trip.dropped = candidate.told if candidate.dropped or candidate.left_out else ()
+    return record
 
 
 def generation(one: Try) -> AsyncGenerator[list[Event], None]:

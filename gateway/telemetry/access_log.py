@@ -12,6 +12,9 @@ from msgspec import Struct
 from gateway.mirror.line import MirrorLine
 from gateway.routing.trip import Attempt
 
+Source = Literal["", "reported", "counted", "estimated"]
+"""Who says how many tokens there were; "": nobody."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,8 +51,9 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
-    usage_source: str = ""
+    usage_source: Source = ""
     cost_usd: float | None = None
     unpriced: bool = False
 

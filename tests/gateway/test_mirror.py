@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import MOST
-from gateway.records.rows import AttemptRow, Row
+from gateway.records.booking import rows_told
+from gateway.records.rows import AttemptRow, Left, Row
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Provider, Received, answers, provider
 
@@ -57,11 +58,11 @@ class Rows:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
+    def add(self, row: Left) -> None:
+        self.extend((row,))
 
-    def extend(self, rows: Iterable[Row]) -> None:
-        self.rows += rows
+    def extend(self, rows: Iterable[Left]) -> None:
+        self.rows += rows_told(rows)
 
 
 class Mirroring(Struct, frozen=True, kw_only=True, eq=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 from gateway.config.experiment import Experiment, Variant, VariantFields
 from gateway.experiments.assignment import Arm, Assignment
 from gateway.experiments.course import Point
-from gateway.records.rows import FeedbackRow, RequestRow, Row
+from gateway.records.rows import FeedbackRow, Left, RequestRow, Row
 from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
@@ -53,10 +53,10 @@ class Nowhere:
     def full(self) -> bool:
         return False
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Left) -> None:
         """Nothing to keep."""
 
-    def extend(self, rows: Iterable[Row]) -> None:
+    def extend(self, rows: Iterable[Left]) -> None:
         """Nothing to keep."""
 
 

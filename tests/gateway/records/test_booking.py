@@ -7,10 +7,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.config.model import Price
-from gateway.records.booking import rows_of
-from gateway.records.rows import AttemptRow, RequestRow, Row
+from gateway.records.booking import attempt_row, counted, left_of, line_of, rows_told
+from gateway.records.rows import AccessRow, AttemptRow, Left, RequestRow, Row
 from gateway.routing.prices import Prices
 from gateway.routing.trip import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine
@@ -34,11 +36,11 @@ class Kept:
         self.rows: list[Row] = []
         self.full = False
 
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
+    def add(self, row: Left) -> None:
+        self.extend((row,))
 
-    def extend(self, rows: Iterable[Row]) -> None:
-        self.rows.extend(rows)
+    def extend(self, rows: Iterable[Left]) -> None:
+        self.rows += rows_told(rows)
 
     def requests(self, gateway: Serving) -> list[RequestRow]:
         gateway.state.write_books()
@@ -109,7 +111,7 @@ def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
     line = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
     prices = Prices((Price(match="a/m", input=1, output=10),))
 
-    _, failed, hedge, served = rows_of(trip, line, prices)
+    _, failed, hedge, served = rows_told(left_of(trip, line, prices))
 
     assert isinstance(failed, AttemptRow)
     assert isinstance(hedge, AttemptRow)
@@ -121,6 +123,57 @@ def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
     assert [row.prompt_tokens for row in (failed, hedge, served)] == [7, 7, 7]
     assert failed.cost_usd == pytest.approx((7 + 40 * 10) / 1e6)
     assert served.cost_usd is None
+
+
+COUNTS = st.none() | st.integers(0, 2**40)
+USAGES = st.none() | st.builds(
+    Usage,
+    prompt_tokens=COUNTS,
+    completion_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    cache_write_tokens=COUNTS,
+    reasoning_tokens=COUNTS,
+)
+TRIPS = st.builds(
+    Trip,
+    request_id=st.just("r"),
+    started=st.just(5.0),
+    task=st.sampled_from(["chat", "completions", "embeddings", "tokens"]),
+    backend=st.just("a/m"),
+    usage=USAGES,
+    deltas=st.integers(0, 9),
+    prompt=st.none() | st.integers(1, 9),
+    attempts=st.builds(
+        Attempt,
+        backend=st.just("a/m"),
+        outcome=st.sampled_from(["ok", "cancelled", "upstream_broken"]),
+        ms=st.floats(0, 1e6),
+    ).map(lambda one: [one]),
+)
+LISTS = st.sampled_from(
+    [
+        Prices(()),
+        Prices((Price(match="a/*", input=1, output=10),)),
+        Prices((Price(match="b/*", input=1, output=1),)),
+    ]
+)
+
+
+@given(TRIPS, LISTS)
+def test_the_access_line_tells_all_of_a_request_with_one_attempt(
+    trip: Trip, prices: Prices
+) -> None:
+    """The oracle is the attempt's row as it is made where there are several."""
+    line = line_of(trip, 200, 6.5, 1e9, prices)
+    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
+
+    left = left_of(trip, line, prices)
+
+    assert [type(one) for one in left] == [AccessRow]
+    request, attempt = rows_told(left)
+    assert isinstance(request, RequestRow)
+    assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
+    assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
 
 
 @pytest.mark.anyio

@@ -162,8 +162,7 @@ def planned(table: RouteTable, route: Route, request: Request) -> Seen:
     except InvalidRequest as exc:
         return str(exc)
     return [
-        (one.name, one.request or found.request, one.dropped, one.left_out)
-        for one in found.candidates
+        (one.name, one.request or request, one.dropped, one.left_out) for one in found.candidates
     ]
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
-from gateway.records.rows import Row
+from gateway.records.booking import rows_told
+from gateway.records.rows import Left, Row
 from gateway.request_ids import uuid7
 from gateway.routing.trial import Standing, fingerprint
 from gateway.state import Gateway
@@ -108,11 +109,11 @@ class Rows:
         self.place = 0
         self.rows: list[Row] = []
 
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
+    def add(self, row: Left) -> None:
+        self.extend((row,))
 
-    def extend(self, rows: Iterable[Row]) -> None:
-        self.rows += rows
+    def extend(self, rows: Iterable[Left]) -> None:
+        self.rows += rows_told(rows)
 
 
 class Recorded(Struct, frozen=True, kw_only=True, eq=False):
