@@ -195,7 +195,7 @@ class Breaker:
 
     def prove(self, now: float) -> None:
         """The probe has shown content: it closes, though what was the probe goes on."""
-        self._spares = 0
+        self.spares = 0
         self._close(now)
 
     def fail(self, now: float, *, probe: bool) -> None:

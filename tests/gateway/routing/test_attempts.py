@@ -37,12 +37,15 @@ def loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
+HI = CompletionRequest(model="m", prompts=("hi",))
+
+
 def a_plan(*backends: Backend, dropped: dict[str, tuple[str, ...]] | None = None) -> Plan:
     """In this order, with a hedge. dropped: what a backend cannot honour, by its name."""
     lacking = dropped or {}
     return Plan(
         route="m",
-        request=CompletionRequest(model="m", prompts=("hi",)),
+        names=tuple(one.name for one in backends),
         candidates=tuple(
             Candidate(
                 backend=one,
@@ -113,9 +116,7 @@ ENDS: dict[str, Callable[[Try], None]] = {
 
 async def begun(plan: Plan) -> Try:
     """The first try at its first backend, 9 of its 10 seconds too late."""
-    one = first_of(plan, trip(loop_time() - 9), "").current
-    one.begin(loop_time())
-    return one
+    return first_of(plan, HI, trip(loop_time() - 9), "")
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -153,7 +154,7 @@ async def test_whom_a_hurried_client_cut_counts_as_slow_all_the_same() -> None:
 
 
 def hedge_of(plan: Plan) -> str | None:
-    attempts = Attempts(plan, trip(loop_time()))
+    attempts = Attempts(plan, HI, trip(loop_time()), "")
     attempts.first()
     hedge = attempts.hedge()
     return None if hedge is None else hedge.candidate.name
@@ -180,7 +181,7 @@ async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
 
     probed(plan.candidates[0].backend)
 
-    assert first_of(plan, trip(loop_time()), "").current.candidate.name == "b"
+    assert first_of(plan, HI, trip(loop_time()), "").current.candidate.name == "b"
 
 
 async def test_where_all_are_being_probed_nobody_is_asked() -> None:
@@ -189,15 +190,14 @@ async def test_where_all_are_being_probed_nobody_is_asked() -> None:
     probed(plan.candidates[0].backend)
 
     with pytest.raises(Unavailable) as caught:
-        first_of(plan, trip(loop_time()), "")
+        first_of(plan, HI, trip(loop_time()), "")
     assert caught.value.retry_after == 1.0
 
 
 async def test_nobody_is_asked_once_the_deadline_has_passed() -> None:
     plan = a_plan(backend("a"))
-    asked = first_of(plan, trip(loop_time() - 11), "")
 
-    with pytest.raises(DeadlineExceeded), asked:
-        pytest.fail("it was asked")
+    with pytest.raises(DeadlineExceeded):
+        first_of(plan, HI, trip(loop_time() - 11), "")
 
     assert plan.candidates[0].backend.load.in_flight == 0
