@@ -13,7 +13,7 @@ from gateway.auth import Caller
 from gateway.clock import now
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
-from gateway.records.booking import left_of, line_of
+from gateway.records.booking import attempts_of, left_of, line_of
 from gateway.records.rows import AttemptRow, Left, Recorder
 from gateway.routing.plan import Plan
 from gateway.routing.trial import fingerprint
@@ -300,8 +300,10 @@ class Gateway:
         offset = time.time() - now()
         prices = self.runtime.prices
         lines = [line_of(trip, status, ended, offset, prices) for trip, status, ended in notes]
-        for line in lines:
+        for (trip, _, _), line in zip(notes, lines, strict=True):
             self.metrics.book(line)
+            if len(line.attempts) > 1:
+                self.metrics.spend_all(line, attempts_of(trip, line.time, prices))
         self._booked += len(lines)
         self.series.add(lines)
         self.decisions.add(
@@ -316,6 +318,9 @@ class Gateway:
 
     def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)
+        if row is not None:
+            place = line.route, line.pattern or line.mirror
+            self.metrics.spend(place, row.role, row)
         self.access_log.add((line,))
         if self.recorder is not None and row is not None:
             self.recorder.extend((row,))

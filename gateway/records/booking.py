@@ -56,7 +56,7 @@ def left_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Left]:
     """What a worker leaves: the request, and its attempts where the line does not tell of them."""
     left: list[Left] = [AccessRow(line=line, epoch=trip.epoch, unit=trip.unit)]
     if not _tells(line):
-        left += _attempts(trip, line.time, prices)
+        left += attempts_of(trip, line.time, prices)
     return left
 
 
@@ -105,7 +105,7 @@ def _told(row: AccessRow) -> list[Row]:
                 number=1,
                 time=line.time,
                 backend=line.attempts[0].backend,
-                role=_role(line.attempts[0]),
+                role=role_of(line.attempts[0]),
                 outcome=line.attempts[0].outcome,
                 ms=line.attempts[0].ms,
                 source=line.usage_source,
@@ -125,7 +125,7 @@ def _tells(line: AccessLine) -> bool:
     return len(line.attempts) == 1 and not line.attempts[0].refused
 
 
-def _attempts(trip: Trip, time: float, prices: Prices) -> Iterator[AttemptRow]:
+def attempts_of(trip: Trip, time: float, prices: Prices) -> Iterator[AttemptRow]:
     """Every attempt for which something was sent."""
     own = _own(trip.attempts)
     for place, attempt in enumerate(trip.attempts):
@@ -159,7 +159,7 @@ def attempt_row(
         number=number,
         time=time,
         backend=attempt.backend,
-        role=_role(attempt),
+        role=role_of(attempt),
         outcome=attempt.outcome,
         ms=attempt.ms,
         source=source,
@@ -212,7 +212,7 @@ def _own(attempts: Sequence[Attempt]) -> int:
     return -1
 
 
-def _role(attempt: Attempt) -> Role:
+def role_of(attempt: Attempt) -> Role:
     """A client that left was being served."""
     if attempt.role:
         return attempt.role

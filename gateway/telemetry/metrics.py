@@ -4,8 +4,12 @@ Label values come from the configuration (route and backend names), never from w
 sent, so that nobody can grow them. https://prometheus.io/docs/practices/naming/
 """
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Gauge
 
+from gateway.records.booking import role_of
+from gateway.records.rows import AttemptRow, Role
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.counts import Counts, Spread
 from gateway.telemetry.engine_metrics import EngineCollector
@@ -44,8 +48,8 @@ class Metrics:
         )
         self._tokens = Counts(
             "strowger_tokens",
-            "Tokens in and out; source tells who counted them.",
-            ("model", "backend", "kind", "source"),
+            "Tokens in and out of attempts by their role; source tells who counted them.",
+            ("model", "backend", "role", "kind", "source"),
             registry=self.registry,
         )
         self._attempts = Counts(
@@ -93,28 +97,39 @@ class Metrics:
             self._attempts.add((attempt.pattern or attempt.backend, attempt.outcome))
             if attempt.hedge:
                 self._hedges.add((route, attempt.outcome))
-        if line.usage_source:
-            source = line.usage_source
-            if line.prompt_tokens:
-                self._tokens.add((route, target, "prompt", source), line.prompt_tokens)
-            if line.completion_tokens:
-                self._tokens.add((route, target, "completion", source), line.completion_tokens)
+        if line.usage_source and len(attempts) == 1:
+            self.spend(place, role_of(attempts[0]), line)
         if line.experiment:
             self.trials.count(line.experiment, line.variant, fallback=line.fallback)
-        if line.cost_usd is not None:
-            self._cost.add(place, line.cost_usd)
-        elif line.unpriced:
+        if line.unpriced:
             self._unpriced.add(place)
+
+    def spend_all(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
+        """What a request's several attempts used: all that its line tells is of the last one."""
+        for row in rows:
+            pattern = line.attempts[row.number - 1].pattern
+            self.spend((line.route, pattern or row.backend), row.role, row)
+
+    def spend(self, place: tuple[str, str], role: Role, used: AccessLine | AttemptRow) -> None:
+        """place: model, and backend as configured. used: by one attempt."""
+        source = used.usage_source if isinstance(used, AccessLine) else used.source
+        if used.prompt_tokens:
+            self._tokens.add((*place, role, "prompt", source), used.prompt_tokens)
+        if used.completion_tokens:
+            self._tokens.add((*place, role, "completion", source), used.completion_tokens)
+        if used.cost_usd is not None:
+            self._cost.add((*place, role), used.cost_usd)
 
 
 def _money(registry: CollectorRegistry) -> tuple[Counts, Counts]:
-    """What answers cost, and how many of them nobody can price."""
+    """What attempts cost, and of how many requests nobody can price the answer."""
     labels = ("model", "backend")
     return (
         Counts(
             "strowger_cost_usd",
-            "US dollars by the prices of the configuration.",
-            labels,
+            "US dollars by the prices of the configuration: for answers that clients got (served), "
+            "and for attempts that failed, lost against a hedge, or were copies.",
+            (*labels, "role"),
             registry=registry,
         ),
         Counts(

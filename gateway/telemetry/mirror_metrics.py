@@ -32,20 +32,12 @@ class MirrorMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._cost = Counter(
-            "strowger_mirror_cost_usd",
-            "US dollars that copies cost; not part of strowger_cost_usd.",
-            _LABELS,
-            registry=registry,
-        )
 
     def book(self, line: MirrorLine) -> None:
         labels = (line.route, line.pattern or line.mirror)
         self._copies.labels(*labels, line.outcome).inc()
         if line.outcome != "shed" and not line.reason:
             self._seconds.labels(*labels).observe(line.mirror_ms / 1e3)
-        if line.mirror_cost_usd is not None:
-            self._cost.labels(*labels).inc(line.mirror_cost_usd)
         if line.compared is None:
             return
         for aspect in ASPECTS:

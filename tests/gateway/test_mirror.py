@@ -225,7 +225,7 @@ async def test_agreement_is_counted_by_aspect(mirroring: Mirroring) -> None:
     text = (await mirroring.gateway.state.metrics_text()).decode()
     labels = 'aspect="same_text",backend="b/works",model="all",same="yes"'
     assert f"strowger_mirror_compared_total{{{labels}}}" in text
-    assert 'strowger_mirror_cost_usd_total{backend="b/works",model="all"}' in text
+    assert 'strowger_cost_usd_total{backend="b/works",model="all",role="mirror"}' in text
 
 
 async def test_a_drain_waits_for_copies(tmp_path: Path) -> None:

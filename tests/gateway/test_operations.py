@@ -46,7 +46,7 @@ async def test_metrics_count_requests_tokens_and_attempts(tmp_path: Path) -> Non
 
     labels = 'model="chat",status="200",surface="openai"'
     assert f'strowger_requests_total{{backend="remote/m-1",{labels}}} 3.0' in text
-    assert 'kind="completion",model="chat",source="reported"} 9.0' in text
+    assert 'kind="completion",model="chat",role="served",source="reported"} 9.0' in text
     assert 'strowger_attempts_total{backend="remote/m-1",outcome="ok"} 3.0' in text
 
 
