@@ -71,15 +71,20 @@ class Rig(Struct, kw_only=True, eq=False):
     there: bool = False
 
     async def arrive(self) -> None:
-        """The database is there, and the gateway uses it; it gets a SICK experiment."""
+        """The database is there, and the gateway uses it; it gets a SICK experiment.
+
+        Not before its processes have missed it: one that starts late would find it at once.
+        """
         if self.there:
             return
+        self.there = True
+        await self.up.said("the store is away", "records wait")
+        await self.up.said("the store is away", "experiments go on")
         with psycopg.connect(self.postgres.url("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE later")
         await self.up.said("the store is back")
         await self.up.said("the store tells again")
         self.store.take("made", 0, 1, SICK)
-        self.there = True
 
     async def ask(self, user: str) -> httpx.Response:
         body = {"model": "chat", "user": user, "messages": [{"role": "user", "content": "hi"}]}
@@ -148,8 +153,8 @@ async def rig(
 ) -> AsyncGenerator[Rig, None]:
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
-        url = f"{postgres.url('later')}&connect_timeout=2"
-        text = CONFIG.format(url=url, remote=remote.base_url)
+        url = postgres.url("later")
+        text = CONFIG.format(url=f"{url}&connect_timeout=2", remote=remote.base_url)
         file = tmp_path_factory.mktemp("outages") / "config.yaml"
         up = await stack.enter_async_context(commanded(file, text))
         client = await stack.enter_async_context(up.client())
