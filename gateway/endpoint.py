@@ -19,6 +19,7 @@ from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
 from gateway.routing.facts import Facts, estimated_tokens
+from gateway.routing.failures import let_go
 from gateway.routing.plan import Plan, enrol, plan
 from gateway.routing.trial import Enrolment
 from gateway.routing.trip import Trip
@@ -73,6 +74,7 @@ class Endpoint:
             trip.error = exc.code
             trip.refused = "" if trip.attempts else exc.message
             await self._fail(exc, answering)
+            let_go(exc)
         except asyncio.CancelledError:
             status = 503
             trip.error = "cut_by_shutdown"
@@ -207,6 +209,7 @@ class Endpoint:
             trip.error = exc.code
             hangup.disarm()
             await answering.end(renderer.error(exc))
+            let_go(exc)
         else:
             hangup.disarm()
             await answering.end(renderer.finish())

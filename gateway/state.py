@@ -20,7 +20,7 @@ from gateway.routing.trial import fingerprint
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.telemetry.access_log import AccessLine, AccessLog
-from gateway.telemetry.decisions import Decision, Decisions
+from gateway.telemetry.decisions import TOLD, Decision, Decisions
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
@@ -332,6 +332,6 @@ def _decision(trip: Trip, line: AccessLine) -> Decision:
         rule=trip.rule,
         candidates=trip.candidates,
         ruled_out=trip.ruled_out,
-        refused=trip.refused,
+        refused=trip.refused[:TOLD],
         left_out=trip.left_out,
     )

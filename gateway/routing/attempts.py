@@ -5,6 +5,7 @@ import random
 
 from gateway.clock import now
 from gateway.routing.candidate import Candidate
+from gateway.routing.failures import let_go
 from gateway.routing.plan import Plan
 from gateway.routing.retry import may_move_on, may_repeat, pause
 from gateway.routing.tries import TIMER_S, Try, ask
@@ -71,7 +72,7 @@ class Attempts:
         self._repeats = 0
         self._left = plan.retry.attempts
         self._hedged = False
-        self._told: Turn | None = None
+        self._told: tuple[Candidate, GatewayError] | None = None
         if plan.hedging is not None:
             plan.hedging.budget.first(trip.started)
 
@@ -141,16 +142,16 @@ class Attempts:
         if refused:
             self.give_back()
         if self._told is None or not refused:
-            self._told = failed
+            self._told = failed.current.candidate, error
         if self._detour(error) or await self._repeat(failed, error):
             return
         self._repeats = 0
         self._queue = self._queue[1:]
         self._skip_the_unfit(now())
         if self._left <= 0 or not self._queue:
-            told = self._told.current.candidate
+            told, failure = self._told
             self.trip.backend, self.trip.dropped = told.name, told.told
-            raise self._told.error or error
+            raise failure
 
     async def _repeat(self, failed: "Turn", error: GatewayError) -> bool:
         """Whether the same backend is asked again; if so, the pause before it is over.
@@ -274,6 +275,7 @@ class Turn(Try, eq=False):
             and isinstance(error, GatewayError)
             and self.attempts.may_move_on(error)
         ):
+            let_go(error)
             self.error = error
             return True
         return False

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -115,8 +116,11 @@ async def _race(
 
 
 async def _stop(task: asyncio.Task[_Shown]) -> None:
-    """Cancel what still runs, and wait until its connection is closed."""
+    """Cancel what still runs, and wait until its connection is closed.
+
+    A task keeps what it was cancelled with until somebody asks, and that leads back to the task.
+    """
     task.cancel()
     await asyncio.wait({task})
-    if not task.cancelled():
+    with suppress(asyncio.CancelledError):
         task.exception()

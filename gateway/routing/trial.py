@@ -28,6 +28,9 @@ REASONS_KEPT = 8
 UNITS_KEPT = 4096
 """Whose variant is remembered, the last ones to ask: it is a look-up instead of four hashes."""
 
+UNIT_KEPT = 256
+"""Characters of a unit, at most, for it to be remembered: clients choose how long theirs are."""
+
 
 class Standing(Struct, frozen=True, kw_only=True):
     """How an experiment stands: the epoch that its requests belong to, or a pause.
@@ -146,7 +149,8 @@ class Trial:
             return self._left_out("no_unit", standing.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
             return self._left_out("wrong_task", standing.epoch)
-        return self._enrolled(unit)
+        enrolled = self._enrolled if len(unit) <= UNIT_KEPT else self._enrol
+        return enrolled(unit)
 
     def _hear(self, standing: Standing) -> None:
         """What units were assigned is remembered for as long as the epoch is the same."""

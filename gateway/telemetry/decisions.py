@@ -12,6 +12,9 @@ from gateway.telemetry.access_log import AccessLine
 KEPT = 1000
 """About two megabytes. No content of requests or answers is among it."""
 
+TOLD = 500
+"""Characters of a refusal: some repeat what a client sent."""
+
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one request, and why.

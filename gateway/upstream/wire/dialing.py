@@ -49,17 +49,15 @@ class Dialer:
 
     async def dial(self, by: float) -> Connection:
         """Raises UpstreamUnreachable, or UpstreamTimeout at `by`. Cancelling closes the socket."""
-        connection = self._make()
         scope = asyncio.timeout_at(by)
         try:
             async with scope:
-                await self._start(connection, await self._reach(by))
+                return await self._started(await self._reach(by))
         except OSError as exc:
             if isinstance(exc, TimeoutError) and scope.expired():
                 problem = "no connection in time (DNS, TCP and TLS together)"
                 raise UpstreamTimeout(problem, upstream=self._upstream) from exc
             raise UpstreamUnreachable(self._reason(exc), upstream=self._upstream) from exc
-        return connection
 
     async def _reach(self, by: float) -> socket.socket:
         """A socket connected to the first address that answers."""
@@ -78,13 +76,14 @@ class Dialer:
                 return sock
         raise problem
 
-    async def _start(self, connection: Connection, sock: socket.socket) -> None:
-        await asyncio.get_running_loop().create_connection(
-            lambda: connection,
+    async def _started(self, sock: socket.socket) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            self._make,
             sock=sock,
             ssl=self._context,
             server_hostname=self._origin.host if self._context is not None else None,
         )
+        return connection
 
     def _reason(self, exc: OSError) -> str:
         where = f"{self._origin.host} port {self._origin.port}"

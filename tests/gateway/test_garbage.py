@@ -1,0 +1,164 @@
+"""What a request held is free when it ends, and not when the garbage collector comes by.
+
+Between two of its rounds an outage lets hundreds of requests fail, and each of them has a body.
+Nor is what clients may make as long as they like among what is kept of the last requests.
+"""
+
+import asyncio
+import gc
+import tracemalloc
+import types
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from gateway.routing.trial import Standing
+from tests.gateway.serving import one_model, serving
+from tests.gateway.trials.trialling import config, stand
+from tests.provider import Answer, Received, provider
+
+pytestmark = pytest.mark.anyio
+
+OURS = ("gateway", "schemas", "adapters")
+FOLDERS = tuple(str(Path(__file__).parents[2] / package) for package in OURS)
+DEAD = """
+  - {name: dead, adapter: openai, base_url: "http://127.0.0.1:9/v1", api_key: k}
+models:
+  - name: elsewhere
+    policy: in_order
+    breaker: &never {min_requests: 1000}
+    backends: [{provider: dead, model: m}, {provider: remote, model: m}]
+  - name: hedged
+    breaker: *never
+    hedge_after_s: 0.01
+    backends: [{provider: remote, model: a}, {provider: remote, model: b}]
+  - {name: nowhere, breaker: *never, retry: {attempts: 1}, backends: [{provider: dead, model: m}]}
+"""
+
+
+async def as_told(request: Received, answer: Answer) -> None:
+    """What the request's user is called."""
+    match request.json.get("user"):
+        case "fails":
+            await answer.json({"error": {"message": "boom"}}, 500)
+        case "is late":
+            await asyncio.sleep(0.03)
+            await answer.chat()
+        case "fails late":
+            await asyncio.sleep(0.03)
+            await answer.json({"error": {"message": "boom"}}, 500)
+        case "busy":
+            await answer.json({"error": {"message": "slow down"}}, 429)
+        case "lies":
+            await answer.body(b"{nonsense", "application/json")
+        case "hangs up":
+            raise ConnectionResetError
+        case "breaks off":
+            await answer.begin_stream()
+            await answer.text("some")
+            raise ConnectionResetError
+        case "streams":
+            await answer.begin_stream()
+            await answer.text("all")
+            await answer.end_stream()
+        case _:
+            await answer.chat()
+
+
+@contextmanager
+def left_to_the_collector() -> Generator[set[str]]:
+    """What of ours only the collector frees; filled at the end."""
+    found: set[str] = set()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+        for one in gc.garbage:
+            if isinstance(one, types.FrameType):
+                if one.f_code.co_filename.startswith(FOLDERS):
+                    found.add(one.f_code.co_qualname)
+            elif type(one).__module__.startswith(OURS):
+                found.add(type(one).__qualname__)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+WAYS = (
+    ("chat", "", 200),
+    ("chat", "streams", 200),
+    ("chat", "fails", 502),
+    ("chat", "busy", 429),
+    ("chat", "lies", 502),
+    ("chat", "hangs up", 502),
+    ("chat", "breaks off", 200),
+    ("hedged", "is late", 200),
+    ("hedged", "fails late", 502),
+    ("nowhere", "", 502),
+    ("elsewhere", "", 200),
+    ("elsewhere", "streams", 200),
+    ("unknown", "", 404),
+)
+"""The model asked for, how its backend behaves, and the status."""
+
+
+async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> None:
+    left: dict[tuple[str, str], set[str]] = {}
+    async with provider(as_told) as remote, httpx.AsyncClient() as client:
+        text = one_model(remote.base_url, model_more="    breaker: *never").replace(
+            "models:\n", DEAD.lstrip("\n"), 1
+        )
+        async with serving(text, tmp_path) as gateway:
+            for model, user, status in WAYS:
+                body = {
+                    "model": model,
+                    "user": user,
+                    "stream": user in ("streams", "breaks off"),
+                    "messages": [{"role": "user", "content": "hi"}],
+                }
+                with left_to_the_collector() as found:
+                    for _ in range(2):
+                        url = f"{gateway.url}/v1/chat/completions"
+                        assert (await client.post(url, json=body)).status_code == status
+                    gateway.state.write_books()
+                if found:
+                    left[model, user] = found
+
+    assert left == {}
+
+
+MANY, LONG = 60, 50_000
+
+
+async def test_nothing_that_clients_may_make_long_is_kept_of_past_requests(tmp_path: Path) -> None:
+    sent = {"messages": [{"role": "user", "content": "hi"}]}
+    async with provider(as_told) as remote, httpx.AsyncClient() as client:
+        text = config(remote.base_url).replace("header:x-session-id", "user")
+        async with serving(text, tmp_path) as gateway:
+            stand(gateway, Standing(epoch=1))
+            kept: list[int] = []
+            for many in (2, MANY):
+                gc.collect()
+                tracemalloc.start()
+                for number in range(many):
+                    body = {**sent, "model": "chat", "user": f"{number}-{'x' * LONG}"}
+                    await client.post(f"{gateway.url}/v1/chat/completions", json=body)
+                remote.requests.clear()
+                gc.collect()
+                kept.append(tracemalloc.get_traced_memory()[0])
+                tracemalloc.stop()
+            path = f"/serving-endpoints/{'x' * LONG}/invocations"
+            refused = await client.post(f"{gateway.url}{path}", json={**sent, "model": "chat"})
+            decisions = gateway.state.kept(MANY)
+
+    assert refused.status_code == 400
+    assert kept[1] < MANY * LONG / 4
+    assert len(decisions) == MANY
+    assert all(len(msgspec.json.encode(one)) < 2_000 for one in decisions)
