@@ -15,7 +15,16 @@ from adapters.openai_decode import DONE
 from adapters.openai_errors import error_inside
 from adapters.openai_wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import Event, Finished, FinishReason, Started, TextDelta, Tokens, Usage
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Started,
+    TextDelta,
+    TokenId,
+    Tokens,
+    Usage,
+)
 from schemas.requests import CompletionRequest, TokenRequest
 
 FINISH: Mapping[str, FinishReason] = {
@@ -35,7 +44,7 @@ CUMULATIVE = "fullTextEnabled must be false in the server's configuration"
 class _Token(Struct, frozen=True, kw_only=True, gc=False):
     """id: one, or a list of them in newer versions. text: `None` in `/infer_token`'s last frame."""
 
-    id: int | tuple[int, ...] | None = None
+    id: TokenId | tuple[TokenId, ...] | None = None
     text: str | None = None
 
     @property
@@ -50,7 +59,7 @@ class _Details(Struct, frozen=True, kw_only=True):
 
     finish_reason: str | None = None
     generated_tokens: int | None = None
-    generated_token_ids: tuple[int, ...] | None = None
+    generated_token_ids: tuple[TokenId, ...] | None = None
     tokens: tuple[_Token, ...] | None = None
     prompt_tokens: int | None = None
     seed: int | None = None

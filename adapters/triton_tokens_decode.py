@@ -125,7 +125,12 @@ def _beams(
     sums: Sequence[float],
     first: int,
 ) -> list[Beam]:
-    """Rows of equal length, padded, one a beam. Raises ValueError where they are not equal."""
+    """Rows of equal length, padded, one a beam.
+
+    Raises ValueError where they are not equal, and for an id that is none.
+    """
+    if ids and not -(2**31) <= min(ids) <= max(ids) < 2**31:
+        raise ValueError("an id is no INT32")
     count = len(lengths) or 1
     rows, scores = _rows(ids, count), _rows(list(logprobs), count)
     found: list[Beam] = []

@@ -4,14 +4,18 @@ An upstream yields them in batches (`list[Event]`), one batch a read from the ba
 what arrived together leaves together. `index` is the choice that an event belongs to.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from schemas.tensors import Tensor
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
+
+
+TokenId = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+"""Of a vocabulary's entry, or a padding; tensors of them are INT32."""
 
 
 class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):

@@ -206,6 +206,8 @@ def test_a_word_that_nobody_knows_is_a_stop_with_that_word_beside_it() -> None:
         {"generated_text": "a", "details": {"generated_tokens": 1}},
         {"text": ["a"]},
         {"token": {"id": "x", "text": "a"}},
+        {"token": {"id": 2**31, "text": "a"}},
+        {"token": {"id": [7, -(10**30)], "text": "a"}},
         {"token": None},
     ],
 )

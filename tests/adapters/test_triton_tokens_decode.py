@@ -224,6 +224,7 @@ ONE_TOKEN = output("output_ids", [1, 1, 1], [1])
         answer(output("sequence_length", [1, 1], [1])),
         answer(output("output_ids", [1, 2, 1], [1, 2, 3]), output("sequence_length", [2], [1, 1])),
         answer({"name": "output_ids", "datatype": "INT32", "shape": [1, 1, 1]}),
+        answer({**output("output_ids", [1, 1, 2], [1, 2**31]), "datatype": "INT64"}),
         answer(in_bytes("output_ids", "INT7", [1], 4), tail=bytes(4)),
         answer(in_bytes("output_ids", "INT32", [1], 3), tail=bytes(3)),
         answer(in_bytes("output_ids", "INT32", [1], 8), tail=bytes(4)),

@@ -15,6 +15,7 @@ MODELS = {
     "next": ("slow-401", "rests"),
     "again": ("slow-500-wait-1-or-rests",),
     "patient": ("500-wait-1",),
+    "small": ("too-small", "rests-as-well"),
 }
 
 
@@ -26,6 +27,9 @@ async def behave(request: Received, answer: Answer) -> None:
         await asyncio.sleep(0.15)
     if "rests" in kind and scout:
         await answer.json({"error": {"message": "later"}}, 429, {"retry-after": "30"})
+    elif "small" in kind:
+        error = {"message": "too long", "code": "context_length_exceeded", "param": "messages"}
+        await answer.json({"error": error}, 400)
     elif "401" in kind:
         await answer.json({"error": {"message": "who?"}}, 401)
     elif "500" in kind:
@@ -54,6 +58,10 @@ def config(url: str) -> str:
             f"    backends: [{backends}]",
             f"    when: [{{header: {{x-scout: 'yes'}}, backends: [{last}]}}]",
         ]
+    lines += [
+        "    fallback_by_error: [{codes: [context_length_exceeded], models: [longer]}]",
+        "  - {name: longer, backends: [{provider: b, model: rests-as-well}]}",
+    ]
     return "\n".join(lines)
 
 
@@ -99,6 +107,17 @@ async def test_the_next_backend_is_not_asked_while_it_rests(
     assert answer.json()["error"]["code"] == "upstream_refused"
     assert answer.headers["x-gateway-attempts"] == "1"
     assert sum(one.json["model"] == "rests" for one in gateway[1].requests) == 1
+
+
+async def test_a_model_for_certain_errors_is_not_asked_while_it_rests(
+    gateway: tuple[Serving, Provider],
+) -> None:
+    scout, _ = await ask(gateway[0].url, "longer", scout=True)
+    answer, _ = await ask(gateway[0].url, "small")
+
+    assert scout.status_code == 429
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert sum(one.json["model"] == "rests-as-well" for one in gateway[1].requests) == 1
 
 
 async def test_nobody_waits_for_a_pause_after_which_the_backend_still_rests(

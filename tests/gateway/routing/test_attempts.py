@@ -114,6 +114,22 @@ ENDS: dict[str, Callable[[Try], None]] = {
 }
 
 
+class Lent:
+    """The right to probe, which is to be given back."""
+
+    held = False
+
+    def free(self) -> bool:
+        return not self.held
+
+    def take(self) -> bool:
+        taken, self.held = not self.held, True
+        return taken
+
+    def give(self) -> None:
+        self.held = False
+
+
 async def begun(plan: Plan) -> Try:
     """The first try at its first backend, 9 of its 10 seconds too late."""
     return first_of(plan, HI, trip(loop_time() - 9), "")
@@ -123,12 +139,15 @@ async def begun(plan: Plan) -> Try:
 async def test_a_probe_makes_room_for_the_next_however_it_ends(end: str) -> None:
     plan = a_plan(due(backend("a")))
     breaker = plan.candidates[0].backend.breaker
+    breaker.lease = lease = Lent()
 
     one = await begun(plan)
     assert breaker.probing
+    assert lease.held
     ENDS[end](one)
 
     assert not breaker.probing
+    assert not lease.held
     assert plan.candidates[0].backend.load.in_flight == 0
 
 

@@ -62,6 +62,22 @@ def test_a_probe_that_succeeds_closes_it_with_a_clean_slate() -> None:
     assert breaker.state(116) == "closed"
 
 
+def test_a_clean_slate_has_neither_old_failures_nor_a_longer_cool_down() -> None:
+    breaker = Breaker(BreakerRule(failure_rate=0.5, min_requests=4, window_s=999, cooldown_s=15))
+    for _ in range(4):
+        breaker.fail(100, probe=False)
+    breaker.fail(115, probe=breaker.begin(115))
+    breaker.succeed(145, probe=breaker.begin(145))
+
+    for _ in range(2):
+        breaker.fail(146, probe=False)
+    before = breaker.state(146)
+    breaker.fail(146, probe=False)
+
+    assert (before, breaker.state(146)) == ("closed", "open")
+    assert breaker.available_in(146) == 15
+
+
 def test_a_probe_that_fails_doubles_the_cool_down_up_to_its_maximum() -> None:
     breaker = broken()
 

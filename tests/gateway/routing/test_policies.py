@@ -174,7 +174,9 @@ def test_a_prompt_that_begins_alike_goes_where_it_is_cached_until_that_is_overlo
     home = order("prefix_affinity", idle, key=b"prefix")[0]
 
     loaded = [Standing(name=one.name, busy=4 if i == home else 3) for i, one in enumerate(idle)]
+    full = [Standing(name=one.name, busy=5 if i == home else 3) for i, one in enumerate(idle)]
     swamped = [Standing(name=one.name, busy=9 if i == home else 1) for i, one in enumerate(idle)]
 
     assert order("prefix_affinity", loaded, key=b"prefix")[0] == home
+    assert order("prefix_affinity", full, key=b"prefix")[0] != home
     assert order("prefix_affinity", swamped, key=b"prefix")[0] != home

@@ -31,7 +31,10 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Gateway, None]:
-    rules = "    fallback: [spare]\n    when: [{header: {x-tier: gold}, backends: [a/gold]}]"
+    rules = (
+        "    fallback: [spare]\n    when: [{header: {x-tier: gold}, backends: [a/gold]}]\n"
+        "    fallback_by_error: [{codes: [context_length_exceeded], models: [spare]}]"
+    )
     async with provider(behave) as remote:
         text = config(remote.base_url, model_more=rules, other=f"auth: {{admin_key: {ADMIN_KEY}}}")
         async with serving(text, tmp_path_factory.mktemp("run")) as running:
@@ -120,6 +123,23 @@ async def test_when_an_arm_fails_no_other_arm_answers(
     assert first.headers["x-gateway-variant"] == second.headers["x-gateway-variant"] == variant
     assert (line.experiment, line.variant, line.fallback) == ("trial", variant, True)
     assert asked == {own, "backup", "s"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("variant", "own"), [("control", "old"), ("treatment", "new")])
+async def test_where_an_arm_is_too_small_for_a_request_no_other_arm_answers_either(
+    gateway: Gateway, variant: str, own: str, stream: bool
+) -> None:
+    running, remote = gateway
+    session = await session_of(running, variant)
+    before = len(remote.requests)
+
+    found = [await ask(running, session, f"{own} is full", stream=stream) for _ in range(6)]
+
+    asked = [request.json["model"] for request in remote.requests[before:]]
+    assert {one.headers["x-gateway-backend"] for one in found} == {"a/s"}
+    assert asked == [own, "s"] * 6
+    assert running.access_lines()[-1].variant == variant
 
 
 async def test_whoever_names_no_unit_gets_control_and_is_counted_as_left_out(

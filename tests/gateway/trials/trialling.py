@@ -60,8 +60,12 @@ experiments:
 
 
 async def behave(request: Received, answer: Answer) -> None:
-    """As OpenAI's server; a model named in the last message is down."""
+    """As OpenAI's server; a model named in the last message is down, or too small for it."""
     body = request.json
+    if f"{body['model']} is full" in request.body.decode():
+        error = {"message": "too long", "code": "context_length_exceeded", "param": "messages"}
+        await answer.json({"error": error}, 400)
+        return
     if f"{body['model']} is down" in request.body.decode():
         await answer.json({"error": {"message": "down"}}, 500)
     elif request.path.endswith("/completions") and "prompt" in body and not body.get("stream"):
