@@ -1,6 +1,7 @@
 """Cross-checks of a decoded configuration: what no single field can know."""
 
 import ipaddress
+import re
 from collections.abc import Mapping
 
 from gateway.config.check_experiments import check_experiments
@@ -13,6 +14,9 @@ from gateway.config.known import Defaults
 from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.store import check_store
+
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+/?")
+"""As browsers send it, or "*" for any; a / at the end is forgiven. https://www.rfc-editor.org/rfc/rfc6454#section-6.2"""
 
 
 def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
@@ -31,6 +35,15 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
 
 def _server(server: Server, problems: Problems) -> None:
     _fetch(server, problems)
+    for index, origin in enumerate(server.cors.allow_origins):
+        place: Path = ("server", "cors", "allow_origins", index)
+        if not _ORIGIN.fullmatch(origin) and not problems.at(place):
+            problems.add(
+                place,
+                Found(origin),
+                " is no origin, so no page has it; write it as https://app.example.com, with its "
+                "port if need be, in small letters and without a path",
+            )
     path: Path = ("server", "max_body_bytes")
     sizes = (path, ("server", "max_buffered_bytes"))
     if server.max_body_bytes > server.max_buffered_bytes and not any(map(problems.at, sizes)):

@@ -153,6 +153,19 @@ def test_what_can_match_is_no_warning() -> None:
     assert warnings(KEYS + with_model(rules) + prices) == []
 
 
+@pytest.mark.parametrize("origin", ["app.test", "https://app.test/x", "https://App.test", "https:"])
+def test_an_origin_that_no_page_has_is_refused(origin: str) -> None:
+    (told,) = faults(f"{GOOD}server: {{cors: {{allow_origins: ['*', '{origin}']}}}}\n")
+
+    assert told.startswith(f'server.cors.allow_origins[1]: "{origin}" is no origin')
+
+
+def test_an_origin_as_browsers_send_it_is_taken() -> None:
+    origins = "['https://app.test', 'https://app.test:8443/', 'null', 'http://localhost:3000', 'chrome-extension://abcdef']"
+
+    assert read(f"{GOOD}server: {{cors: {{allow_origins: {origins}}}}}\n").server.cors
+
+
 def test_a_price_beside_a_backend_without_one_is_a_warning() -> None:
     rows = "{match: here/tiny, input: 1, output: 2}, {match: openai/gtp, input: 1, output: 2}"
 
