@@ -26,6 +26,7 @@ EVERY_S = 5.0
 FORMER = 10
 """Experiments that the configuration has no more, the last ones; others are asked for by name."""
 
+AT_ONCE_S = 0.25
 FORMER_S = 3600.0
 """Votes may still come for requests that are over: so old may the report of a former one be."""
 
@@ -102,14 +103,14 @@ class History:
         return Track(report=report, points=self._points(experiment, report))
 
     def _over(self, configured: Collection[str], known: Mapping[str, Track]) -> Mapping[str, Track]:
-        """Those of before; of the others, and of those that are no longer true, one is made.
+        """Those of before; of the others, and of those that are no longer true, some are made.
 
-        One at a look, for there may be many, and what runs is of more interest. Blocks. Raises
-        StoreAway.
+        No more of them at a look than can be made in AT_ONCE_S, and one at least: there may be
+        many, and what runs is of more interest. Blocks. Raises StoreAway.
         """
         found = dict(known)
         listed = [one for one in former(self._store, configured) if one.experiment][:FORMER]
-        now, before = self._clock(), self._made
+        now, before, began = self._clock(), self._made, time.monotonic()
         self._made = {one.state: before[one.state] for one in listed if one.state in before}
         for one in listed:
             old = one.name not in found or now - self._made.get(one.state, -inf) >= FORMER_S
@@ -118,7 +119,8 @@ class History:
                 points = self._store.course(one.name, one.experiment.primary)
                 found[one.name] = Track(report=report, points=points)
                 self._made[one.state] = now
-                break
+                if time.monotonic() - began > AT_ONCE_S:
+                    break
         return {one.name: found[one.name] for one in listed if one.name in found}
 
     def _points(self, experiment: Experiment, report: Report) -> tuple[Point, ...]:
