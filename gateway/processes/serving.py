@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from gateway.app import build_app
-from gateway.asgi.coalescing import CoalescingHttp
+from gateway.asgi.protocol import GatewayHttp
 from gateway.config.model import Config
 from gateway.engines import EngineView
 from gateway.processes.generations import Generations
@@ -77,7 +77,7 @@ class Serving:
         self._server = _Server(
             uvicorn.Config(
                 build_app(self.gateway),
-                http=CoalescingHttp,
+                http=GatewayHttp,
                 ws="none",
                 lifespan="on",
                 log_config=None,

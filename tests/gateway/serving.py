@@ -14,7 +14,7 @@ import uvicorn
 from msgspec import Struct
 
 from gateway.app import build_app
-from gateway.asgi.coalescing import CoalescingHttp
+from gateway.asgi.protocol import GatewayHttp
 from gateway.config.load import read_config
 from gateway.config.model import Config
 from gateway.engines import EngineView
@@ -89,7 +89,7 @@ async def serving(
     server = uvicorn.Server(
         uvicorn.Config(
             build_app(state, at_once=next(_STARTED) == 0),
-            http=CoalescingHttp,
+            http=GatewayHttp,
             lifespan="off" if state.trials is None else "on",
             log_config=None,
             access_log=False,
