@@ -115,7 +115,7 @@ class Fetcher:
         host = parts.hostname or ""
         try:
             found = list(await self._resolve(host, parts.port or 443))
-        except OSError as exc:
+        except (OSError, UnicodeError) as exc:  # the latter of a part of over 63 characters
             raise _refused(where, f"names a host that is not known: {host}") from exc
         address = self._allowed.first(found)
         if address is None:

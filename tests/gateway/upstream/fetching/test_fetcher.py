@@ -142,6 +142,15 @@ async def test_loopback_is_not_public(site: Site) -> None:
     assert server.connections == []
 
 
+async def test_a_host_that_no_resolver_can_be_asked_for_is_not_known() -> None:
+    fetcher = Fetcher(Fetch())
+
+    error = await refused(fetcher.image(f"https://{'x' * 64}.test/x.png", WHERE, 1000))
+    await fetcher.aclose()
+
+    assert "names a host that is not known" in str(error)
+
+
 async def test_redirects_are_followed_and_each_is_looked_at(site: Site) -> None:
     async def script(peer: Peer) -> None:
         asked = await peer.request()
