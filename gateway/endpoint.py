@@ -85,6 +85,7 @@ class Endpoint:
             failure = GatewayError("an internal error; the gateway's log has the request id")
             failure.__cause__ = exc
             await self._fail(failure, answering)
+            let_go(failure)
         finally:
             gateway.leave(runtime)
             if status:

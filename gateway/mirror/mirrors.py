@@ -15,6 +15,7 @@ from gateway.records.booking import attempt_row, counted
 from gateway.records.rows import AttemptRow
 from gateway.routing import pipeline
 from gateway.routing.candidate import Candidate, Uncopied
+from gateway.routing.failures import let_go
 from gateway.routing.plan import Plan
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
@@ -109,6 +110,7 @@ class Mirrors:
         except GatewayError as exc:
             reason = exc.message if isinstance(exc, InvalidRequest) else ""
             _log.debug("the copy of request %s failed: %s", trip.request_id, exc)
+            let_go(exc)
         except Exception:  # noqa: BLE001  a bug of ours must not end in a task that nobody reads
             _log.exception("the copy of request %s failed by a bug of ours", trip.request_id)
         finally:

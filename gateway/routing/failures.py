@@ -7,7 +7,8 @@ def let_go(failure: BaseException) -> None:
     They hold the request, its body among it, and lead back to the failure: such a circle is freed
     by the garbage collector alone, hundreds of requests later.
     """
-    left: list[BaseException | None] = [failure]
+    left: list[BaseException | None] = [failure.__cause__, failure.__context__]
+    failure.__traceback__ = None
     while left:
         one = left.pop()
         if one is not None and one.__traceback__ is not None:

@@ -36,6 +36,10 @@ models:
     breaker: *never
     hedge_after_s: 0.01
     backends: [{provider: remote, model: a}, {provider: remote, model: b}]
+  - name: mirrored
+    breaker: *never
+    backends: [{provider: remote, model: m}]
+    mirror: {backend: dead/m, share: 1}
   - {name: nowhere, breaker: *never, retry: {attempts: 1}, backends: [{provider: dead, model: m}]}
 """
 
@@ -101,6 +105,7 @@ WAYS = (
     ("chat", "breaks off", 200),
     ("hedged", "is late", 200),
     ("hedged", "fails late", 502),
+    ("mirrored", "", 200),
     ("nowhere", "", 502),
     ("elsewhere", "", 200),
     ("elsewhere", "streams", 200),
@@ -127,6 +132,7 @@ async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> Non
                     for _ in range(2):
                         url = f"{gateway.url}/v1/chat/completions"
                         assert (await client.post(url, json=body)).status_code == status
+                    await gateway.state.mirrors.settle()
                     gateway.state.write_books()
                 if found:
                     left[model, user] = found
