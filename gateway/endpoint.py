@@ -21,7 +21,6 @@ from gateway.routing import pipeline
 from gateway.routing.facts import Facts, estimated_tokens
 from gateway.routing.failures import let_go
 from gateway.routing.plan import Plan, enrol, plan
-from gateway.routing.trial import Enrolment
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
 from gateway.state import Gateway
@@ -275,19 +274,8 @@ def _plan(
     route = runtime.table.routes[trip.route]
     enrolment = enrol(route, request, facts)
     if enrolment is not None:
-        note(enrolment, trip)
+        trip.part = enrolment.part
     planned = plan(runtime.table, route, request, facts, enrolment)
     trip.rule, trip.ruled_out = planned.rule, planned.ruled_out
     trip.candidates = planned.names
     return planned
-
-
-def note(enrolment: Enrolment, trip: Trip) -> None:
-    """What the request counts for goes with it from here on."""
-    trip.left_out = enrolment.left_out
-    if enrolment.epoch == 0:
-        return
-    trip.experiment, trip.epoch = enrolment.experiment, enrolment.epoch
-    if enrolment.arm is not None and enrolment.left_out is None:
-        trip.variant, trip.unit = enrolment.arm.name, enrolment.unit
-        trip.home = enrolment.arm.backend.name

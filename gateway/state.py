@@ -333,5 +333,5 @@ def _decision(trip: Trip, line: AccessLine) -> Decision:
         candidates=trip.candidates,
         ruled_out=trip.ruled_out,
         refused=trip.refused[:TOLD],
-        left_out=trip.left_out,
+        left_out=trip.part.left_out,
     )

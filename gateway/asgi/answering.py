@@ -112,9 +112,10 @@ class Answering:
             if len(trip.attempts) > 1 and (hedged := trip.hedged):
                 both = ", ".join(hedged).encode("latin-1", "replace")
                 headers.append((b"x-gateway-hedged", both))
-            if trip.variant:
-                headers.append((b"x-gateway-experiment", trip.experiment.encode()))
-                headers.append((b"x-gateway-variant", trip.variant.encode()))
+            part = trip.part
+            if part.variant:
+                headers.append((b"x-gateway-experiment", part.experiment.encode()))
+                headers.append((b"x-gateway-variant", part.variant.encode()))
         if trip.dropped:
             # A field's name is whatever the client wrote, line breaks and commas included.
             names = ", ".join([quote(name, safe=_FIELD_NAME) for name in trip.dropped])

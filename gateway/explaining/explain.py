@@ -222,7 +222,7 @@ def _arms(route: Route, request: Request, facts: Facts) -> dict[int, Arm]:
     enrolment = enrol(route, request, facts)
     if enrolment is None or enrolment.arm is None or route.trial is None:
         return {}
-    taking = enrolment.left_out is not None or route.trial.by != "request"
+    taking = enrolment.part.left_out is not None or route.trial.by != "request"
     arms = (enrolment.arm,) if taking else tuple(route.trial.arms.values())
     return {id(arm.backend): arm for arm in arms}
 

@@ -24,7 +24,7 @@ def taking_part(route: Route, request: Request, facts: Facts) -> ExperimentSeen 
     drawn = trial.by == "request"
     enrolment = enrol(route, request, facts)
     assert enrolment is not None
-    left_out = enrolment.left_out
+    left_out = enrolment.part.left_out
     alone = drawn and left_out is None
     return ExperimentSeen(
         name=trial.experiment,

@@ -33,8 +33,8 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
         model=trip.model,
         route=trip.route,
         backend=trip.backend,
-        experiment=trip.experiment,
-        variant=trip.variant,
+        experiment=trip.part.experiment,
+        variant=trip.part.variant,
         fallback=trip.fallback,
         stream=trip.stream,
         error=trip.error,
@@ -54,7 +54,7 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
 
 def left_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Left]:
     """What a worker leaves: the request, and its attempts where the line does not tell of them."""
-    left: list[Left] = [AccessRow(line=line, epoch=trip.epoch, unit=trip.unit)]
+    left: list[Left] = [AccessRow(line=line, epoch=trip.part.epoch, unit=trip.part.unit)]
     if not _tells(line):
         left += attempts_of(trip, line.time, prices)
     return left

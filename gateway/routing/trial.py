@@ -15,6 +15,7 @@ from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
 from gateway.routing.facts import Facts, unit_of
 from gateway.routing.left_out import Code, LeftOut, left_out
+from gateway.routing.part import Part
 from gateway.routing.route import Backend
 from gateway.routing.system import with_system
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
@@ -90,17 +91,13 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """What an experiment means to one request.
+    """What an experiment means to one request. arm: whose backend answers first.
 
-    arm:      whose backend answers first; `None` where a `when` rule decided.
-    left_out: `None`: it counts, for `arm` in `epoch`, as `unit` (a hash).
+    arm: `None` where a `when` rule decided.
     """
 
-    experiment: str
     arm: Arm | None
-    left_out: LeftOut | None = None
-    epoch: int = 0
-    unit: str = ""
+    part: Part
 
 
 class Trial:
@@ -162,12 +159,15 @@ class Trial:
 
     def _enrol(self, unit: str) -> Enrolment:
         """Which the unit alone decides, in an epoch."""
-        return Enrolment(
+        arm = self.arms[self._assignment.variant(unit)]
+        part = Part(
             experiment=self.experiment,
-            arm=self.arms[self._assignment.variant(unit)],
             epoch=self._heard.epoch,
+            variant=arm.name,
             unit=self.hashed(unit),
+            home=arm.backend.name,
         )
+        return Enrolment(arm=arm, part=part)
 
     def elsewhere(self, place: Callable[[Backend], Backend]) -> "Trial":
         """A copy whose arms have other backends."""
@@ -189,11 +189,12 @@ class Trial:
 
     def ruled(self) -> Enrolment:
         """Of a request that a `when` rule sends elsewhere."""
-        return Enrolment(experiment=self.experiment, arm=None, left_out=self._why("rule", ""))
+        return Enrolment(arm=None, part=Part(left_out=self._why("rule", "")))
 
     def _left_out(self, code: Code, epoch: int = 0, reason: str = "") -> Enrolment:
         why = self._why(code, reason)
-        return Enrolment(experiment=self.experiment, arm=self.control, left_out=why, epoch=epoch)
+        part = Part(experiment=self.experiment if epoch else "", epoch=epoch, left_out=why)
+        return Enrolment(arm=self.control, part=part)
 
     def _told(self, code: Code, reason: str) -> LeftOut:
         return left_out(self.experiment, code, by=self.by, reason=reason)

@@ -64,12 +64,16 @@ class Try(Struct, eq=False):
 
     def succeed(self, at: float, *, committed: bool) -> None:
         """Its answer is complete. committed: the client saw content before that."""
-        backend = self.candidate.backend
-        breaker = backend.breaker
-        self._settle(at)
-        self.record.outcome = "ok"
+        backend, record, trip = self.candidate.backend, self.record, self.trip
+        breaker, load, seconds = backend.breaker, backend.load, at - self.started
+        record.outcome = "ok"
+        record.ms = int(seconds * 1e6 + 0.5) / 1e3
+        load.in_flight -= 1
+        trip.asking -= 1
+        if trip.asking == 0:
+            trip.upstream_s += at - trip.asking_since
         if not committed:
-            backend.load.whole.add(at - self.started, at)
+            load.whole.add(seconds, at)
         if self.probe or breaker.spares:
             breaker.succeed(at, probe=self.probe)
         else:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.routing.left_out import LeftOut
+from gateway.routing.part import NO_PART, Part
 from schemas.events import Usage
 
 
@@ -40,13 +40,10 @@ class Trip(Struct, kw_only=True, gc=False):
     deltas, usage, first_content: of the last attempt with the role ""; `set_aside` them before
              another.
     prompt:  its tokens by our own estimate, where no usage arrived; `None` where none is needed.
-    experiment, epoch, variant, unit: as assigned; unit is hashed. "" and 0 without an experiment;
-             variant and unit are also "" where nobody could be assigned.
-    left_out: why it does not count in its model's experiment; `None`: it does, or there is none.
+    part:    in its model's experiment.
     rule, candidates, ruled_out: as planned; candidates by name.
     refused: our own words where no backend was asked.
     asking:  tries under way, since `asking_since`; before that some were for `upstream_s`.
-    home:    the backend of the variant, "" without one.
     """
 
     request_id: str
@@ -58,12 +55,7 @@ class Trip(Struct, kw_only=True, gc=False):
     caller: str = ""
     stream: bool = False
     backend: str = ""
-    experiment: str = ""
-    epoch: int = 0
-    variant: str = ""
-    unit: str = ""
-    home: str = ""
-    left_out: LeftOut | None = None
+    part: Part = NO_PART
     dropped: tuple[str, ...] = ()
     attempts: list[Attempt]
     client_request_id: str = ""
@@ -104,7 +96,8 @@ class Trip(Struct, kw_only=True, gc=False):
     @property
     def fallback(self) -> bool:
         """Whether another backend than its variant's answered, or was the last to fail."""
-        return bool(self.home) and self.backend not in ("", self.home)
+        home = self.part.home
+        return home != "" and self.backend not in ("", home)
 
     def upstream_ms(self, now: float) -> float:
         """Milliseconds in which a backend was being asked; retries' pauses are not in it."""

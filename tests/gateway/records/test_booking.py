@@ -206,6 +206,7 @@ async def test_a_client_that_leaves_is_booked_once_with_what_was_produced_and_wh
         await answer.begin_stream()
         while not answer.gone.is_set():
             await answer.text("word ")
+            await asyncio.sleep(0.01)
 
     kept = Kept()
     prices = "prices: [{match: 'remote/*', input: 1, output: 2}]"

@@ -13,6 +13,7 @@ from gateway.config.model import RequestFields
 from gateway.routing.able import able
 from gateway.routing.breaker import Breaker
 from gateway.routing.facts import Facts
+from gateway.routing.part import NO_PART
 from gateway.routing.plan import plan
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
@@ -223,7 +224,7 @@ def test_a_request_that_a_variant_changes_stays_its_own() -> None:
     arm = Arm(name="brief", backend=backend("a/m", SUPPORTS["everything"]), system="Be brief.")
     route = route_of(arm.backend, trial=Apart())
     table = RouteTable([route], {})
-    enrolment = Enrolment(experiment="e", arm=arm, epoch=1, unit="u")
+    enrolment = Enrolment(arm=arm, part=NO_PART)
 
     plans = [plan(table, route, hello(text), Facts(), enrolment) for text in "ab"]
     sent = [found.candidates[0].request for found in plans]
@@ -235,7 +236,7 @@ def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
     arm = Arm(name="old", backend=backend("b/old", SUPPORTS["everything"]))
     route = route_of(backend("a/*", SUPPORTS["everything"]), trial=Apart("a/new", "b/old"))
     table = RouteTable([route], {})
-    enrolment = Enrolment(experiment="e", arm=arm, epoch=1, unit="u")
+    enrolment = Enrolment(arm=arm, part=NO_PART)
 
     plans = [
         plan(table, route, replace(hello("a"), model=model), Facts(), enrolment)
@@ -259,7 +260,7 @@ def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None
     arm = Arm(name="less", backend=backend("a/m", Supports(chat=frozenset({"user"}))))
     route = route_of(arm.backend, trial=Apart("a/m"))
     table = RouteTable([route], {})
-    enrolment = Enrolment(experiment="e", arm=arm, epoch=1, unit="u")
+    enrolment = Enrolment(arm=arm, part=NO_PART)
     asked = [replace(hello(text), sampling=Sampling(n=2), optional=("n",)) for text in "ab"]
 
     plans = [plan(table, route, request, Facts(), enrolment) for request in asked]

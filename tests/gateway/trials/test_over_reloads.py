@@ -51,10 +51,10 @@ class Process:
         assert trial is not None
         request = ChatRequest(model="chat", messages=(Message(role="user", content="hi"),))
         enrolment = trial.enrol(request, Facts(headers=[(b"x-session-id", b"anne")]))
-        if enrolment.left_out is None:
+        if enrolment.part.left_out is None:
             return ""
         assert enrolment.arm is trial.control
-        return enrolment.left_out.code
+        return enrolment.part.left_out.code
 
 
 @pytest.fixture
