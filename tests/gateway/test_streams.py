@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.gateway.serving import one_model, serving
-from tests.provider import Answer, Received, provider
+from tests.provider import Answer, Received, delta_body, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -50,6 +50,27 @@ async def test_each_chunk_leaves_before_the_next_arrives(tmp_path: Path) -> None
     assert stream.headers["x-accel-buffering"] == "no"
     assert stream.headers["cache-control"] == "no-cache"
     assert stream.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_what_comes_in_one_packet_with_a_failure_is_shown_before_it(tmp_path: Path) -> None:
+    async def fails(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.text("hel")
+        await asyncio.sleep(0.1)
+        last = json.dumps(delta_body({"content": "lo"})).encode()
+        await answer.chunk(b"data: %b\n\ndata: {broken\n\n" % last)
+        await answer.gone.wait()
+
+    async with (
+        provider(fails) as remote,
+        serving(one_model(remote.base_url), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=10) as client,
+    ):
+        answer = await client.post("/v1/chat/completions", json=HELLO)
+
+    first, second, error = [line for line in answer.text.split("\n\n") if line][-3:]
+    assert ('"hel"' in first, '"lo"' in second) == (True, True)
+    assert "upstream_broken" in error
 
 
 async def test_the_official_client_raises_on_a_failure_after_the_first_byte(
