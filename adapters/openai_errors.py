@@ -18,7 +18,10 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 
-REFUSED_STATUS = frozenset({401, 402, 403})
+REFUSED_STATUS = frozenset({401, 402, 403, 405, 407, 410, 411, 421, 426})
+"""The account, and what no client can get wrong: the method, the address, a model that has retired,
+a proxy between. Those are the operator's and ours, and another backend may do."""
+
 REFUSED_WORDS = frozenset(
     {
         "insufficient_quota",

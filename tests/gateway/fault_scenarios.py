@@ -337,6 +337,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         ELSEWHERE_AT_ONCE,
     ),
     alike("401: our key", fails(401, {}, {}), ELSEWHERE_AT_ONCE),
+    alike("405: our `base_url`", fails(405, INVALID, {}), ELSEWHERE_AT_ONCE),
+    alike("410: a model that has retired", fails(410, INVALID, {}), ELSEWHERE_AT_ONCE),
     alike("400: the request", fails(400, INVALID, {}), refused(400, "upstream_rejected")),
     alike("400, compressed", compressed(400, INVALID, {}), refused(400, "upstream_rejected")),
     alike(
