@@ -34,6 +34,7 @@ models:
   - {name: half, backends: [{provider: a, model: m}], mirror: {backend: b/works, share: 0.5}}
   - {name: broken, backends: [{provider: a, model: error}],
      mirror: {backend: b/works, share: 1}, retry: {attempts: 1}}
+  - {name: cut, backends: [{provider: a, model: stops}], mirror: {backend: b/works, share: 1}}
   - {name: two, backends: [{provider: a, model: m}, {provider: b, model: other}],
      mirror: {backend: b/works, share: 0.5}}
 prices: [{match: a/*, input: 1, output: 2}, {match: b/*, input: 10, output: 20}]
@@ -46,6 +47,10 @@ async def behave(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "boom"}}, 500)
     elif model == "never":
         await answer.gone.wait()
+    elif model == "stops":
+        await answer.begin_stream()
+        await answer.text("hel")
+        answer.close()
     else:
         await answers(request, answer)
 
@@ -160,9 +165,11 @@ async def test_a_request_that_failed_is_not_copied(mirroring: Mirroring) -> None
 
     whole = await mirroring.ask("broken")
     stream = await mirroring.ask("broken", STREAM)
+    cut = await mirroring.ask("cut", STREAM)
     await mirroring.gateway.state.mirrors.settle()
 
     assert (whole.status_code, stream.status_code) == (502, 502)
+    assert "upstream_broken" in cut.text
     assert len(mirroring.shadow.requests) == sent
 
 
@@ -226,6 +233,33 @@ async def test_agreement_is_counted_by_aspect(mirroring: Mirroring) -> None:
     labels = 'aspect="same_text",backend="b/works",model="all",same="yes"'
     assert f"strowger_mirror_compared_total{{{labels}}}" in text
     assert 'strowger_cost_usd_total{backend="b/works",model="all",role="mirror"}' in text
+
+
+async def test_what_is_answered_during_a_drain_is_not_copied(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def slow(request: Received, answer: Answer) -> None:
+        asked.set()
+        await asyncio.sleep(0.1)
+        await answers(request, answer)
+
+    async with provider(slow) as both:
+        config = f"""
+providers:
+  - {{name: a, adapter: openai, base_url: {both.base_url}, api_key: k}}
+  - {{name: b, adapter: openai, base_url: {both.base_url}, api_key: k}}
+{MODELS}"""
+        async with serving(config, tmp_path) as gateway:
+            one = Mirroring(gateway=gateway, real=both, shadow=both, records=Rows())
+            under_way = asyncio.create_task(one.ask("all"))
+            await asked.wait()
+            gateway.state.refuse()
+            answer = await under_way
+            await gateway.state.finished()
+
+            assert answer.status_code == 200
+            assert gateway.mirror_lines()[-1].outcome == "shed"
+            assert len(both.requests) == 1
 
 
 async def test_a_drain_waits_for_copies(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_units_count_for_the_split_where_they_were_seen_first(store: SqlStore) -
         request_row("r1", unit="u1", variant="b"),
         request_row("r2", unit="u2", variant="a"),
         request_row("r3", unit="u1", variant="b"),
+        request_row("r6", unit="u2", variant="b", epoch=2),
     ]
 
     store.take("later", 0, 9, late)
