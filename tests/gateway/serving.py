@@ -90,6 +90,7 @@ async def serving(
         uvicorn.Config(
             build_app(state, at_once=next(_STARTED) == 0),
             http=GatewayHttp,
+            ws="none",
             lifespan="off" if state.trials is None else "on",
             log_config=None,
             access_log=False,
