@@ -140,7 +140,7 @@ class Runtime:
         self._watching.clear()
 
     def _images(self) -> Images:
-        """Made for the first provider that needs it: few do, and it takes 8 MB."""
+        """Made for the first provider that needs it: few do, and it takes 7 MB."""
         if self._fetcher is None:
             from gateway.upstream.fetching.fetcher import Fetcher
 
