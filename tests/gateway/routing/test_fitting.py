@@ -17,7 +17,7 @@ from gateway.routing.part import NO_PART
 from gateway.routing.plan import plan
 from gateway.routing.policies import POLICIES
 from gateway.routing.retry import RetryBudget
-from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.route import Backend, Detour, Route, RouteTable
 from gateway.routing.trial import Arm, Enrolment
 from schemas.errors import InvalidRequest
 from schemas.fields import FIELDS
@@ -268,3 +268,22 @@ def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
     assert [found.candidates[0].dropped for found in plans] == [("n",), ("n",)]
+
+
+def test_where_a_request_goes_after_a_failure_it_goes_as_it_is() -> None:
+    """The model that takes over changes requests, so what it gets is made of the request itself."""
+    detour = Detour(codes=frozenset({"context_length_exceeded"}), routes=("longer",))
+    route = route_of(backend("a/m", SUPPORTS["everything"]), detours=(detour,))
+    longer = replace(
+        route_of(
+            backend("b/long", SUPPORTS["everything"]),
+            overrides=RequestFields(sampling=Sampling(temperature=0.5)),
+        ),
+        name="longer",
+    )
+    table = RouteTable([route, longer], {})
+
+    plans = [plan(table, route, hello(text), Facts()) for text in "ab"]
+    sent = [found.detour("context_length_exceeded")[0].request for found in plans]
+
+    assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]

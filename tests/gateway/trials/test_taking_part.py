@@ -294,3 +294,20 @@ async def test_every_surface_takes_part_alike(
 
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-gateway-variant"] == variant
+
+
+async def test_who_has_asked_before_is_explained_an_outage_of_the_variants_backend_too(
+    gateway: Gateway,
+) -> None:
+    """What is remembered of a unit is of the backends as they are."""
+    running, _ = gateway
+    session = await session_of(running, "treatment")
+    body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+    headers = {"authorization": f"Bearer {ADMIN_KEY}", "x-session-id": session}
+
+    async with httpx.AsyncClient(base_url=running.url, headers=headers) as client:
+        as_it_is = await client.post("/admin/explain", json=body)
+        broken = await client.post("/admin/explain", json=body, params={"down": "a/new"})
+
+    first = [answer.json()["candidates"][0]["backend"] for answer in (as_it_is, broken)]
+    assert first == ["a/new", "a/backup"]
