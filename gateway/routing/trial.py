@@ -177,7 +177,6 @@ class Trial:
         }
         other.control = other.arms[self.control.name]
         other._heard = _UNKNOWN
-        other._enrolled = other._enrol
         return other
 
     def hashed(self, unit: str) -> str:

@@ -176,6 +176,15 @@ def test_the_access_line_tells_all_of_a_request_with_one_attempt(
     assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
 
 
+def test_an_attempt_for_which_nothing_was_sent_leaves_no_row() -> None:
+    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
+    trip.attempts.append(Attempt(backend="a/m", outcome="unsupported", refused=True))
+
+    line = line_of(trip, 400, 1.0, 0.0, Prices(()))
+
+    assert [type(row) for row in rows_told(left_of(trip, line, Prices(())))] == [RequestRow]
+
+
 @pytest.mark.anyio
 async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> None:
     """The loser is never heard; it had the same prompt, and is taken to charge for it."""

@@ -172,6 +172,21 @@ async def test_whom_a_hurried_client_cut_counts_as_slow_all_the_same() -> None:
     assert 0.9 < known < 1.1
 
 
+async def test_a_success_ends_the_doubling_of_how_long_a_busy_backend_is_spared() -> None:
+    plan, at = a_plan(backend("a")), loop_time()
+    breaker = plan.candidates[0].backend.breaker
+    busy = UpstreamBusy("later", upstream="a")
+
+    for after_s in (0.0, 100.0):
+        (await begun(plan)).fail(busy, at + after_s, committed=False)
+    doubled = breaker.spared_for(at + 100)
+    (await begun(plan)).succeed(at + 200, committed=False)
+    (await begun(plan)).fail(busy, at + 300, committed=False)
+
+    assert 1.0 <= doubled <= 2.0
+    assert breaker.spared_for(at + 300) <= 1.0
+
+
 def hedge_of(plan: Plan) -> str | None:
     attempts = Attempts(plan, HI, trip(loop_time()), "")
     attempts.first()
