@@ -288,7 +288,7 @@ def test_values_far_from_zero_are_never_taken_for_closer_together_than_they_are(
 def test_values_that_never_differ_tell_nothing_of_how_far_they_may(value: float) -> None:
     """What rounding leaves of their spread is no interval."""
     treated = np.arange(3_000) % 3 == 0
-    counts = np.arange(3_000) % 7 + 1.0
+    counts = (np.arange(3_000) % 7 + 1).astype(np.float64)
     visit = Visit(epoch=1, treated=treated, count=counts, total=counts * value)
 
     assert not found_in(outcomes_of([visit])).known
