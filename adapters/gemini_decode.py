@@ -152,8 +152,12 @@ class GeminiDecoder:
                     created=_seconds(response.create_time),
                 )
             )
-        for candidate in response.candidates or ():
-            self._candidate(candidate, events)
+        try:
+            for candidate in response.candidates or ():
+                self._candidate(candidate, events)
+        except UpstreamFailed as exc:
+            exc.usage = usage_from(response.usage_metadata)
+            raise
         if response.prompt_feedback and not self._choices:
             self._blocked(response.prompt_feedback)
         usage = usage_from(response.usage_metadata)

@@ -198,8 +198,12 @@ class OpenAIDecoder:
         events: list[Event] = []
         if not self._started:
             self._begin(chunk, data, events)
-        for choice in chunk.choices:
-            self._choice(choice, events)
+        try:
+            for choice in chunk.choices:
+                self._choice(choice, events)
+        except UpstreamFailed as exc:
+            exc.usage = self.usage(chunk)
+            raise
         if not self._stream:
             self._finish_whole(events)
         usage = self.usage(chunk)

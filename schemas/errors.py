@@ -27,7 +27,10 @@ GatewayError                      500  a bug of ours
       └─ UpstreamLost             502  an engine of ours died with the request
 """
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from schemas.events import Usage
 
 RetryKind = Literal["connect", "timeout", "rate_limit", "server_error", "broken_stream"]
 
@@ -171,10 +174,12 @@ class UpstreamError(GatewayError):
     """A backend failed. `upstream` is the provider's configured name.
 
     elsewhere: only another backend may do better; asking the same one again is of no use.
+    usage:     what it says that the failed answer used, where it says so: it is charged for.
     """
 
     status = 502
     code = "upstream_error"
+    usage: "Usage | None" = None
     elsewhere: ClassVar[bool] = False
 
     def __init__(

@@ -267,6 +267,8 @@ class Turn(Try, eq=False):
         Raises DeadlineExceeded where that is why.
         """
         at = now()
+        if isinstance(error, UpstreamError) and error.usage is not None:
+            self.trip.usage = error.usage
         self.current.fail(error, at, committed=self.committed)
         if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
             raise DeadlineExceeded(PASSED) from error

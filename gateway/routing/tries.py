@@ -121,6 +121,8 @@ class Try(Struct, eq=False):
         """Like `fail`, of a hedge whose answer will not be the request's."""
         self.fail(error, at, committed=False)
         self.record.role = "hedge"
+        if isinstance(error, UpstreamError):
+            self.record.usage = error.usage
 
     def _hurried(self, at: float) -> bool:
         """Whether it ran into the request's deadline before it had had its fair time."""

@@ -162,6 +162,15 @@ def test_an_answer_that_failed_is_no_answer(
         read(name)
 
 
+@pytest.mark.parametrize("name", ["error-in-stream-end", "error-in-a-whole-answer"])
+def test_what_a_failed_answer_used_is_told_with_its_failure(name: str) -> None:
+    with pytest.raises(UpstreamFailed) as caught:
+        read(name)
+
+    assert caught.value.usage is not None
+    assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (120, 17)
+
+
 @pytest.mark.parametrize(
     ("pieces", "arguments"),
     [

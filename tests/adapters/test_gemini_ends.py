@@ -73,11 +73,14 @@ def test_every_end_has_a_reason(word: str, reason: str, native: str) -> None:
 @pytest.mark.parametrize("word", UNUSABLE)
 def test_an_answer_that_nobody_can_use_is_a_failure(word: str) -> None:
     frame = candidate({"text": "a"}, finishReason=word, finishMessage="Undeclared: ls")
+    frame["usageMetadata"] = {"promptTokenCount": 5, "candidatesTokenCount": 2}
 
     with pytest.raises(UpstreamFailed, match=f"{word}: Undeclared: ls") as caught:
         streamed(frame)
 
     assert caught.value.code == word
+    assert caught.value.usage is not None, "it is charged for"
+    assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (5, 2)
 
 
 def test_no_word_is_an_end_and_a_failure() -> None:

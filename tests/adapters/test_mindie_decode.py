@@ -178,8 +178,11 @@ def test_an_answer_that_was_given_up_is_a_failure_and_never_a_stop(
 ) -> None:
     last = {"generated_text": "a", "details": details(word, 1)}
 
-    with pytest.raises(UpstreamFailed, match=f"ended with '{word}'"):
+    with pytest.raises(UpstreamFailed, match=f"ended with '{word}'") as caught:
         streamed(frame([1], None, first=True, **last), request=request_)
+
+    assert caught.value.usage is not None, "it took its time"
+    assert caught.value.usage.completion_tokens == 1
 
 
 def test_a_stop_string_that_was_asked_for_is_a_stop_unless_nothing_was_generated() -> None:

@@ -188,10 +188,15 @@ def test_finish_words_become_ours_and_stay_visible(word: str, reason: str, nativ
     "word", ["error", "insufficient_system_resource", "network_error", "abort"]
 )
 def test_a_word_for_a_failed_answer_is_a_failure(word: str) -> None:
-    with pytest.raises(UpstreamFailed, match=f"acme: the answer ended with '{word}'"):
-        streamed(ROLE, delta({"content": "x"}), delta(finish=word))
+    end = {**delta(finish=word), "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+
+    with pytest.raises(UpstreamFailed, match=f"acme: the answer ended with '{word}'") as caught:
+        streamed(ROLE, delta({"content": "x"}), end)
     with pytest.raises(UpstreamFailed):
         whole(message({"content": "x"}, word))
+
+    assert caught.value.usage is not None, "it is charged for"
+    assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (5, 2)
 
 
 def test_a_finish_word_that_comes_twice_counts_once() -> None:
