@@ -241,9 +241,9 @@ class CohereDecoder:
         if word in FAILED or end.error:
             kind = FAILED.get(word, UpstreamFailed)
             text = end.error or f"the answer ended with {word!r}"
-            failure = kind(text, upstream=self._endpoint.name, code=word.lower() or None)
-            failure.usage = None if end.usage == NULL else usage_from(end.usage)
-            raise failure
+            usage = None if end.usage == NULL else usage_from(end.usage)
+            name, code = self._endpoint.name, word.lower() or None
+            raise kind(text, upstream=name, code=code, usage=usage)
         self.ended = True
         for call in self._calls.values():
             yield from call.close()

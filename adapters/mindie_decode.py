@@ -164,13 +164,12 @@ class MindIEDecoder:
         """Raises UpstreamFailed for an answer that ended because something went wrong."""
         failed = word.lower() in FAILED or (word == STOPPED and not (self._stops and count))
         if failed:
-            failure = UpstreamFailed(
+            raise UpstreamFailed(
                 f"the answer ended with {word!r}: the server gave it up",
                 upstream=self._upstream,
                 code=word.lower().replace(" ", "_"),
+                usage=self._usage(details, count),
             )
-            failure.usage = self._usage(details, count)
-            raise failure
         reason = FINISH.get(word, "stop")
         return Finished(reason=reason, native="" if word == reason else word, seed=details.seed)
 

@@ -179,7 +179,6 @@ class UpstreamError(GatewayError):
 
     status = 502
     code = "upstream_error"
-    usage: "Usage | None" = None
     elsewhere: ClassVar[bool] = False
 
     def __init__(
@@ -189,9 +188,11 @@ class UpstreamError(GatewayError):
         upstream: str,
         code: str | None = None,
         retry_after: float | None = None,
+        usage: "Usage | None" = None,
     ) -> None:
         super().__init__(f"{upstream}: {message}", code=code, retry_after=retry_after)
         self.upstream = upstream
+        self.usage = usage
 
 
 class UpstreamUnreachable(UpstreamError):

@@ -54,7 +54,7 @@ def health_of(backend: Backend, now: float) -> Health:
 
 def in_words(health: Health) -> str:
     """`closed`, `breaker open for another 12 s`, `resting for another 3 s, as it asked for`."""
-    wait = f"for another {ceil(health.available_in_s)} s"
+    wait = f"for another {_seconds(health.available_in_s)} s"
     if health.resting:
         return f"resting {wait}, as it asked for"
     if health.breaker == "open":
@@ -62,5 +62,10 @@ def in_words(health: Health) -> str:
     if health.breaker == "half_open":
         return f"breaker half open, {'being probed' if health.probing else 'due for a probe'}"
     if health.spared_s:
-        return f"asked last for another {ceil(health.spared_s)} s, for it had too much to do"
+        return f"asked last for another {_seconds(health.spared_s)} s, for it had too much to do"
     return "closed"
+
+
+def _seconds(left: float) -> int:
+    """Whole ones, rounded up, but not for what adding times up has left behind the point."""
+    return ceil(left - 1e-6)

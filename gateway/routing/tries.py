@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gateway.clock import now
 from gateway.routing.candidate import Candidate
-from gateway.routing.trip import Attempt, Trip
+from gateway.routing.trip import Attempt, Trip, counts_of
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import (
@@ -122,7 +122,7 @@ class Try(Struct, eq=False):
         self.fail(error, at, committed=False)
         self.record.role = "hedge"
         if isinstance(error, UpstreamError):
-            self.record.usage = error.usage
+            self.record.usage = counts_of(error.usage)
 
     def _hurried(self, at: float) -> bool:
         """Whether it ran into the request's deadline before it had had its fair time."""

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.routing.part import NO_PART, Part
 from schemas.events import Usage
@@ -18,7 +19,7 @@ class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
     role:    "" is one whose answer the client would have seen: it served, or failed; hedge: of two
              at once the one that did not serve, whichever began first.
     deltas, usage: as the trip's, of an attempt whose answer is not the request's: it failed before
-             the client saw anything, lost against a hedge, or was a mirror.
+             the client saw anything, lost against a hedge, or was a mirror; `counts_of` it.
     """
 
     backend: str
@@ -30,6 +31,11 @@ class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
     role: Literal["", "hedge", "mirror"] = ""
     deltas: int = 0
     usage: Usage | None = None
+
+
+def counts_of(usage: Usage | None) -> Usage | None:
+    """Without the vendor's own object: an attempt's usage is read back from logs and records."""
+    return usage if usage is None or usage.raw is None else replace(usage, raw=None)
 
 
 class Trip(Struct, kw_only=True, gc=False):
@@ -81,7 +87,7 @@ class Trip(Struct, kw_only=True, gc=False):
         """What came so far was a failed attempt's: the client will not see it, but it cost."""
         for attempt in reversed(self.attempts):
             if not attempt.role:
-                attempt.deltas, attempt.usage = self.deltas, self.usage
+                attempt.deltas, attempt.usage = self.deltas, counts_of(self.usage)
                 break
         self.deltas, self.usage, self.first_content = 0, None, None
 

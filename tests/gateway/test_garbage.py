@@ -128,14 +128,19 @@ async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> Non
                     "stream": user in ("streams", "breaks off"),
                     "messages": [{"role": "user", "content": "hi"}],
                 }
-                with left_to_the_collector() as found:
-                    for _ in range(2):
-                        url = f"{gateway.url}/v1/chat/completions"
-                        assert (await client.post(url, json=body)).status_code == status
-                    await gateway.state.mirrors.settle()
-                    gateway.state.write_books()
-                if found:
-                    left[model, user] = found
+                stayed: set[str] = set()
+                for _ in range(2):  # what another test left, and ends only now, comes once
+                    with left_to_the_collector() as found:
+                        for _ in range(2):
+                            url = f"{gateway.url}/v1/chat/completions"
+                            assert (await client.post(url, json=body)).status_code == status
+                        await gateway.state.mirrors.settle()
+                        gateway.state.write_books()
+                    stayed = found
+                    if not stayed:
+                        break
+                if stayed:
+                    left[model, user] = stayed
 
     assert left == {}
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.model import Price
 from gateway.records.booking import attempt_row, counted, left_of, line_of, rows_told
+from gateway.records.frames import packed, unpacked
 from gateway.records.rows import AccessRow, AttemptRow, Left, RequestRow, Row
 from gateway.routing.prices import Prices
 from gateway.routing.trip import Attempt, Trip
@@ -174,6 +176,23 @@ def test_the_access_line_tells_all_of_a_request_with_one_attempt(
     assert isinstance(request, RequestRow)
     assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
     assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
+
+
+def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:
+    """Whatever its vendor's own object was: a row that cannot be read would take others along."""
+    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
+    trip.attempts.append(Attempt(backend="a/m", outcome="upstream_failed"))
+    trip.usage = Usage(prompt_tokens=7, completion_tokens=2, raw=msgspec.Raw(b'{"cost": 0.1}'))
+    trip.set_aside()
+    trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
+    trip.usage = Usage(prompt_tokens=7, completion_tokens=3, raw=msgspec.Raw(b'{"cost": 0.2}'))
+    left = left_of(trip, line_of(trip, 200, 1.0, 0.0, Prices(())), Prices(()))
+
+    read = unpacked(packed(left), limit=10)
+
+    assert not read.damaged
+    attempts = [row for row in read.rows if isinstance(row, AttemptRow)]
+    assert [(row.backend, row.completion_tokens) for row in attempts] == [("a/m", 2), ("b/m", 3)]
 
 
 def test_an_attempt_for_which_nothing_was_sent_leaves_no_row() -> None:
