@@ -29,7 +29,13 @@ from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.routes import HOT
-from schemas.errors import GatewayError, InvalidRequest, MethodNotAllowed, RouteNotFound
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    MethodNotAllowed,
+    RequestTimeout,
+    RouteNotFound,
+)
 
 _Request = Request[object, object, State]
 
@@ -148,6 +154,8 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
     headers: dict[str, str] = {}
     if isinstance(exc, MethodNotAllowed) and any(exc.allow):
         headers["allow"] = ", ".join(exc.allow)
+    if isinstance(exc, RequestTimeout):
+        headers["connection"] = "close"
     if exc.status == 401:
         headers["www-authenticate"] = "Bearer"
     return Response(

@@ -106,9 +106,8 @@ class Endpoint:
         trip.caller = caller.name
         check_type(head, self._surface.accepts)
         server = runtime.config.server
-        body = await read_body(head, receive, server.max_body_bytes)
+        body = await read_body(head, scope, receive, server.max_body_bytes, gateway)
         size = len(body)
-        gateway.buffer(size)
         try:
             inbound = Inbound(
                 body=body,

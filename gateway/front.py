@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from gateway.asgi.patience import in_time
 from gateway.endpoint import Endpoint
 from gateway.surfaces.hot import Paths
 
@@ -42,4 +43,5 @@ class Front:
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return
+            receive = in_time(scope, receive)
         await (self._rest or self.complete())(scope, receive, send)

@@ -9,6 +9,7 @@ GatewayError                      500  a bug of ours
 │  ├─ ModelNotFound               404
 │  ├─ RouteNotFound               404
 │  ├─ MethodNotAllowed            405
+│  ├─ RequestTimeout              408  its body did not come in time
 │  ├─ BodyTooLarge                413
 │  ├─ UnsupportedMediaType        415
 │  ├─ Throttled                   429  a limit of ours
@@ -115,6 +116,11 @@ class MethodNotAllowed(CallerError):
     def __init__(self, message: str, *, allow: tuple[str, ...]) -> None:
         super().__init__(message)
         self.allow = allow
+
+
+class RequestTimeout(CallerError):
+    status = 408
+    code = "request_timeout"
 
 
 class BodyTooLarge(CallerError):

@@ -9,7 +9,13 @@ from litestar.types import Message, Send
 from gateway.asgi.cors import Headers
 from gateway.clock import now
 from gateway.routing.trip import Trip
-from schemas.errors import BodyTooLarge, GatewayError, MethodNotAllowed, Unavailable
+from schemas.errors import (
+    BodyTooLarge,
+    GatewayError,
+    MethodNotAllowed,
+    RequestTimeout,
+    Unavailable,
+)
 
 _JSON = (b"content-type", b"application/json")
 _STREAM: Headers = [
@@ -66,7 +72,7 @@ class Answering:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
-        if isinstance(error, BodyTooLarge | Unavailable):
+        if isinstance(error, BodyTooLarge | RequestTimeout | Unavailable):
             extra.append((b"connection", b"close"))
         if error.status == 401:
             extra.append((b"www-authenticate", b"Bearer"))

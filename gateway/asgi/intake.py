@@ -1,9 +1,13 @@
 """Reading a request's head and body, within the limits that protect the gateway."""
 
-from litestar.types import HTTPScope, Receive
+from types import TracebackType
+from typing import Protocol, Self
+
+from litestar.types import HTTPScope, Receive, ReceiveMessage
 from msgspec import Struct
 
 from gateway.asgi.hangup import ClientGone
+from gateway.asgi.patience import check_in_time
 from schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 
@@ -43,20 +47,68 @@ def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
     )
 
 
-async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
-    """Raises BodyTooLarge over `limit` bytes, ClientGone when the client leaves half-way."""
+class Memory(Protocol):
+    """What bodies are kept in. `buffer` raises Unavailable when it is full."""
+
+    def buffer(self, size: int) -> None: ...
+
+    def release(self, size: int) -> None: ...
+
+
+async def read_body(
+    head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: Memory
+) -> bytes:
+    """Claims the memory as pieces come; whoever has the body gives its length back.
+
+    Raises BodyTooLarge over `limit` bytes, RequestTimeout when the pieces come too slowly,
+    Unavailable when there is no memory for them, and ClientGone when the client leaves half-way.
+    """
     if head.length > limit:
         raise BodyTooLarge(f"the body has {head.length} bytes; at most {limit} are taken")
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
+    first = await receive()
+    if first["type"] == "http.request" and not first["more_body"] and len(first["body"]) <= limit:
+        memory.buffer(len(first["body"]))
+        return first["body"]
+    with _Pieces(limit, memory) as pieces:
+        more = pieces.add(first)
+        while more:
+            check_in_time(scope)
+            more = pieces.add(await receive())
+        return pieces.whole()
+
+
+class _Pieces:
+    """A body that does not come at once. If it is left half-way, its memory is given back."""
+
+    def __init__(self, limit: int, memory: Memory) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._limit = limit
+        self._memory = memory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._memory.release(self._size)
+
+    def add(self, message: ReceiveMessage) -> bool:
+        """Whether there is more to come."""
         if message["type"] != "http.request":
             raise ClientGone("the client closed the connection before the body's end")
-        chunk = message["body"]
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge(f"the body has over {limit} bytes, the most that is taken")
-        if not message["more_body"]:
-            return b"".join([*chunks, chunk]) if chunks else chunk
-        chunks.append(chunk)
+        piece = message["body"]
+        if self._size + len(piece) > self._limit:
+            raise BodyTooLarge(f"the body has over {self._limit} bytes, the most that is taken")
+        self._memory.buffer(len(piece))
+        self._size += len(piece)
+        self._pieces.append(piece)
+        return message["more_body"]
+
+    def whole(self) -> bytes:
+        return b"".join(self._pieces)

@@ -1,12 +1,14 @@
 """uvicorn's HTTP/1.1 protocol, and what a gateway's clients need beside: see GatewayHttp."""
 
-from typing import cast
+from typing import Literal, NamedTuple, cast
 
 import httptools
+from litestar.types import HTTPScope
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from gateway.asgi.coalescing import CoalescingHttp
+from gateway.asgi.patience import LEAST_RATE, call_late, unread
 
 MOST_HEAD_BYTES = 64 * 1024
 """Of a request's head, as far as it comes in pieces: without a bound, memory would be it."""
@@ -21,19 +23,34 @@ _TOO_LONG = (
 )
 
 
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class _Turn(NamedTuple):
+    """What is the client's to do: finish the head after the `last` request that has begun, or that
+    request's body, or take what it is being answered."""
+
+    last: RequestResponseCycle | None
+    owes: Literal["head", "body", "reading"]
+
+
 class GatewayHttp(CoalescingHttp):
-    """Three differences.
+    """Four differences.
 
     An offer of HTTP/2 (`upgrade: h2c`), which Java's clients make with every request in the clear,
     is read past as https://www.rfc-editor.org/rfc/rfc9110#section-7.8 allows; the parser would lose
-    the body (https://github.com/Kludex/uvicorn/issues/2722). A head has a limit. And a client that
-    leaves is noticed although it has sent its next request already.
+    the body (https://github.com/Kludex/uvicorn/issues/2722). A head has a limit. A client that
+    leaves is noticed although it has sent its next request already. And one that is slow is cut
+    off, which otherwise keeps its connection and its request's place for as long as it likes.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # pyright: ignore[reportArgumentType]  uvicorn's own
         self._head_bytes = 0
         self._running: RequestResponseCycle | None = None
+        self._seen: _Turn | None = None
+        self._since = 0.0
+        self._body_bytes = self._unread = 0
 
     def data_received(self, data: bytes) -> None:
         before = cast("RequestResponseCycle | None", self.cycle)
@@ -48,13 +65,25 @@ class GatewayHttp(CoalescingHttp):
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
             return
-        if self.cycle is not before or (before is not None and not before.response_complete):
+        if self.cycle is not before:
             self._head_bytes = 0
-            return
-        self._head_bytes += len(data)
-        if self._head_bytes > MOST_HEAD_BYTES:
-            self.transport.write(_TOO_LONG)
-            self.transport.close()
+        elif before is not None and not before.response_complete:
+            self._head_bytes = 0
+            self._body_bytes += len(data)
+        else:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD_BYTES:
+                self.transport.write(_TOO_LONG)
+                self.transport.close()
+
+    def look(self, at: float, limit_s: float) -> None:
+        """A head is whole within the limit, a body keeps its rate, an answer is taken on."""
+        turn = self._turn()
+        if turn is None or turn != self._seen or self._goes_on(turn, limit_s):
+            self._seen, self._since, self._body_bytes = turn, at, 0
+            self._unread = unread(self.transport) if turn and turn.owes == "reading" else 0
+        elif at - self._since >= limit_s:
+            self._give_up(turn, limit_s)
 
     def on_headers_complete(self) -> None:
         if self._declines():
@@ -77,6 +106,36 @@ class GatewayHttp(CoalescingHttp):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
+
+    def _turn(self) -> _Turn | None:
+        """`None` where it is not the client's, or it is free to be silent between requests."""
+        last = cast("RequestResponseCycle | None", self.cycle)
+        closing = self.transport.is_closing()
+        if self.flow.write_paused or (closing and self.transport.get_write_buffer_size()):
+            return _Turn(last=last, owes="reading")
+        if closing:
+            return None
+        if last is None or (last.response_complete and self._head_bytes):
+            return _Turn(last=last, owes="head")
+        ours = not last.more_body or self.pipeline or self.flow.read_paused
+        return None if last.response_complete or ours else _Turn(last=last, owes="body")
+
+    def _goes_on(self, turn: _Turn, limit_s: float) -> bool:
+        """Whether enough has happened for another such while."""
+        if turn.owes == "body":
+            return self._body_bytes >= LEAST_RATE * limit_s
+        return turn.owes == "reading" and unread(self.transport) < self._unread
+
+    def _give_up(self, turn: _Turn, limit_s: float) -> None:
+        if turn.owes == "reading":
+            self.transport.abort()
+        elif turn.owes == "body" and turn.last is not None:
+            call_late(cast(HTTPScope, turn.last.scope), limit_s)
+            turn.last.message_event.set()
+        else:
+            if self._head_bytes:
+                self.transport.write(_TOO_LATE)
+            self.transport.close()
 
     def _declines(self) -> bool:
         """Whether the head that was just read offers what we do not speak."""

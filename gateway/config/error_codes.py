@@ -41,6 +41,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "model_not_found": f'{_BEFORE}; a backend\'s is "upstream_model_unknown"',
     "model_not_allowed": _BEFORE,
     "priority_not_allowed": _BEFORE,
+    "request_timeout": f'{_BEFORE}; a backend\'s is "upstream_timeout"',
     "request_too_large": f'{_BEFORE}; a backend\'s is "context_length_exceeded"',
     "unsupported_media_type": _BEFORE,
     "unsupported": f"{_BEFORE}: backends that can honour a field are found without it",

@@ -75,6 +75,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     reload:             auto: when the file changes, or by SIGHUP; signal: by SIGHUP alone.
     max_body_bytes:     of one request. max_buffered_bytes: of all bodies in memory together.
+    client_timeout_s:   for a whole head, and of a body or an answer for anything to move.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
     commit_after_s:     send 200 and keep-alive comments after so long without content.
     sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
@@ -90,6 +91,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reload: Literal["auto", "signal"] = "auto"
     max_body_bytes: Size = 20_000_000
     max_buffered_bytes: Size = 512 * MIB
+    client_timeout_s: Seconds = 60.0
     max_in_flight: Count = 4096
     max_choices: Count = 256
     commit_after_s: Seconds | None = None

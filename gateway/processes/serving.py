@@ -7,10 +7,12 @@ import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 
 from gateway.app import build_app
+from gateway.asgi.patience import Patience
 from gateway.asgi.protocol import GatewayHttp
 from gateway.config.model import Config
 from gateway.engines import EngineView
@@ -88,16 +90,21 @@ class Serving:
                 timeout_keep_alive=75,
             )
         )
+        self._patience = Patience(
+            cast("set[GatewayHttp]", self._server.server_state.connections),
+            lambda: self.gateway.runtime.config.server.client_timeout_s,
+        )
 
     async def run(self, listener: socket.socket) -> None:
         """Serve until `drain` or `quit` has come to its end; then everything is closed."""
-        draining = asyncio.create_task(self._drain())
+        beside = [asyncio.create_task(self._drain()), asyncio.create_task(self._patience.watch())]
         _settle_memory()
         try:
             await self._server.serve(sockets=[listener])
         finally:
-            draining.cancel()
-            await asyncio.gather(draining, return_exceptions=True)
+            for one in beside:
+                one.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await self.gateway.mirrors.cut()
             await self._generations.close()
             self.gateway.write_books()

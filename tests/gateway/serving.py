@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 import uvicorn
 from msgspec import Struct
 
 from gateway.app import build_app
+from gateway.asgi.patience import Patience
 from gateway.asgi.protocol import GatewayHttp
 from gateway.config.load import read_config
 from gateway.config.model import Config
@@ -99,6 +100,9 @@ async def serving(
     )
     await runtime.start()
     running = asyncio.create_task(server._serve([listener]))  # pyright: ignore[reportPrivateUsage]
+    connections = cast("set[GatewayHttp]", server.server_state.connections)
+    patience = Patience(connections, lambda: state.runtime.config.server.client_timeout_s)
+    watching = asyncio.create_task(patience.watch())
     try:
         while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
             await asyncio.sleep(0.005)
@@ -106,6 +110,7 @@ async def serving(
     finally:
         server.should_exit = True
         await running
+        watching.cancel()
         await state.mirrors.cut()
         await runtime.close()
         access_log.close()

@@ -1,12 +1,12 @@
 """What clients do on their connections beside asking: offers of HTTP/2, endless heads, haste."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from gateway.asgi.protocol import MOST_HEAD_BYTES
+from tests.gateway.by_hand import connect, head
 from tests.gateway.serving import Serving, one_model, serving
 from tests.provider import Answer, Provider, Received, answers, provider
 
@@ -22,11 +22,6 @@ Gateway = tuple[Serving, Provider]
 
 def post(body: bytes = BODY, more: str = "") -> bytes:
     return head(f"content-length: {len(body)}\r\n{more}") + body
-
-
-def head(more: str) -> bytes:
-    kind = "content-type: application/json\r\n"
-    return f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{kind}{more}\r\n".encode()
 
 
 async def behave(request: Received, answer: Answer) -> None:
@@ -53,41 +48,6 @@ async def gateway(
             yield running, remote
 
 
-class Client:
-    """One connection, written to by hand."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self.writer = writer
-
-    async def say(self, *pieces: bytes) -> None:
-        """Each in a packet of its own."""
-        for piece in pieces:
-            self.writer.write(piece)
-            await self.writer.drain()
-            await asyncio.sleep(0.02)
-
-    async def hears(self) -> tuple[int, bytes]:
-        """The status and body of the next answer; of a stream, nothing after its head."""
-        async with asyncio.timeout(5):
-            lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
-            length = [line.split(": ")[1] for line in lines if line.startswith("content-length")]
-            body = await self._reader.readexactly(int(length[0])) if length else b""
-        return int(lines[0].split(" ")[1]), body
-
-    async def over(self) -> bool:
-        """Whether the other side closes the connection."""
-        async with asyncio.timeout(5):
-            left = await self._reader.read()
-        self.writer.close()
-        return left == b""
-
-
-async def connect(gateway: Gateway) -> Client:
-    host, _, port = gateway[0].url.removeprefix("http://").partition(":")
-    return Client(*await asyncio.open_connection(host, int(port)))
-
-
 CHUNKED = head(f"transfer-encoding: chunked\r\n{OFFER}")
 IN_CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
 OFFERS: dict[str, tuple[bytes, ...]] = {
@@ -106,7 +66,7 @@ OFFERS: dict[str, tuple[bytes, ...]] = {
 async def test_an_offer_of_http_2_is_read_past_and_the_request_answered(
     gateway: Gateway, how: str
 ) -> None:
-    client = await connect(gateway)
+    client = await connect(gateway[0].url)
 
     await client.say(*OFFERS[how])
     first = await client.hears()
@@ -121,7 +81,7 @@ async def test_an_offer_of_http_2_is_read_past_and_the_request_answered(
 
 
 async def test_a_head_without_end_is_refused(gateway: Gateway) -> None:
-    client = await connect(gateway)
+    client = await connect(gateway[0].url)
 
     await client.say(b"GET /healthz HTTP/1.1\r\nx: " + b"a" * (MOST_HEAD_BYTES // 2))
     await client.say(b"a" * MOST_HEAD_BYTES)
@@ -132,7 +92,7 @@ async def test_a_head_without_end_is_refused(gateway: Gateway) -> None:
 
 async def test_a_long_conversation_has_no_long_head(gateway: Gateway) -> None:
     """What counts is the head alone: not bodies, and not the heads before it."""
-    client = await connect(gateway)
+    client = await connect(gateway[0].url)
     long = head(f"content-length: {len(BODY)}\r\nx-long: {'a' * (MOST_HEAD_BYTES // 3)}\r\n")
     found: list[int] = []
 
@@ -145,7 +105,7 @@ async def test_a_long_conversation_has_no_long_head(gateway: Gateway) -> None:
 
 
 async def test_a_tunnel_is_refused(gateway: Gateway) -> None:
-    client = await connect(gateway)
+    client = await connect(gateway[0].url)
 
     await client.say(b"CONNECT x:443 HTTP/1.1\r\nhost: x\r\n\r\n")
 
@@ -154,7 +114,7 @@ async def test_a_tunnel_is_refused(gateway: Gateway) -> None:
 
 
 async def test_requests_that_come_at_once_are_answered_in_order(gateway: Gateway) -> None:
-    client = await connect(gateway)
+    client = await connect(gateway[0].url)
     wrong = post(b"{}")
 
     await client.say(post() + wrong + post())
@@ -168,7 +128,7 @@ async def test_a_client_that_leaves_is_noticed_though_its_next_request_waits(
     gateway: Gateway,
 ) -> None:
     running, remote = gateway
-    client = await connect(gateway)
+    client = await connect(gateway[0].url)
 
     await client.say(post(STREAMED) + post())
     assert (await client.hears())[0] == 200

@@ -13,6 +13,7 @@ from schemas.errors import (
     GatewayError,
     InvalidRequest,
     ModelNotFound,
+    RequestTimeout,
     Throttled,
     Unauthenticated,
     Unavailable,
@@ -31,6 +32,7 @@ PARSERS: tuple[Parse, ...] = (parse_chat, parse_completion, parse_embeddings)
     ("error", "kind"),
     [
         (InvalidRequest("x"), "invalid_request_error"),
+        (RequestTimeout("x"), "invalid_request_error"),
         (BodyTooLarge("x"), "invalid_request_error"),
         (Unauthenticated("x"), "authentication_error"),
         (Forbidden("x"), "permission_error"),
