@@ -63,6 +63,7 @@ class ConverseDecoder:
         # The mutable state of one answer: how far it is, and which block is which.
         self._started = False
         self._finished = False
+        self._failed = ""
         self._shown = False
         self._tools: dict[int, int] = {}
         self._passed_over: set[int] = set()
@@ -87,6 +88,8 @@ class ConverseDecoder:
 
     def close(self) -> Sequence[Event]:
         """See Decoder."""
+        if self._failed:
+            raise self._failure()
         if not self._finished:
             raise self._broken("stream ended early")
         return ()
@@ -105,7 +108,7 @@ class ConverseDecoder:
             case "messageStop":
                 self._end(wire.read_end(data), events)
             case "metadata":
-                events.append(usage_from(wire.read_metadata(data).usage))
+                self._count(wire.read_metadata(data).usage, events)
             case "":
                 self._whole(wire.read_whole(data), data, events)
             case _:
@@ -142,7 +145,7 @@ class ConverseDecoder:
                 self._citations += block.citationsContent.citations
             self._stop(at, events)
         self._end(answer, events)
-        events.append(usage_from(answer.usage))
+        self._count(answer.usage, events)
 
     def _start(self, start: wire.Start, events: list[Event]) -> None:
         self._begin(events)
@@ -215,12 +218,12 @@ class ConverseDecoder:
             raise self._broken("a thought that is no base64") from exc
 
     def _end(self, end: wire.End, events: list[Event]) -> None:
+        """A failure is kept until the counts have come: a failed answer is charged for, too."""
         self._begin(events)
         word = end.stopReason
         if word in MALFORMED:
-            raise UpstreamFailed(
-                f"the answer ended with {word!r}", upstream=self._endpoint.name, code=word
-            )
+            self._failed = word
+            return
         for block in sorted({*self._proofs, *self._secrets}):
             self._stop(block, events)
         if not self._shown and not self._tools:
@@ -237,6 +240,18 @@ class ConverseDecoder:
                 native="" if word == reason else word,
                 stop_match=_stop_match(end.additionalModelResponseFields),
             )
+        )
+
+    def _count(self, counts: Raw, events: list[Event]) -> None:
+        usage = usage_from(counts)
+        if self._failed:
+            raise self._failure(usage)
+        events.append(usage)
+
+    def _failure(self, usage: Usage | None = None) -> UpstreamFailed:
+        word, name = self._failed, self._endpoint.name
+        return UpstreamFailed(
+            f"the answer ended with {word!r}", upstream=name, code=word, usage=usage
         )
 
     def _broken(self, problem: str) -> UpstreamBroken:

@@ -101,7 +101,7 @@ async def _race(
         if not isinstance(error, GatewayError) or not turn.attempts.may_move_on(error):
             hedge.lose()
             return first.result()
-        late.fail(error, now(), committed=False)
+        late.drop_out(error, now())
         turn.stay_with(hedge)
         return await second
     error = second.exception()

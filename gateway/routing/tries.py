@@ -117,12 +117,16 @@ class Try(Struct, eq=False):
         self._was_late(at)
         self.candidate.backend.breaker.abandon(probe=self.probe)
 
-    def fall_out(self, error: BaseException, at: float) -> None:
-        """Like `fail`, of a hedge whose answer will not be the request's."""
+    def drop_out(self, error: BaseException, at: float) -> None:
+        """Like `fail`, of one of two: the request's own numbers are about the other."""
         self.fail(error, at, committed=False)
-        self.record.role = "hedge"
         if isinstance(error, UpstreamError):
             self.record.usage = counts_of(error.usage)
+
+    def fall_out(self, error: BaseException, at: float) -> None:
+        """Like `drop_out`, of a hedge whose answer will not be the request's."""
+        self.drop_out(error, at)
+        self.record.role = "hedge"
 
     def _hurried(self, at: float) -> bool:
         """Whether it ran into the request's deadline before it had had its fair time."""

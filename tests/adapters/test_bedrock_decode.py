@@ -43,23 +43,39 @@ def events(*pieces: bytes, **fields: object) -> list[Event]:
     return translate(BEDROCK, chat(stream=True, **fields), [b"".join(pieces)])
 
 
+def ended(word: str, *, stream: bool) -> list[Event]:
+    if stream:
+        return events(starts(), delta(0, {"text": "a"}), *ends(word))
+    return answered(whole(word, {"text": "a"}))
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("word", FINISH)
 def test_every_stop_reason_has_its_meaning(word: str, stream: bool) -> None:
-    found = (
-        events(starts(), delta(0, {"text": "a"}), *ends(word))
-        if stream
-        else answered(whole(word, {"text": "a"}))
-    )
+    found = ended(word, stream=stream)
 
     (finished,) = (one for one in found if isinstance(one, Finished))
     assert (finished.reason, finished.native) == (FINISH[word], word)
 
 
+@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("word", sorted(MALFORMED))
-def test_an_answer_that_nobody_can_use_is_a_failure(word: str) -> None:
-    with pytest.raises(UpstreamFailed, match=f"aws: the answer ended with '{word}'"):
-        events(starts(), delta(0, {"text": "a"}), *ends(word))
+def test_an_answer_that_nobody_can_use_is_a_failure_that_tells_what_it_used(
+    word: str, stream: bool
+) -> None:
+    with pytest.raises(UpstreamFailed, match=f"aws: the answer ended with '{word}'") as caught:
+        ended(word, stream=stream)
+
+    assert caught.value.code == word
+    assert caught.value.usage is not None, "it is charged for"
+    assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (31, 5)
+
+
+def test_an_answer_that_nobody_can_use_is_a_failure_without_its_counts_too() -> None:
+    failed, *_ = ends("malformed_tool_use")
+
+    with pytest.raises(UpstreamFailed, match="ended with 'malformed_tool_use'"):
+        events(starts(), delta(0, {"text": "a"}), failed)
 
 
 def test_a_stop_reason_of_tomorrow_is_an_end_that_is_told() -> None:

@@ -227,6 +227,35 @@ async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> Non
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("fails", ["first", "hedge"])
+async def test_of_two_at_once_the_one_that_fails_is_booked_with_what_it_tells(
+    fails: str, tmp_path: Path
+) -> None:
+    async def gives_up(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.1)
+        await answer.chat(finish="error")
+
+    async def goes_on(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.2)
+        await answer.chat()
+
+    first, hedge = (gives_up, goes_on) if fails == "first" else (goes_on, gives_up)
+    kept = Kept()
+    async with provider(first) as a, provider(hedge) as b:
+        config = two_backends(a.base_url, b.base_url, "    hedge_after_s: 0.03\n")
+        async with serving(config + PRICES, tmp_path, recorder=kept) as gateway:
+            await post(gateway)
+            kept.requests(gateway)
+
+    failed, served = sorted(kept.attempts(), key=lambda one: one.outcome == "ok")
+    assert (failed.role, failed.outcome) == ("failed" if fails == "first" else "hedge", "error")
+    assert (failed.source, failed.prompt_tokens, failed.completion_tokens) == ("reported", 7, 3)
+    dear = 1 if fails == "first" else 2
+    assert failed.cost_usd == pytest.approx(dear * (7 * 1 + 3 * 10) / 1e6)
+    assert (served.role, served.source, served.completion_tokens) == ("served", "reported", 3)
+
+
+@pytest.mark.anyio
 async def test_a_client_that_leaves_is_booked_once_with_what_was_produced_and_what_it_cost(
     tmp_path: Path,
 ) -> None:
