@@ -17,6 +17,7 @@ from gateway.documentation import operation
 from gateway.state import Gateway
 from gateway.store.errors import StoreAway
 from gateway.trials.former import UNKNOWN, Former
+from gateway.trials.listed import ListedExperiment, configured, removed
 from gateway.trials.report import Report
 from gateway.trials.trials import Trials
 from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
@@ -25,28 +26,10 @@ _Request = Request[object, object, State]
 LONGEST_REASON = 1_000
 
 
-class ExperimentView(Struct, frozen=True, kw_only=True):
-    """epoch: 0 while the store was not heard, and of one that is removed.
-
-    removed: the configuration has it no more, and it can only be reported; `model`, `variants` and
-    `primary` are empty where the store does not know what it was. last_request: Unix seconds.
-    """
-
-    name: str
-    model: str
-    variants: tuple[str, ...]
-    primary: str
-    epoch: int
-    paused: bool
-    reason: str
-    removed: bool = False
-    last_request: float | None = None
-
-
 class ExperimentList(Struct, frozen=True, kw_only=True):
     """away: why the removed ones cannot be told; "" where they are."""
 
-    experiments: list[ExperimentView]
+    experiments: list[ListedExperiment]
     away: str = ""
 
 
@@ -65,7 +48,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         trials = _trials(current())
         experiments = [_view(trials, one) for one in trials.experiments]
         try:
-            experiments += map(_removed, await trials.former())
+            experiments += map(removed, await trials.former())
         except StoreAway as exc:
             return ExperimentList(experiments=experiments, away=exc.message)
         return ExperimentList(experiments=experiments)
@@ -88,7 +71,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
         operation_class=operation("Control serves everyone, until it is resumed", PauseBody),
     )
-    async def pause(name: FromPath[str], request: _Request) -> ExperimentView:
+    async def pause(name: FromPath[str], request: _Request) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
         await trials.pause(experiment, _reason(await request.body()), time.time())
@@ -100,7 +83,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         summary="Variants serve again, in a new epoch",
         security=[{SCHEME: []}],
     )
-    async def resume(name: FromPath[str]) -> ExperimentView:
+    async def resume(name: FromPath[str]) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
         await trials.resume(experiment)
@@ -123,14 +106,14 @@ def _named(trials: Trials, name: str) -> Experiment:
     return experiment
 
 
-def _definition(trials: Trials, name: str, removed: Sequence[Former]) -> Experiment:
+def _definition(trials: Trials, name: str, gone: Sequence[Former]) -> Experiment:
     """What one that is not in the configuration was."""
-    for one in removed:
+    for one in gone:
         if one.name == name:
             if one.experiment is None:
                 raise RouteNotFound(f"{name}: {UNKNOWN}", code="experiment_not_found")
             return one.experiment
-    raise _unknown(name, [one.name for one in (*trials.experiments, *removed)])
+    raise _unknown(name, [one.name for one in (*trials.experiments, *gone)])
 
 
 def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
@@ -138,32 +121,8 @@ def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
     return RouteNotFound(told, code="experiment_not_found")
 
 
-def _removed(one: Former) -> ExperimentView:
-    was = one.experiment
-    return ExperimentView(
-        name=one.name,
-        model="" if was is None else was.model,
-        variants=() if was is None else tuple(variant.name for variant in was.variants),
-        primary="" if was is None else was.primary,
-        epoch=0,
-        paused=False,
-        reason="",
-        removed=True,
-        last_request=one.last or None,
-    )
-
-
-def _view(trials: Trials, experiment: Experiment) -> ExperimentView:
-    standing = trials.standing(experiment)
-    return ExperimentView(
-        name=experiment.name,
-        model=experiment.model,
-        variants=tuple(variant.name for variant in experiment.variants),
-        primary=experiment.primary,
-        epoch=standing.epoch,
-        paused=standing.paused,
-        reason=standing.reason,
-    )
+def _view(trials: Trials, experiment: Experiment) -> ListedExperiment:
+    return configured(experiment, trials.standing(experiment))
 
 
 def _reason(data: bytes) -> str:

@@ -5,11 +5,11 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
-from msgspec import Struct
 from rich.markup import escape
 
 from gateway.commands.configuration import Faults, config_option, faults_shown, load
@@ -18,29 +18,15 @@ from gateway.config.experiment import Experiment
 from gateway.config.model import Config
 from gateway.config.problems import nearest
 from gateway.experiments import planner
+from gateway.experiments.sentences import figure, signed
+from gateway.routing.trial import Standing
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.trials.former import UNKNOWN, Former, former
+from gateway.trials.former import UNKNOWN, former
+from gateway.trials.listed import ListedExperiment, configured, removed
 from gateway.trials.report import Measured, MetricReport, Report, report_of
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-
-
-class Listed(Struct, frozen=True, kw_only=True):
-    """One experiment. epoch: 0 before its first request could come, and of one that is removed.
-
-    removed: the configuration has it no more. last_request: of a removed one, Unix seconds.
-    """
-
-    name: str
-    model: str
-    variants: tuple[str, ...]
-    primary: str
-    epoch: int
-    paused: bool
-    reason: str
-    removed: bool = False
-    last_request: float | None = None
 
 
 @click.group()
@@ -55,8 +41,8 @@ def listed(path: Path, as_json: bool) -> None:
     """Show every experiment and how it stands, also those that were removed from CONFIG."""
     config = load(path)
     with _opened(config) as store:
-        rows = [_listed(one, store) for one in config.experiments]
-        rows += [_over(one) for one in former(store, {row.name for row in rows})]
+        rows = [configured(one, _standing(one, store)) for one in config.experiments]
+        rows += [removed(one) for one in former(store, {row.name for row in rows})]
     if as_json:
         _print_json(rows)
         return
@@ -197,8 +183,9 @@ def print_report(found: Report) -> None:
 
 def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
     first = metric.name + (" (primary)" if metric.primary else "")
+    says = partial(signed, relative=metric.relative)
     if row.low is not None and row.high is not None:
-        between = f"{_change(metric, row.low)} to {_change(metric, row.high)}"
+        between = f"{says(row.low)} to {says(row.high)}"
     else:
         between = row.missing
     return (
@@ -206,46 +193,23 @@ def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
         row.variant,
         f"{row.units:,}",
         f"{row.observations:,}",
-        "" if row.mean is None else f"{row.mean:.4g}",
-        "" if row.difference is None else _change(metric, row.difference),
+        "" if row.mean is None else figure(row.mean, ",.4g"),
+        "" if row.difference is None else says(row.difference),
         between,
     )
 
 
-def _change(metric: MetricReport, value: float) -> str:
-    return f"{100 * value:+.1f} %" if metric.relative else f"{value:+.3g}"
-
-
-def _listed(experiment: Experiment, store: Store) -> Listed:
+def _standing(experiment: Experiment, store: Store) -> Standing:
     pause = store.pauses().get(experiment.name)
     epochs = store.epochs(experiment.name)
-    return Listed(
-        name=experiment.name,
-        model=experiment.model,
-        variants=tuple(variant.name for variant in experiment.variants),
-        primary=experiment.primary,
+    return Standing(
         epoch=epochs[-1].number if epochs else 0,
         paused=pause is not None,
         reason="" if pause is None else pause.reason,
     )
 
 
-def _over(one: Former) -> Listed:
-    was = one.experiment
-    return Listed(
-        name=one.name,
-        model="" if was is None else was.model,
-        variants=() if was is None else tuple(variant.name for variant in was.variants),
-        primary="" if was is None else was.primary,
-        epoch=0,
-        paused=False,
-        reason="",
-        removed=True,
-        last_request=one.last or None,
-    )
-
-
-def _state(row: Listed) -> str:
+def _state(row: ListedExperiment) -> str:
     if row.removed:
         return _ended(row.last_request)
     if row.paused:

@@ -1,4 +1,4 @@
-"""How the numbers of a report read in a sentence."""
+"""How the numbers of a report read, wherever people read them: sentences, tables and plots."""
 
 from math import ceil, floor, log10
 
@@ -6,16 +6,27 @@ from gateway.experiments.metrics import Metric
 
 
 def change(metric: Metric, difference: float) -> str:
-    """A difference with its sign: "+0.021", or "+8.1 %" for a "log" metric."""
-    if metric.scale == "log":
-        percent = 100 * metric.effect(difference)
-        return f"{percent:+.1f} %" if percent < 1e5 else f"{percent:+.2g} %"
-    return f"{difference:+.3g}"
+    """A difference in the metric's own scale: see `signed`."""
+    return signed(metric.effect(difference), relative=metric.scale == "log")
 
 
 def amount(metric: Metric, difference: float) -> str:
     """A difference without a sign: "0.021", or "8.1 %"."""
     return change(metric, abs(difference)).removeprefix("+")
+
+
+def signed(value: float, *, relative: bool) -> str:
+    """A difference as people read it, with its sign: "+0.021", or "−8.1 %" where it is a part."""
+    if not relative:
+        return figure(value, "+.3g")
+    size = abs(100 * value)
+    form = "+.3g" if size < 999.5 else "+,.0f" if size < 1e5 else "+.2g"
+    return f"{figure(100 * value, form)} %"
+
+
+def figure(value: float, form: str) -> str:
+    """A number by a format specification, with a minus that is as long as a plus."""
+    return format(value, form).replace("-", "−")
 
 
 def rounded(number: float) -> str:

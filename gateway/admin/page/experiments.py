@@ -1,11 +1,13 @@
 """Experiments: the verdict in a sentence, the interval over time, and the numbers beneath."""
 
 from collections.abc import Callable
+from functools import partial
 
 from markupsafe import Markup
 
 from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
+from gateway.experiments.sentences import figure, signed
 from gateway.trials.history import Past, Track
 from gateway.trials.report import ArmReport, Measured, MetricReport, Report
 
@@ -186,17 +188,9 @@ def _metric(metric: MetricReport, control: Measured, one: Measured) -> Markup:
 
 
 def _mean(one: Measured) -> str:
-    return NONE if one.mean is None else f"{one.mean:,.4g}"
+    return NONE if one.mean is None else figure(one.mean, ",.4g")
 
 
 def _says(metric: MetricReport) -> Callable[[float], str]:
     """A difference: in per cent where it is a part, with its sign always."""
-    return _per_cent if metric.relative else _plain
-
-
-def _per_cent(value: float) -> str:
-    return f"{100 * value:+.3g} %".replace("-", "−")
-
-
-def _plain(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "−")
+    return partial(signed, relative=metric.relative)

@@ -8,7 +8,7 @@ import pytest
 from gateway.experiments.metrics import BUILT_IN, LEAST, Metric, metric_named
 from gateway.experiments.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.ratio import ArmCount, EpochCounts
-from gateway.experiments.sentences import amount, change, rounded
+from gateway.experiments.sentences import amount, change, figure, rounded, signed
 from gateway.experiments.verdict import Case, Guard, Verdict, judge
 
 VOTES = metric_named("thumbs_up", boolean=True)
@@ -86,7 +86,7 @@ def test_a_worse_treatment_is_called_worse() -> None:
     verdict = judged(votes(control=(700, 2_000), treatment=(400, 2_000)))
 
     assert verdict.kind == "worse"
-    assert verdict.sentence.startswith("treatment is worse than control: thumbs_up -0.15")
+    assert verdict.sentence.startswith("treatment is worse than control: thumbs_up −0.15")
 
 
 def test_an_interval_within_what_matters_says_no_difference_larger_than_it() -> None:
@@ -198,7 +198,7 @@ def test_faster_is_better_and_said_in_percent() -> None:
     )
 
     assert verdict.kind == "better"
-    assert verdict.sentence.startswith("treatment is better than control: latency_ms -19.9 % (-2")
+    assert verdict.sentence.startswith("treatment is better than control: latency_ms −19.9 % (−2")
     assert verdict.sentence.count(" %") == 3
 
 
@@ -305,5 +305,9 @@ def test_numbers_read_as_people_write_them() -> None:
     ]
     assert change(VOTES, 0.0213) == "+0.0213"
     assert amount(VOTES, -0.0213) == "0.0213"
-    assert change(BUILT_IN["ttft_ms"], log1p(-0.1)) == "-10.0 %"
+    assert change(BUILT_IN["ttft_ms"], log1p(-0.1)) == "−10 %"
+    assert change(BUILT_IN["ttft_ms"], log1p(12.345)) == "+1,234 %"
     assert change(BUILT_IN["ttft_ms"], 20.0) == "+4.9e+10 %"
+    assert signed(-0.00123, relative=True) == "−0.123 %"
+    assert signed(-0.5, relative=False) == "−0.5"
+    assert figure(-0.00012345, ",.3g") == "−0.000123"
