@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import Endpoint
+from adapters.openai_errors import MODEL_UNKNOWN
 from adapters.openai_wire import UNREADABLE
 from adapters.problem import problem, redacted
 from adapters.retry_after import retry_after
@@ -34,7 +35,6 @@ KINDS: Mapping[str, type[UpstreamError]] = {
     "InvalidSignatureException": UpstreamRefused,
     "IncompleteSignatureException": UpstreamRefused,
     "MissingAuthenticationTokenException": UpstreamRefused,
-    "ResourceNotFoundException": UpstreamRefused,
     "ModelTimeoutException": UpstreamTimeout,
     "ModelErrorException": UpstreamFailed,
     "ModelStreamErrorException": UpstreamFailed,
@@ -48,7 +48,6 @@ STATUSES: Mapping[int, type[UpstreamError]] = {
     401: UpstreamRefused,
     402: UpstreamRefused,
     403: UpstreamRefused,
-    404: UpstreamRefused,
     408: UpstreamTimeout,
     424: UpstreamFailed,
     425: UpstreamFailed,
@@ -59,6 +58,10 @@ STATUSES: Mapping[int, type[UpstreamError]] = {
     529: UpstreamOverloaded,
 }
 """Others of 400 to 499 blame the request, and all from 500 on the service."""
+
+
+NO_MODEL = "ResourceNotFoundException"
+"""No such model, or none any more: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
 
 
 class _Said(Struct, frozen=True, kw_only=True):
@@ -97,6 +100,8 @@ def _error(
     name = kind or said.type.rpartition("#")[2]
     message = said.originalMessage or found.message or said.capital
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
+    if name == NO_MODEL or (status == 404 and name not in KINDS):
+        return UpstreamRefused(text, upstream=endpoint.name, code=MODEL_UNKNOWN)
     blamed = KINDS.get(name) or STATUSES.get(status)
     if blamed is None and 400 <= status < 500:
         return UpstreamRejected(

@@ -29,15 +29,15 @@ REFUSED_WORDS = frozenset(
         "billing_not_active",
         "billing_hard_limit_reached",
         "account_deactivated",
-        "model_not_found",
         "permission_denied",
         "unauthenticated",
-        "endpoint_not_found",
     }
 )
 """Codes and types that blame the operator's account whatever the status says."""
 
 MODEL_UNKNOWN = "upstream_model_unknown"
+MODEL_WORDS = frozenset({"model_not_found", "endpoint_not_found"})
+"""Codes and types that say so whatever the status says."""
 
 TIMEOUTS = frozenset({408, 504})
 OVERLOADED = frozenset({503, 529})
@@ -90,9 +90,11 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
 def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) -> GatewayError:
     name = endpoint.name
     text = redacted(found.message, _secrets(endpoint)) or f"answered with status {status}"
-    if status in REFUSED_STATUS or _blames_the_account(found):
+    words = {word.lower() for word in (found.code, found.type) if word}
+    absent = status == 404 and found.param in (None, "model")
+    if status in REFUSED_STATUS or words & REFUSED_WORDS:
         return UpstreamRefused(text, upstream=name, retry_after=wait)
-    if status == 404 and found.param in (None, "model"):
+    if absent or words & MODEL_WORDS:
         return UpstreamRefused(text, upstream=name, code=MODEL_UNKNOWN)
     if status in TIMEOUTS:
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
@@ -110,10 +112,6 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
         param=found.param,
         code=found.code,
     )
-
-
-def _blames_the_account(found: Problem) -> bool:
-    return any(word.lower() in REFUSED_WORDS for word in (found.code, found.type) if word)
 
 
 def _secrets(endpoint: Endpoint) -> tuple[str, ...]:

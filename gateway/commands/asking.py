@@ -124,5 +124,12 @@ async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers)
     finally:
         await site.transport.aclose()
     if reply.status != 200:
-        raise Faults((f"{site.url}{target.partition('?')[0]}: {words_of(reply.status, data)}",))
+        place = target.partition("?")[0]
+        remedy = f"; give {_key_option(place)}" if reply.status == 401 else ""
+        raise Faults((f"{site.url}{place}: {words_of(reply.status, data)}{remedy}",))
     return data
+
+
+def _key_option(place: str) -> str:
+    operator = place.startswith("/admin")
+    return "--admin-key or STROWGER_ADMIN_KEY" if operator else "--key or STROWGER_API_KEY"

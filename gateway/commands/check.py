@@ -4,23 +4,19 @@ from pathlib import Path
 
 import click
 
-from gateway.commands.configuration import DEFAULT, faults_shown, load
+from gateway.commands.configuration import config_option, faults_shown, load
 from gateway.upstream.bridge.wrapping import try_tokenizer
 
 
 @click.command()
-@click.argument(
-    "path",
-    metavar="[CONFIG]",
-    type=click.Path(path_type=Path),
-    default=DEFAULT,
-    envvar="STROWGER_CONFIG",
-)
-def check(path: Path) -> None:
-    """Check CONFIG (config.yaml if absent) without serving it; exits with 1 if it is wrong.
+@click.argument("named", metavar="[CONFIG]", type=click.Path(path_type=Path), default=None)
+@config_option
+def check(named: Path | None, path: Path) -> None:
+    """Check CONFIG, or --config, without serving it; exits with 1 if it is wrong.
 
     What can be served and has no effect is a warning.
     """
+    path = path if named is None else named
     config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
     with faults_shown():
         for provider in config.providers:

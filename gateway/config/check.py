@@ -10,6 +10,7 @@ from gateway.config.check_models import check_models, matches
 from gateway.config.check_providers import check_credential, check_file, check_providers
 from gateway.config.check_routing import check_routing
 from gateway.config.check_rules import check_rules
+from gateway.config.check_vain import check_vain
 from gateway.config.known import Defaults
 from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -29,6 +30,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_store(config.store, problems)
     check_experiments(config, problems)
     check_honoured(config, problems, adapters)
+    check_vain(config, problems)
     _default_model(config, problems)
     _auth(config, problems)
 

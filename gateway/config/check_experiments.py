@@ -73,10 +73,12 @@ def _model(
         return
     aliases = {alias: model.name for model in config.models for alias in model.aliases}
     name = experiment.model
-    if name in aliases:
+    exact = sorted(one for one in names if not one.endswith("*"))
+    if name in aliases and aliases[name] in exact:
         problems.add(path, Found(name), f' is an alias; write "{aliases[name]}"')
     elif name not in names:
-        problems.add(path, "no model is named ", Found(name), nearest(name, sorted(names)))
+        hint = nearest(name, exact) or "; wildcards have no experiments, so give models one"
+        problems.add(path, "no model is named ", Found(name), hint)
     elif name.endswith("*"):
         problems.add(
             path,

@@ -57,7 +57,7 @@ def check_models(config: Config, problems: Problems) -> None:
         check_values(model.overrides.sampling, (*path, "overrides"), problems)
         for group, fields in (("defaults", model.defaults), ("overrides", model.overrides)):
             _effort(fields, (*path, group, "reasoning_effort"), problems)
-    _fallbacks(config.models, problems)
+    _fallbacks(config.models, providers, problems)
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -210,7 +210,9 @@ def _number(bound: float) -> str:
     return str(int(bound)) if bound == int(bound) else str(bound)
 
 
-def _fallbacks(models: tuple[Model, ...], problems: Problems) -> None:
+def _fallbacks(
+    models: tuple[Model, ...], providers: Mapping[str, Provider], problems: Problems
+) -> None:
     names = {model.name: model for model in models}
     aliases = {alias: model.name for model in models for alias in model.aliases}
     for index, model in enumerate(models):
@@ -222,12 +224,24 @@ def _fallbacks(models: tuple[Model, ...], problems: Problems) -> None:
             if name in aliases:
                 problems.add(path, Found(name), f' is an alias; write "{aliases[name]}"')
             elif name not in names:
-                problems.add(path, "no model is named ", Found(name), nearest(name, names))
+                others = [other for other in names if other != model.name]
+                hint = _instead(name, providers) or nearest(name, others) or _NONE
+                problems.add(path, "no model is named ", Found(name), hint)
             elif name in seen:
                 problems.add(path, Found(name), " is named twice")
             seen.add(name)
     for index, circle in _circles(models, names):
         problems.add(("models", index, "fallback"), f"goes in a circle: {' → '.join(circle)}")
+
+
+_NONE = "; there is no other"
+
+
+def _instead(name: str, providers: Mapping[str, Provider]) -> str:
+    """The end of a sentence about a backend where a model belongs; "" about anything else."""
+    if name.partition("/")[0] not in providers:
+        return ""
+    return "; fallback takes models of this list, and a backend goes into backends, at weight 0"
 
 
 def _circles(

@@ -15,6 +15,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
 from gateway.config.document import Tree
+from gateway.config.elsewhere import names_a_variable
 from gateway.config.interpolate import Resolved, Unresolved
 from gateway.config.kinds import Kind, kind_of
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -40,7 +41,7 @@ class Decoder:
     def struct(self, tree: Tree, cls: type[S], path: Path) -> S:
         """A value of `cls`, complete whatever was wrong."""
         if not isinstance(tree, dict):
-            self._expected("a mapping", tree, path)
+            self._expected("a mapping", tree, path, hint=_keys_of(cls))
             tree = None
         fields = _fields(cls)
         given = tree if isinstance(tree, dict) else {}
@@ -79,7 +80,7 @@ class Decoder:
 
     def _list(self, tree: Tree, item: Kind, path: Path, default: object) -> object:
         if not isinstance(tree, list):
-            return self._expected("a list", tree, path, default)
+            return self._expected("a list", tree, path, default, _items_of(item, tree))
         return tuple(
             self._value(value, item, (*path, index), _empty(item))
             for index, value in enumerate(tree)
@@ -87,7 +88,8 @@ class Decoder:
 
     def _mapping(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
         if not isinstance(tree, dict) or kind.entry is None:
-            return self._expected("a mapping", tree, path, default)
+            hint = "; write it as {NAME: VALUE}"
+            return self._expected("a mapping", tree, path, default, hint)
         key_kind, value_kind = kind_of(kind.entry[0]), kind_of(kind.entry[1])
         values: dict[object, object] = {}
         for position, (key, value) in enumerate(tree.items()):
@@ -102,6 +104,9 @@ class Decoder:
     def _secret(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
         self._hide(tree)
         match tree:
+            case str() if not isinstance(tree, Resolved) and names_a_variable(tree):
+                self._problems.add(path, "looks like the name of a variable; write it as ${NAME}")
+                return default
             case str():
                 return Secret(str(tree))
             case _:
@@ -128,10 +133,13 @@ class Decoder:
             return str(self._folder / value)
         return value
 
-    def _expected(self, what: str, tree: Tree, path: Path, default: object = None) -> object:
+    def _expected(
+        self, what: str, tree: Tree, path: Path, default: object = None, hint: str = ""
+    ) -> object:
         """Containers, and what stands in their place, are named but not shown."""
         if not isinstance(tree, Unresolved):
-            self._problems.add(path, f"expected {what}, found {_sort(tree)}")
+            shown = hint if isinstance(tree, str | int | float | dict) else ""
+            self._problems.add(path, f"expected {what}, found {_sort(tree)}{shown}")
             self._hide_credentials(tree, path)
         return default
 
@@ -211,6 +219,20 @@ def _fallback(field: FieldInfo, kind: Kind) -> object:
     if field.default_factory is not NODEFAULT:
         return cast(Callable[[], object], field.default_factory)()
     return _empty(kind)
+
+
+def _keys_of(cls: type[Struct]) -> str:
+    """The end of a sentence: what a mapping would have."""
+    return nearest("", _fields(cls), "its keys are")
+
+
+def _items_of(item: Kind, tree: Tree) -> str:
+    """The end of a sentence: how a list would be written."""
+    if isinstance(tree, str) and item.struct is None:
+        return "; put it between [ and ]"
+    if item.struct is not None:
+        return _keys_of(item.struct).replace("its keys are", "each entry is a mapping of")
+    return ""
 
 
 def _empty(kind: Kind) -> object:

@@ -25,6 +25,8 @@ _WORDS: dict[str, Tree] = {
 }
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _HALVES = re.compile("[\ud800-\udfff]")
+_TAB = r"\t"
+"""As PyYAML names one."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -125,10 +127,13 @@ def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
     what = _QUOTED.sub(_parsers_own, said)
     here = lines[mark.line] if mark.line < len(lines) else ""
     hint = "; between { and }, put ${…} in quotes" if re.search(r"\{.*\$\{", here) else ""
+    if _TAB in what:
+        hint = "; indent with spaces"
     return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {what}{hint}"
 
 
 def _parsers_own(quoted: re.Match[str]) -> str:
     """PyYAML's own words are single characters or stand in angle brackets; the rest is hidden."""
     word = quoted[1] or quoted[2] or ""
-    return quoted[0] if len(word) <= 1 or word.startswith("<") else "it"
+    known = len(word) <= 1 or word == _TAB or word.startswith("<")
+    return quoted[0] if known else "it"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
+from gateway.config.elsewhere import meant
 from gateway.config.problems import Found, Path, Problems, listed
 from schemas.errors import InvalidRequest, Unavailable, UpstreamError, UpstreamRejected
 
@@ -34,6 +35,9 @@ CODES = frozenset(
     }
 )
 """What a failed attempt can end with, beside the words of vendors."""
+
+SAME: Mapping[str, str] = {"content_policy_violation": "content_filter"}
+"""By a vendor's word, the code that means the same; a rule for the code is one for the word."""
 
 _BEFORE = "is told before any backend is asked, and so leads nowhere"
 NO_ATTEMPTS: Mapping[str, str] = {
@@ -69,7 +73,8 @@ def check_codes(codes: tuple[str, ...], path: Path, problems: Problems) -> None:
         if code in NO_ATTEMPTS:
             problems.add(where, Found(code), f" {NO_ATTEMPTS[code]}")
         elif not code.startswith(VENDOR):
-            close = get_close_matches(code, sorted(CODES), _CLOSEST)
+            ours = meant(code, CODES)
+            close = [ours] if ours else get_close_matches(code, sorted(CODES), _CLOSEST)
             hint = (
                 f"did you mean {listed(close, 'or')}?"
                 if close
@@ -84,6 +89,11 @@ def check_codes(codes: tuple[str, ...], path: Path, problems: Problems) -> None:
             )
         elif not code.removeprefix(VENDOR).strip():
             problems.add(where, Found(code), " names no code; write the vendor's behind the colon")
+
+
+def meanings(code: str) -> frozenset[str]:
+    """A failure's code, and the one that it is by another name."""
+    return frozenset((code, SAME.get(code, code)))
 
 
 def plain(code: str) -> str:

@@ -135,12 +135,17 @@ def _describe(member: object) -> str:
 
 
 def _bounds(meta: Meta) -> str:
-    """` from 1 to 5`, ` above 0`, ` above 0, at most 1`."""
+    """` from 1 to 5`, ` above 0`, ` above 0, at most 1`, ` above 0, below 1`."""
     if meta.ge is not None and meta.le is not None:
         return f" from {meta.ge} to {meta.le}"
     parts = [
         f"{words} {bound}"
-        for words, bound in (("above", meta.gt), ("of at least", meta.ge), ("at most", meta.le))
+        for words, bound in (
+            ("above", meta.gt),
+            ("of at least", meta.ge),
+            ("at most", meta.le),
+            ("below", meta.lt),
+        )
         if bound is not None
     ]
     return f" {', '.join(parts)}" if parts else ""

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
+from gateway.config.elsewhere import meant
 from schemas.errors import InvalidConfig
 
 Path = tuple[str | int, ...]
@@ -16,13 +17,6 @@ SHORTEST_SECRET = 4
 """Characters. A shorter one is masked where it is the whole value, else it would be in any word."""
 LONGEST_SHOWN = 80
 FEW = 12
-
-SYNONYMS = {
-    "max_completion_tokens": "max_tokens",
-    "max_new_tokens": "max_tokens",
-    "timeout": "timeout_s",
-}
-"""What other formats call a field of ours; only for hints."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -128,7 +122,8 @@ def listed(names: Iterable[str], before_last: str) -> str:
 def nearest(name: str, known: Iterable[str], lead: str = "there is") -> str:
     """The end of a sentence: `; did you mean "openai"?`, or else what there is instead."""
     names = list(dict.fromkeys(known))
-    close = [SYNONYMS[name]] if SYNONYMS.get(name) in names else get_close_matches(name, names, 1)
+    ours = meant(name, names)
+    close = [ours] if ours else get_close_matches(name, names, 1)
     if close:
         return f'; did you mean "{close[0]}"?'
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""

@@ -6,6 +6,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from gateway.clock import now
+from gateway.config.error_codes import meanings
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.able import able, named, valued
 from gateway.routing.candidate import Candidate, Uncopied
@@ -151,8 +152,9 @@ def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, .
         at = replace(search.facts, now=now())
         later = Search(search.table, search.request, search.shape, at, [])
         later.apart = search.apart
+        meant = meanings(code)
         for one in route.detours:
-            if code not in one.codes:
+            if meant.isdisjoint(one.codes):
                 continue
             for name in one.routes:
                 other = search.table.routes[name]

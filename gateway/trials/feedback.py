@@ -38,6 +38,13 @@ class FeedbackBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     comment: str = ""
 
 
+_WANTED = {
+    "request_id": "give the answer's x-gateway-request-id, as text",
+    "metric": "give its name, as text",
+    "value": "give true, false or a number, not in quotes",
+    "comment": "give text",
+}
+
 _body = msgspec.json.Decoder(FeedbackBody)
 
 
@@ -70,7 +77,7 @@ def _misread(said: str) -> InvalidRequest:
     fault, _, path = said.partition(" - at `$.")
     field = path.rstrip("`")
     if field:
-        return InvalidRequest(f"{field}: {fault[:1].lower()}{fault[1:]}", param=field)
+        return InvalidRequest(f"{field}: {_WANTED.get(field, fault)}", param=field)
     named = _NAMED.search(fault)
     if named is None:
         return InvalidRequest(f"the body is no object: {fault}")

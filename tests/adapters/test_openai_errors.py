@@ -70,6 +70,21 @@ def test_key_quota_and_deployment_are_the_operators(status: int, fields: dict[st
     assert isinstance(error(status, told(**fields)), UpstreamRefused)
 
 
+@pytest.mark.parametrize(
+    ("status", "fields"),
+    [
+        (404, {}),
+        (404, {"code": "model_not_found"}),
+        (404, {"type": "NotFoundError", "param": "model"}),
+        (400, {"code": "model_not_found"}),
+    ],
+)
+def test_a_model_that_the_provider_lacks_has_a_code_of_its_own(
+    status: int, fields: dict[str, str]
+) -> None:
+    assert error(status, told(**fields)).code == "upstream_model_unknown"
+
+
 def test_something_else_that_is_not_found_is_the_clients() -> None:
     assert isinstance(error(404, told(param="messages[0].content[1].file_id")), UpstreamRejected)
 

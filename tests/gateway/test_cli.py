@@ -131,6 +131,7 @@ def test_a_tokenizer_that_cannot_be_read_is_told_before_anything_is_served(
 
 def test_the_file_may_be_named_by_a_variable(good: Path) -> None:
     assert run("check", env={**ENV, "STROWGER_CONFIG": str(good)}).exit_code == 0
+    assert run("check", "--config", str(good), env=ENV).exit_code == 0
 
 
 def test_a_file_that_is_not_there_is_told_without_a_traceback(tmp_path: Path) -> None:

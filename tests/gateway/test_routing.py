@@ -37,6 +37,9 @@ models:
     policy: in_order
     backends: [{provider: a, model: flagged}, {provider: b, model: never}]
     fallback_by_error: [{codes: ["vendor:invalid_prompt"], models: [long]}]
+  - name: policed
+    backends: [{provider: a, model: policed}]
+    fallback_by_error: [{codes: [content_filter], models: [long]}]
   - {name: long, backends: [{provider: b, model: long}]}
   - {name: "open-*", backends: [{provider: a, model: "*"}]}
 prices:
@@ -54,6 +57,10 @@ async def behave(request: Received, answer: Answer) -> None:
         return
     if model == "flagged":
         await answer.json({"error": {"message": "flagged", "code": "invalid_prompt"}}, 400)
+        return
+    if model == "policed":
+        said = {"message": "policed", "code": "content_policy_violation"}
+        await answer.json({"error": said}, 400)
         return
     if model == "slow":
         await asyncio.sleep(0.4)
@@ -182,8 +189,11 @@ async def test_a_prompt_that_is_too_long_goes_to_the_longer_model_at_once(
     assert answer.headers["x-gateway-attempts"] == "2"
 
 
-async def test_a_vendors_own_code_leads_elsewhere_like_a_known_one(gateway: Gateway) -> None:
-    answer = await ask(gateway, "filtered")
+@pytest.mark.parametrize("model", ["filtered", "policed"])
+async def test_a_vendors_own_code_leads_elsewhere_like_a_known_one(
+    gateway: Gateway, model: str
+) -> None:
+    answer = await ask(gateway, model)
 
     assert answer.headers["x-gateway-backend"] == "b/long"
 

@@ -39,17 +39,19 @@ def test_all_faults_are_told_at_once() -> None:
         'providers[0].timeouts.total_s: expected a number above 0, found ".inf"',
         "providers[1].name: is missing; give up to 128 letters, digits and . - _, "
         "starting with a letter or digit",
-        "providers[2]: expected a mapping, found text",
+        'providers[2]: expected a mapping, found text; its keys are "name", "adapter", '
+        '"base_url", "api_key", "oauth", "aws", "google", "azure", "headers", "timeouts", '
+        '"max_connections", "tokenizer" and 3 more',
         'models[0].polcy: unknown key; did you mean "policy"?',
         'models[0].backends[0].weight: expected a number of at least 0 or null, found "lots"',
         "models[0].retry.attempts: expected an integer of at least 1, found 0",
         'models[0].retry.on[1]: expected one of "connect", "timeout", "rate_limit", '
         '"server_error", "broken_stream", found "tmeout"; did you mean "timeout"?',
         'server.port: expected an integer from 0 to 65535, found "80x"',
-        "server.cors.allow_origins: expected a list, found text",
+        "server.cors.allow_origins: expected a list, found text; put it between [ and ]",
         'auth.mode: expected one of "none", "keys", found "kyes"; did you mean "keys"?',
         'providers[0].adapter: there is no adapter "opnai"; did you mean "openai"?',
-        'models[0].fallback[0]: no model is named "tiny"; there is "chat"',
+        'models[0].fallback[0]: no model is named "tiny"; there is no other',
     ]
 
 
@@ -116,7 +118,8 @@ def test_a_wrong_field_of_an_engine_is_told_by_path(fields: str, told: str) -> N
         ("defaults: {temperature: hot}", 'defaults.temperature: expected a number, found "hot"'),
         ("defaults: {top_p: 7}",
          "defaults.top_p: expected a number of at least 0, at most 1, found 7.0"),
-        ("defaults: {stop: end}", "defaults.stop: expected a list, found text"),
+        ("defaults: {stop: end}",
+         "defaults.stop: expected a list, found text; put it between [ and ]"),
         ("defaults: {logit_bias: {x: 1}}",
          'defaults.logit_bias.x: expected an integer, found "x"'),
         ("defaults: {priority: 6}", "defaults.priority: expected an integer from 1 to 5, found 6"),

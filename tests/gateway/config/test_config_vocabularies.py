@@ -195,7 +195,8 @@ providers:
   - {name: a, adapter: anthropic, api_key: key-of-anthropic}
   - {name: o, adapter: openai, api_key: key-of-openai}
 models:
-  - {name: m, backends: [{provider: a, model: x}, {provider: o, model: y}],
+  - {name: spare, backends: [{provider: o, model: z}]}
+  - {name: m, backends: [{provider: a, model: x}, {provider: o, model: y}], fallback: [spare],
      defaults: {max_tokens: 100, seed: 1}, overrides: {temperature: 1.5}}
 experiments:
   - name: e
@@ -209,9 +210,9 @@ experiments:
     read_config(text, source="c", env={}, warn=told.append)
 
     assert told == [
-        "c: models[0].defaults.seed: is not supported by a/x (adapter anthropic), which gets no "
+        "c: models[1].defaults.seed: is not supported by a/x (adapter anthropic), which gets no "
         "request with it while another can honour it",
-        "c: models[0].overrides.temperature: is 1.5, at most 1 is supported by a/x (adapter "
+        "c: models[1].overrides.temperature: is 1.5, at most 1 is supported by a/x (adapter "
         "anthropic), which gets no request with it while another can honour it",
         "c: experiments[0].variants[1].set.seed: is not supported by a/x (adapter anthropic), so "
         "others answer for this variant",

@@ -10,12 +10,13 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page
 
+from gateway.admin.page.chat import chat_section
 from gateway.routing.trial import Standing
 from gateway.trials.report import Report
 from tests.gateway.browser import browsing, chromium
 from tests.gateway.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.page.test_experiments import report, shown
-from tests.gateway.page.trial import EXPERIMENT
+from tests.gateway.page.trial import EXPERIMENT, FORMER
 from tests.gateway.serving import Serving
 from tests.gateway.trials.trialling import stand
 
@@ -167,6 +168,24 @@ async def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page) -> None:
     )
 
     assert widest <= 360
+
+
+@pytest.mark.parametrize("width", [360, 1010, 1280])
+async def test_the_box_that_asks_for_a_user_and_a_key_fits(page: Page, width: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 740})
+
+    beyond = await page.evaluate(
+        """section => {
+            const box = document.querySelector("#chat");
+            box.outerHTML = section;
+            const edge = document.querySelector("#talk").getBoundingClientRect().right;
+            return [...document.querySelectorAll("#talk *")]
+                .filter(one => one.getBoundingClientRect().right > edge).map(one => one.outerHTML);
+        }""",
+        chat_section(["small"], keys=True, experiments=[FORMER]),
+    )
+
+    assert beyond == []
 
 
 async def test_on_a_phone_every_number_of_an_experiment_can_be_read(page: Page) -> None:

@@ -131,7 +131,11 @@ FAULTS = [
     ({"value": 1}, "metric", "is missing; a value needs a name"),
     ({"metric": "Liked!", "value": 1}, "metric", "is no name"),
     ({"metric": "latency_ms", "value": 1}, "metric", "is a name of the gateway's own"),
-    ({"metric": "liked", "value": "yes"}, "value", "value: expected `bool | int | float | null`"),
+    (
+        {"metric": "liked", "value": "yes"},
+        "value",
+        "value: give true, false or a number, not in quotes",
+    ),
     ({"metric": "liked", "value": 1e13}, "value", "at most 1e+12"),
     ({"metric": "liked", "value": 10**400}, "value", "at most 1e+12"),
     ({"metric": "liked", "comment": "x"}, "value", "metric 'liked' has none"),

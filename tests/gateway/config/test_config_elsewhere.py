@@ -1,0 +1,151 @@
+"""What users of other gateways would write is refused in words that lead on, or warned of."""
+
+import pytest
+
+from tests.gateway.config.configs import (
+    GOOD,
+    faults,
+    faults_of_model,
+    faults_of_provider,
+    read,
+    warnings,
+    with_model,
+)
+
+ARMS = "[{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: here/tiny, weight: 1}]"
+BOTH = "[{provider: openai, model: gpt}, {provider: here, model: tiny}]"
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["os.environ/OPENAI_API_KEY", "env::OPENAI_API_KEY", "env.OPENAI_API_KEY", "$OPENAI_API_KEY"],
+)
+def test_a_variable_as_others_write_it_is_never_taken_for_a_credential(key: str) -> None:
+    told = "looks like the name of a variable; write it as ${NAME}"
+
+    assert faults_of_provider(f"adapter: openai, api_key: '{key}'") == [
+        f"providers[0].api_key: {told}"
+    ]
+    assert faults(f"{GOOD}auth: {{admin_key: '{key}'}}\n") == [f"auth.admin_key: {told}"]
+
+
+def test_a_credential_that_was_filled_in_may_look_like_anything() -> None:
+    config = read(f"{GOOD}auth: {{admin_key: '${{KEY}}'}}\n", env={"KEY": "$OPENAI_API_KEY"})
+
+    assert config.auth.admin_key.reveal() == "$OPENAI_API_KEY"
+
+
+MODELS = [
+    ("fallback: chat", "fallback: expected a list, found text; put it between [ and ]"),
+    ("fallback: [openai/gpt-5]",
+     'fallback[0]: no model is named "openai/gpt-5"; fallback takes models of this list, and a '
+     "backend goes into backends, at weight 0"),
+    ("retry: 3",
+     "retry: expected a mapping, found a number; its keys are "
+     '"attempts", "on", "backoff_s", "max_backoff_s"'),
+    ("num_retries: 3", 'num_retries: unknown key; did you mean "retry"?'),
+    ("timeout: 30", 'timeout: unknown key; did you mean "deadline_s"?'),
+    ("policy: round_robin",
+     'policy: expected one of "in_order", "weighted", "least_busy", "lowest_latency", '
+     '"lowest_cost", "sticky", "prefix_affinity", found "round_robin"; did you mean "weighted"?'),
+    ("fallback_by_error: {content_filter: [chat]}",
+     "fallback_by_error: expected a list, found a mapping; each entry is a mapping of "
+     '"codes", "models"'),
+    ("fallback_by_error: [{codes: [content_policy_violation], models: [chat]}]",
+     'fallback_by_error[0].codes[0]: there is no error code "content_policy_violation"; did you '
+     'mean "content_filter"? A vendor\'s own is written as "vendor:content_policy_violation"'),
+    ("when: [{features: [vision], backends: [openai/gpt]}]",
+     'when[0].features[0]: there is no feature "vision"; did you mean "messages.image"?'),
+    ("when: [{header: 'x-tier: gold', backends: [openai/gpt]}]",
+     "when[0].header: expected a mapping, found text; write it as {NAME: VALUE}"),
+    ("mirror: here/tiny",
+     'mirror: expected a mapping, found text; its keys are "backend", "share"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "told"), MODELS)
+def test_what_others_write_in_a_model_is_told_in_our_words(fields: str, told: str) -> None:
+    assert faults_of_model(fields) == [f"models[2].{told}"]
+
+
+def test_a_backend_in_one_word_is_told_its_keys() -> None:
+    keys = '"provider", "model", "weight"'
+
+    assert faults(GOOD.replace("{provider: openai, model: gpt}", "openai/gpt")) == [
+        f"models[0].backends[0]: expected a mapping, found text; its keys are {keys}"
+    ]
+
+
+def test_an_adapter_by_another_gateways_name_is_told_by_ours() -> None:
+    (told,) = faults_of_provider("adapter: azure_openai")
+
+    assert told == 'providers[0].adapter: there is no adapter "azure_openai"; did you mean "azure"?'
+
+
+def test_no_tab_may_indent() -> None:
+    (told,) = faults("models:\n\t- name: chat\n")
+
+    assert told.startswith("line 2, column 1: not valid YAML: ")
+    assert told.endswith(r"found character '\t' that cannot start any token; indent with spaces")
+
+
+def test_a_share_of_false_alarms_in_per_cent_is_refused_with_both_bounds() -> None:
+    text = f"{{name: e, model: chat, variants: {ARMS}, primary: thumbs_up, alpha: 5}}"
+
+    assert faults(f"{GOOD}experiments: [{text}]\n") == [
+        "experiments[0].alpha: expected a number above 0, below 1, found 5"
+    ]
+
+
+def test_a_wildcard_is_not_offered_to_an_experiment() -> None:
+    text = f"{{name: e, model: gpt-5, variants: {ARMS}, primary: thumbs_up}}"
+    wild = f"{GOOD}  - {{name: 'gpt-*', backends: [{{provider: openai, model: '*'}}]}}\n"
+
+    (told,) = faults(f"{wild}experiments: [{text}]\n")
+
+    assert told.startswith('experiments[0].model: no model is named "gpt-5"; ')
+    assert "gpt-*" not in told
+
+
+VAIN = [
+    ("retry: {attempts: 1}, fallback: [chat]",
+     "retry.attempts: is 1, over all backends and fallbacks, so a request that failed does not "
+     "reach fallback; give at least 2"),
+    ("hedge_after_s: 1, backends: [{provider: openai, model: gpt}]",
+     "hedge_after_s: the model has one backend and no fallback, so there is no next to ask"),
+    (f"hedge_after_s: 1, retry: {{attempts: 1}}, backends: {BOTH}",
+     "hedge_after_s: retry.attempts is 1, and a hedge is an attempt; give at least 2"),
+    (f"hedge_after_s: 30, deadline_s: 10, backends: {BOTH}",
+     "hedge_after_s: is not before deadline_s, 10, when all is over"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "told"), VAIN)
+def test_what_can_never_come_to_pass_is_a_warning(fields: str, told: str) -> None:
+    assert warnings(with_model(fields)) == [f"models[2].{told}"]
+
+
+def test_differences_that_no_data_could_show_are_warnings() -> None:
+    guards = "[{metric: latency_ms, worse_by: 200}, {metric: error, worse_by: 2}]"
+    text = (
+        f"{{name: e, model: chat, variants: {ARMS}, primary: ttft_ms, smallest: 50, "
+        f"guardrails: {guards}}}"
+    )
+
+    assert warnings(f"{GOOD}experiments: [{text}]\n") == [
+        "experiments[0].guardrails[0].worse_by: is 200, which of latency_ms is a part: 20,000%; "
+        "0.2 is 20 % slower",
+        "experiments[0].guardrails[1].worse_by: is 2, and no share of errors differs by so much; "
+        "0.02 is 2 of 100",
+        "experiments[0].smallest: is 50, which of ttft_ms is a part: 5,000%; 0.2 is 20 % slower",
+    ]
+
+
+def test_an_experiment_that_ends_a_failover_is_a_warning() -> None:
+    text = f"experiments: [{{name: e, model: m, variants: {ARMS}, primary: thumbs_up}}]\n"
+
+    (told,) = warnings(with_model(f"backends: {BOTH}") + text)
+    spared = warnings(with_model(f"backends: {BOTH}, fallback: [chat]") + text)
+
+    assert told.startswith("experiments[0].model: each of its backends is a variant's, and ")
+    assert spared == []
