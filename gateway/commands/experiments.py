@@ -80,6 +80,7 @@ def pause(name: str, reason: str, path: Path) -> None:
     """Let control serve everyone, until resumed; running gateways follow within 2 s."""
     config = load(path)
     experiment = _named(config, name)
+    _begun(config)
     with _opened(config) as store:
         store.pause(experiment.name, reason, time.time())
     click.echo(f"{name} is paused: {experiment.control.name} serves everyone")
@@ -91,6 +92,7 @@ def pause(name: str, reason: str, path: Path) -> None:
 def resume(name: str, path: Path) -> None:
     """Let the variants serve again, in a new epoch; running gateways follow within 2 s."""
     config = load(path)
+    _begun(config)
     with _opened(config) as store:
         was = store.resume(_named(config, name).name)
     click.echo(f"{name} is resumed" if was else f"{name} was not paused")
@@ -160,7 +162,11 @@ def print_report(found: Report) -> None:
     for sentence in found.guardrails:
         click.echo(f"Guardrail: {sentence}")
     if found.excluded:
-        click.echo(f"Left out: requests that name no {found.assign_by}: {found.excluded:,}")
+        unit = found.assign_by.replace("_", " ").replace("header:", "header ")
+        click.echo(
+            f"Left out: {found.excluded:,} requests that name no {unit}, or are no conversation "
+            "where a variant sets `system`"
+        )
     click.echo()
     arms = table_of("VARIANT", "BACKEND", "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
     for arm in found.arms:
@@ -179,6 +185,8 @@ def print_report(found: Report) -> None:
         for measured in metric.variants:
             table.add_row(*map(escape, _cells(metric, measured)))
     show(table)
+    if found.epoch > 1:
+        click.echo("\nUNITS of a metric: one that came back in a later epoch counts again.")
 
 
 def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
@@ -248,13 +256,27 @@ def _named(config: Config, name: str) -> Experiment:
     raise Faults((f'no experiment of the configuration is named "{name}"{known}',))
 
 
+def _begun(config: Config) -> None:
+    """A pause in a file that no gateway has would pause nothing."""
+    from gateway.store.opening import absent
+
+    file = absent(config.store.url)
+    if file:
+        raise Faults(
+            (
+                f"store.url: there is no {file}, so no gateway has served with this store yet; "
+                "say it where the gateway runs, or by POST /admin/experiments/NAME/pause",
+            )
+        )
+
+
 @contextmanager
 def _opened(config: Config) -> Generator[Store, None, None]:
     """The configured store, and why it cannot be asked as a line on stderr."""
-    from gateway.store.opening import open_store
+    from gateway.store.opening import open_existing
 
     with faults_shown():
-        store = open_store(config.store.url)
+        store = open_existing(config.store.url)
     try:
         yield store
     except StoreAway as exc:

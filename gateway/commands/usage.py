@@ -10,7 +10,7 @@ from rich.markup import escape
 from gateway.commands.configuration import config_option, faults_shown, load
 from gateway.commands.screen import show, table_of
 from gateway.store.errors import StoreAway
-from gateway.store.opening import open_store
+from gateway.store.opening import open_existing
 from gateway.store.usage import Used
 from schemas.errors import InvalidConfig
 
@@ -30,7 +30,7 @@ def usage(path: Path, days: int, as_json: bool) -> None:
     config = load(path)
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     with faults_shown():
-        store = open_store(config.store.url)
+        store = open_existing(config.store.url)
         try:
             used = store.used(since=(today - timedelta(days=days - 1)).timestamp())
         except StoreAway as exc:

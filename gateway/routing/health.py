@@ -17,7 +17,8 @@ class Health(Struct, frozen=True, kw_only=True):
     spared_s:        others are asked before it for so long, for it had too much to do.
     available_in_s:  until `available` can turn true by itself.
     in_flight:       attempts of this process under way. elsewhere: of others, as last heard.
-    first_content_s: of streams, a moving average; whole_answer_s: of answers in one piece.
+    first_content_s: of streams, a moving average as of the last one; whole_answer_s: of answers in
+             one piece.
     failed_s_ago:    since its last failure; `None` without one.
     """
 
@@ -46,8 +47,8 @@ def health_of(backend: Backend, now: float) -> Health:
         available_in_s=breaker.available_in(now),
         in_flight=load.in_flight,
         elsewhere=load.elsewhere,
-        first_content_s=load.first.at(now),
-        whole_answer_s=load.whole.at(now),
+        first_content_s=load.first.measured,
+        whole_answer_s=load.whole.measured,
         failed_s_ago=None if isinf(breaker.last_failure) else now - breaker.last_failure,
     )
 

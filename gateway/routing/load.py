@@ -40,6 +40,11 @@ class PeakAverage:
         """Seconds as of `now`; `None` while nothing was measured."""
         return None if self._value is None else self._sunk(now)
 
+    @property
+    def measured(self) -> float | None:
+        """Seconds as of the last measurement, for people: silence says nothing about a backend."""
+        return self._value
+
     def _sunk(self, now: float) -> float:
         assert self._value is not None
         return self._value * _kept(now - self._at)

@@ -37,3 +37,12 @@ def test_streams_and_whole_answers_are_timed_apart_and_stand_in_for_each_other()
     assert borrowed == 3.0
     assert load.latency(0.0, stream=True) == 0.2
     assert load.latency(0.0, stream=False) == 3.0
+
+
+def test_what_people_are_told_does_not_sink_while_nobody_asks() -> None:
+    average = PeakAverage()
+
+    average.add(0.2, 0.0)
+
+    assert average.measured == 0.2
+    assert (average.at(10 * TAU_S) or 0.0) < 0.001

@@ -81,6 +81,18 @@ def test_before_it_begins_an_experiment_is_not_running(tmp_path: Path) -> None:
     assert "OK (1 provider, 2 models, 1 experiment)" in checked.output
     assert lines[0] == "trial over chat, by header:x-session-id; not begun"
     assert lines[2] == "Verdict: treatment: not enough data for an interval of thumbs_up yet"
+    assert not (tmp_path / "strowger.db").exists()
+
+
+def test_nothing_is_paused_where_no_gateway_has_served(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(config("http://127.0.0.1:9/v1"))
+
+    found = run(file, "pause", "trial")
+
+    assert found.exit_code == 1
+    assert f"store.url: there is no {tmp_path / 'strowger.db'}, so no gateway" in found.output
+    assert not (tmp_path / "strowger.db").exists()
 
 
 def test_a_report_reads_as_a_sentence_and_two_tables(file: Path) -> None:

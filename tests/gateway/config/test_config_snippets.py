@@ -1,0 +1,82 @@
+"""Every configuration of the documentation is one that the program takes."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.config.load import read_config
+from gateway.config.model import Config
+from schemas.errors import InvalidConfig
+
+ROOT = Path(__file__).parents[3]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+KEY = re.compile(r"^([A-Za-z_]+):", re.MULTILINE)
+VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
+BACKEND = re.compile(r"\b([a-z]+)/([a-z][a-z0-9.-]*)")
+ABSENT = re.compile(r"there is no (file|folder)|needs? the package|is not installed|workers-ai")
+"""What only the reader's own machine can have: files, packages, a plug-in."""
+HERE = "adapter: local, engine: {models: [{name: tiny-chat, path: 'bundled:tiny-chat'}]}"
+
+
+def snippets() -> Iterator[tuple[str, str]]:
+    """By page and line, what stands between fences and is a configuration, or a part of one."""
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for found in FENCE.finditer(text):
+            keys = set(KEY.findall(found[1]))
+            if keys and keys <= set(Config.__struct_fields__):
+                line = text[: found.start()].count("\n") + 1
+                yield f"{page.relative_to(ROOT)}:{line}", found[1]
+
+
+SNIPPETS = dict(snippets())
+
+
+def whole(part: str) -> str:
+    """With the providers and models that the page has told of elsewhere."""
+    tree: Mapping[str, list[Mapping[str, object]]] = yaml.safe_load(part)
+    if "providers" not in tree:
+        named = sorted({provider for provider, _ in BACKEND.findall(part)} | providers_of(tree))
+        rows = [
+            f"{{name: {name}, {HERE if name == 'here' else 'adapter: openai'}}}" for name in named
+        ]
+        part += f"\nproviders: [{', '.join(rows) or '{name: p, adapter: openai}'}]\n"
+    provider = yaml.safe_load(part)["providers"][0]["name"]
+    backend = f"[{{provider: {provider}, model: {'tiny-chat' if provider == 'here' else 'm'}}}]"
+    if "models" not in tree:
+        return f"{part}\nmodels: [{{name: m, backends: {backend}}}]\n"
+    lacking = sorted(others_of(tree) - {str(model["name"]) for model in tree["models"]})
+    rows = "".join(f"  - {{name: {name}, backends: {backend}}}\n" for name in lacking)
+    return re.sub(r"^models:\n", f"models:\n{rows}", part, flags=re.MULTILINE)
+
+
+def providers_of(tree: Mapping[str, list[Mapping[str, object]]]) -> set[str]:
+    return set(re.findall(r"'provider': '([^']+)'", str(tree)))
+
+
+def others_of(tree: Mapping[str, list[Mapping[str, object]]]) -> set[str]:
+    """Models that a model names as others of the list."""
+    found = re.findall(r"'(?:fallback|models)': \[([^\]{}]*)\]", str(tree["models"]))
+    return {name for names in found for name in re.findall(r"'([^']+)'", names)}
+
+
+@pytest.mark.parametrize("place", SNIPPETS)
+def test_a_configuration_of_the_documentation_is_taken(place: str) -> None:
+    text = whole(SNIPPETS[place])
+    env = dict.fromkeys(VARIABLE.findall(text), "host.example.com")
+    told: list[str] = []
+
+    try:
+        read_config(text, source=place, env=env, warn=told.append)
+    except InvalidConfig as exc:
+        told += [problem for problem in exc.problems if not ABSENT.search(problem)]
+
+    assert told == []
+
+
+def test_the_documentation_has_configurations_at_all() -> None:
+    assert len(SNIPPETS) >= 20
