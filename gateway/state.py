@@ -59,7 +59,7 @@ class Peers(Protocol):
         ...
 
 
-class _Nobody:
+class Nobody:
     """The peers of a process that is alone."""
 
     async def counted(self) -> Sequence[Families]:
@@ -110,7 +110,7 @@ class Gateway:
         self.mirrors = Mirrors(self._book_mirrored)
         self.trials: Trials | None = None
         self.minding: Minding | None = None
-        self.peers: Peers = _Nobody()
+        self.peers: Peers = Nobody()
         self._reports = EngineReports()
         self.worker = 0
         self._booked = 0

@@ -21,16 +21,14 @@ from gateway.processes.signals import on_reload, on_stop
 from gateway.records.recording import Records
 from gateway.replicas.joining import among_replicas, link_of
 from gateway.replicas.link import Link
+from gateway.state import Nobody
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
-from gateway.telemetry.series import Strand, Window
 from gateway.telemetry.trial_metrics import JudgeCollector
-from gateway.trials.history import Past
 
 
-class Counting:
+class Counting(Nobody):
     """What this process counts as the one that leads, as if of a peer."""
 
     def __init__(self, metrics: ProcessMetrics) -> None:
@@ -38,15 +36,6 @@ class Counting:
 
     async def counted(self) -> Sequence[Families]:
         return (families(self._metrics.registry),)
-
-    async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
-        return ()
-
-    async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
-        return ()
-
-    async def past(self) -> Past:
-        return Past()
 
 
 async def alone(

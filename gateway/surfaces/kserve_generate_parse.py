@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve_generate_wire import GenerateWire, Text, read_generate
-from gateway.surfaces.kserve_infer_terms import check_prompt, pad_of, words_of
+from gateway.surfaces.kserve_infer_terms import checked_prompt, pad_of, words_of
 from gateway.surfaces.kserve_requests import (
     GenerateReply,
     GenerateTextRequest,
@@ -105,16 +105,7 @@ def _token_request(
 ) -> GenerateTokensRequest:
     if wire.text_input is not None:
         raise InvalidRequest("input_ids and text_input: give one of them", param="input_ids")
-    length = _number(wire.input_lengths)
-    if not isinstance(length, UnsetType):
-        if not 0 < length <= len(tokens):
-            raise InvalidRequest(
-                f"input_lengths: {length} must be at least 1 and at most {len(tokens)}, the "
-                "length of input_ids",
-                param="input_lengths",
-            )
-        tokens = tokens[:length]
-    check_prompt(tokens)
+    tokens = checked_prompt(tokens, _number(wire.input_lengths))
     if reply.with_input and reply.pieces:
         raise InvalidRequest(
             "exclude_input_in_output: with input_ids a stream never repeats the input; "

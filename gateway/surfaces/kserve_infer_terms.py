@@ -106,8 +106,15 @@ def refuse_streams(inputs: Inputs) -> None:
 
 
 def prompt_of(inputs: Inputs) -> tuple[int, ...]:
-    tokens = inputs.tokens("input_ids")
-    length = inputs.integer("input_lengths")
+    return checked_prompt(inputs.tokens("input_ids"), inputs.integer("input_lengths"))
+
+
+def checked_prompt(tokens: tuple[int, ...], length: int | UnsetType) -> tuple[int, ...]:
+    """As many of them as `input_lengths` says.
+
+    Raises InvalidRequest for another length than there can be, for no tokens at all, and for one
+    that no vocabulary has.
+    """
     if not isinstance(length, UnsetType):
         if not 0 < length <= len(tokens):
             raise InvalidRequest(
@@ -116,18 +123,13 @@ def prompt_of(inputs: Inputs) -> tuple[int, ...]:
                 param="input_lengths",
             )
         tokens = tokens[:length]
-    check_prompt(tokens)
-    return tokens
-
-
-def check_prompt(tokens: tuple[int, ...]) -> None:
-    """Raises InvalidRequest for no tokens at all, and for one that no vocabulary has."""
     if not tokens:
         raise InvalidRequest("input_ids: must hold at least one token", param="input_ids")
     if min(tokens) < 0:
         raise InvalidRequest(
             f"input_ids: token {min(tokens)} must be at least 0", param="input_ids"
         )
+    return tokens
 
 
 def lora_of(inputs: Inputs) -> LoraRequest | UnsetType:

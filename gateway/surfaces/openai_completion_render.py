@@ -4,24 +4,19 @@ https://platform.openai.com/docs/api-reference/completions. Several prompts need
 `index` is already prompt x n + choice, and whoever generates has put an echo into the text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.base import Headers
-from gateway.surfaces.openai_bodies import error_body
 from gateway.surfaces.openai_chunks import (
-    Chunks,
-    Identity,
     encode,
     finite,
     with_members,
 )
-from gateway.surfaces.openai_usage import usage_json
-from gateway.surfaces.sse import frame, one_line
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
+from gateway.surfaces.openai_rendering import Rendering
+from gateway.surfaces.sse import one_line
+from schemas.answers import Choice
 from schemas.events import (
     Event,
     Finished,
@@ -59,63 +54,14 @@ class _Choice(Struct, frozen=True, kw_only=True):
     reasoning: str | UnsetType = UNSET
 
 
-class _Answer(Struct, frozen=True, kw_only=True):
-    id: str
-    object: str
-    created: int
-    model: str
-    choices: list[Raw]
-    usage: Raw | UnsetType = UNSET
+class CompletionRenderer(Rendering):
+    """Renders one answer. Mutable: how far each choice's text has come, too."""
 
-
-class CompletionRenderer:
-    """Renders one answer. Mutable: how far each choice's text has come, and usage."""
+    WHOLE = CHUNK = "text_completion"
 
     def __init__(self, request: CompletionRequest, *, id: str, created: int) -> None:
-        self._id = id
-        self._created = created
-        self._model = request.model
-        self._chunks = Chunks(
-            Identity(id=id, object="text_completion", created=created, model=request.model),
-            include_usage=request.include_usage,
-        )
+        super().__init__(request, id=id, created=created)
         self._offsets: dict[int, int] = {}
-        self._usage: Usage | None = None
-        self._before: dict[int, bytes] = {}
-        self._after = b""
-
-    def headers(self, backend: str) -> Headers:
-        return []
-
-    def events(self, batch: Sequence[Event]) -> bytes:
-        out: list[bytes] = []
-        before, after = self._before, self._after
-        for event in batch:
-            if type(event) is TextDelta and event.index in before and not event.logprobs:
-                if event.text:
-                    out += (before[event.index], encode(event.text), after)
-            else:
-                self._event(event, out)
-                before, after = self._before, self._after
-        return b"".join(out)
-
-    def finish(self) -> bytes:
-        return self._chunks.finish(self._usage)
-
-    def error(self, exc: GatewayError) -> bytes:
-        return frame(error_body(exc))
-
-    def answer(self, answer: Answer) -> bytes:
-        usage = answer.usage
-        body = _Answer(
-            id=self._id,
-            object="text_completion",
-            created=self._created,
-            model=answer.started.model or self._model,
-            choices=[_whole_choice(choice) for choice in answer.choices],
-            usage=UNSET if usage is None else Raw(usage_json(usage)),
-        )
-        return with_members(encode(body), answer.started.extra)
 
     def _event(self, event: Event, out: list[bytes]) -> None:
         match event:
@@ -157,8 +103,17 @@ class CompletionRenderer:
             else:
                 out += (self._before[index], encode(text), self._after)
 
-    def _put(self, choice: _Choice, out: list[bytes]) -> None:
-        out.append(self._chunks.chunk(encode(choice)))
+    def _choice(self, choice: Choice, finish: Finished) -> Raw:
+        body = _Choice(
+            index=choice.index,
+            text=choice.text or choice.refusal or "",
+            logprobs=_columns(choice.logprobs, 0) if choice.logprobs else None,
+            finish_reason=finish.reason,
+            native_finish_reason=finish.native or UNSET,
+            stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
+            reasoning=choice.reasoning or UNSET,
+        )
+        return Raw(with_members(encode(body), choice.opaque))
 
 
 def _finish_choice(event: Finished) -> _Choice:
@@ -169,22 +124,6 @@ def _finish_choice(event: Finished) -> _Choice:
         native_finish_reason=event.native or UNSET,
         stop_reason=UNSET if event.stop_match is None else event.stop_match,
     )
-
-
-def _whole_choice(choice: Choice) -> Raw:
-    finish = choice.finish
-    if finish is None:
-        raise GatewayError(f"choice {choice.index} was rendered before it was finished")
-    body = _Choice(
-        index=choice.index,
-        text=choice.text or choice.refusal or "",
-        logprobs=_columns(choice.logprobs, 0) if choice.logprobs else None,
-        finish_reason=finish.reason,
-        native_finish_reason=finish.native or UNSET,
-        stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
-        reasoning=choice.reasoning or UNSET,
-    )
-    return Raw(with_members(encode(body), choice.opaque))
 
 
 def _columns(logprobs: Iterable[TokenLogprob], offset: int) -> _Logprobs:

@@ -1,31 +1,22 @@
 """Chat answers in the OpenAI dialect, whole and streamed.
 
-https://platform.openai.com/docs/api-reference/chat. A plain piece of text is by far the most
-frequent event, so its frame is three byte strings: one written when the choice began, the text,
-and one written when the stream began. Everything else goes through wire structs.
+https://platform.openai.com/docs/api-reference/chat
 """
 
-from collections.abc import Sequence
-from functools import cached_property
 from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.base import Headers
-from gateway.surfaces.openai_bodies import error_body
 from gateway.surfaces.openai_chunks import (
     ChatLogprob,
-    Chunks,
-    Identity,
     chat_logprobs,
     encode,
     with_members,
 )
+from gateway.surfaces.openai_rendering import Rendering
 from gateway.surfaces.openai_thoughts import Blocks, Detail, details
-from gateway.surfaces.openai_usage import usage_json
-from gateway.surfaces.sse import frame, one_line
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
+from gateway.surfaces.sse import one_line
+from schemas.answers import Choice
 from schemas.events import (
     Event,
     Finished,
@@ -116,78 +107,24 @@ class _Choice(Struct, frozen=True, kw_only=True):
     stop_reason: str | int | UnsetType = UNSET
 
 
-class _Answer(Struct, frozen=True, kw_only=True):
-    id: str
-    object: str
-    created: int
-    model: str
-    choices: list[_Choice]
-    usage: Raw | UnsetType = UNSET
-
-
 _EMPTY: Final = _Delta()
 
 
-class ChatRenderer:
-    """Renders one answer. Mutable: which choices began, which tools lack arguments, usage."""
+class ChatRenderer(Rendering):
+    """Renders one answer. Mutable: which choices began, and which tools lack arguments, too."""
+
+    WHOLE = "chat.completion"
+    CHUNK = "chat.completion.chunk"
 
     def __init__(
         self, request: ChatRequest, *, id: str, created: int, reasoning: ReasoningNames = "both"
     ) -> None:
-        self._id = id
-        self._created = created
-        self._model = request.model
+        super().__init__(request, id=id, created=created)
         self._reasoning = reasoning != "reasoning_content"
         self._reasoning_content = reasoning != "reasoning"
-        self._include_usage = request.include_usage
         self._begun: set[int] = set()
         self._tools: dict[tuple[int, int], bool] = {}
         self._blocks = Blocks()
-        self._usage: Usage | None = None
-        self._before: dict[int, bytes] = {}
-        self._after = b""
-
-    @cached_property
-    def _chunks(self) -> Chunks:
-        """Made when the first chunk is due: an answer that is not streamed has none."""
-        name, created = "chat.completion.chunk", self._created
-        return Chunks(
-            Identity(id=self._id, object=name, created=created, model=self._model),
-            include_usage=self._include_usage,
-        )
-
-    def headers(self, backend: str) -> Headers:
-        return []
-
-    def events(self, batch: Sequence[Event]) -> bytes:
-        out: list[bytes] = []
-        before, after = self._before, self._after
-        for event in batch:
-            if type(event) is TextDelta and event.index in before and not event.logprobs:
-                if event.text:
-                    out += (before[event.index], encode(event.text), after)
-            else:
-                self._event(event, out)
-                before, after = self._before, self._after
-        return b"".join(out)
-
-    def finish(self) -> bytes:
-        return self._chunks.finish(self._usage)
-
-    def error(self, exc: GatewayError) -> bytes:
-        return frame(error_body(exc))
-
-    def answer(self, answer: Answer) -> bytes:
-        usage = answer.usage
-        body = _Answer(
-            id=self._id,
-            object="chat.completion",
-            created=self._created,
-            model=answer.started.model or self._model,
-            choices=[self._choice(choice) for choice in answer.choices],
-            usage=UNSET if usage is None else Raw(usage_json(usage)),
-        )
-        return with_members(encode(body), answer.started.extra)
 
     def _event(self, event: Event, out: list[bytes]) -> None:
         match event:
@@ -230,7 +167,7 @@ class ChatRenderer:
             self._delta(index, _Delta(role="assistant", content=content), out)
 
     def _delta(self, index: int, delta: _Delta | Raw, out: list[bytes]) -> None:
-        out.append(self._chunks.chunk(encode(_ChunkChoice(index=index, delta=delta))))
+        self._put(_ChunkChoice(index=index, delta=delta), out)
 
     def _text(
         self, index: int, text: str, logprobs: tuple[TokenLogprob, ...], out: list[bytes]
@@ -243,7 +180,7 @@ class ChatRenderer:
         if logprobs:
             known = _Logprobs(content=chat_logprobs(logprobs))
             choice = _ChunkChoice(index=index, delta=_Delta(content=text), logprobs=known)
-            out.append(self._chunks.chunk(encode(choice)))
+            self._put(choice, out)
         elif text:
             out += (self._before[index], encode(text), self._after)
 
@@ -280,7 +217,7 @@ class ChatRenderer:
             native_finish_reason=event.native or UNSET,
             stop_reason=UNSET if event.stop_match is None else event.stop_match,
         )
-        out.append(self._chunks.chunk(encode(choice)))
+        self._put(choice, out)
 
     def _thought(self, text: str, signature: str, blocks: list[Detail]) -> _Delta:
         return _Delta(
@@ -290,10 +227,7 @@ class ChatRenderer:
             reasoning_details=blocks or UNSET,
         )
 
-    def _choice(self, choice: Choice) -> _Choice:
-        finish = choice.finish
-        if finish is None:
-            raise GatewayError(f"choice {choice.index} was rendered before it was finished")
+    def _choice(self, choice: Choice, finish: Finished) -> _Choice:
         logprobs = choice.logprobs
         return _Choice(
             index=choice.index,
