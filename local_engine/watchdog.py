@@ -14,15 +14,16 @@ LONGEST_TICK_S = 5.0
 class Pulse:
     """What the engine's thread is at. Loading and warming up come before it, and take their time.
 
-    begun: the model whose step is under way, and since when (monotonic seconds); `None` between
+    begun: the model whose step is under way, and since when (the clock's seconds); `None` between
            two steps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self.begun: tuple[str, float] | None = None
 
     def begin(self, name: str) -> None:
-        self.begun = (name, time.monotonic())
+        self.begun = (name, self.clock())
 
     def end(self) -> None:
         self.begun = None
@@ -57,14 +58,20 @@ class Watchdog:
         self._over.set()
         self._thread.join()
 
+    def look(self) -> bool:
+        """Whether the thread hangs; then that has been told."""
+        self._tick()
+        begun = self._pulse.begun
+        if begun is None or self._pulse.clock() - begun[1] <= self._limit_s:
+            return False
+        self._hung(
+            f"a step of the model {begun[0]} has taken more than {self._limit_s:g} s "
+            "(step_timeout_s) and does not come back"
+        )
+        return True
+
     def _run(self) -> None:
         self._tick()
         while not self._over.wait(min(self._limit_s / 4, LONGEST_TICK_S)):
-            self._tick()
-            begun = self._pulse.begun
-            if begun is not None and time.monotonic() - begun[1] > self._limit_s:
-                self._hung(
-                    f"a step of the model {begun[0]} has taken more than {self._limit_s:g} s "
-                    "(step_timeout_s) and does not come back"
-                )
+            if self.look():
                 return

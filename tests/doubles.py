@@ -23,6 +23,9 @@ from typing import Literal
 
 from tests.provider import Received
 
+SOON_S = 60.0
+"""For whatever is to happen at once; a busy machine takes longer, and a broken product for ever."""
+
 Step = bytes | float | Literal["close", "reset"]
 """Send bytes, wait so many seconds, or end the connection."""
 
@@ -85,12 +88,12 @@ class Peer:
                 case "reset":
                     self.reset()
 
-    async def gone(self, within: float = 5.0) -> None:
+    async def gone(self) -> None:
         """Until the client has closed its end; raises TimeoutError if it does not.
 
         For the test as well as for the script, also while the other one reads.
         """
-        async with asyncio.timeout(within), self._reading:
+        async with asyncio.timeout(SOON_S), self._reading:
             try:
                 while await self._reader.read(65536):
                     pass
@@ -99,7 +102,7 @@ class Peer:
 
     async def stay(self) -> None:
         """Do nothing until the client leaves."""
-        await self.gone(within=60.0)
+        await self.gone()
 
     async def tunnel(self, port: int) -> None:
         """Hand everything to a port of loopback and back, as a proxy does after CONNECT."""
@@ -168,9 +171,9 @@ class RawServer:
         """Every request that was read whole, by connection."""
         return [request for peer in self.connections for request in peer.requests]
 
-    async def until(self, condition: Callable[[], bool], within: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something to be true; raises TimeoutError if it does not come to be."""
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(SOON_S):
             while not condition():  # noqa: ASYNC110 - any expression; nothing announces it
                 await asyncio.sleep(0.005)
 

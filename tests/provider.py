@@ -193,7 +193,7 @@ class Provider:
             writer.transport.abort()
         await asyncio.sleep(0)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until something about this provider is true."""
         async with self.changed:
             await asyncio.wait_for(self.changed.wait_for(condition), seconds)

@@ -25,6 +25,7 @@ from gateway.processes.messages import (
     Begin,
     Busy,
     Commit,
+    Committed,
     Counted,
     Drain,
     EngineNews,
@@ -100,6 +101,7 @@ class Worker:
         self._answers: dict[int, asyncio.Future[bytes | None]] = {}
         self._settling: dict[int, asyncio.Future[None]] = {}
         self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
+        self._committing: dict[int, asyncio.Future[None]] = {}
 
     def send(self, message: ToWorker) -> None:
         self.channel.send(message)
@@ -117,8 +119,13 @@ class Worker:
         finally:
             del self._preparing[number]
 
-    def commit(self, number: int) -> None:
+    async def commit(self, number: int) -> None:
+        """See Target.commit."""
+        if self._lost:
+            return
+        committing = self._committing[number] = asyncio.get_running_loop().create_future()
         self.send(Commit(number=number))
+        await committing
 
     def abandon(self, number: int) -> None:
         self.send(Abandon(number=number))
@@ -149,10 +156,12 @@ class Worker:
             del self._answers[number]
         return body
 
-    def hear(self, message: Prepared | Settled | Answer) -> None:
+    def hear(self, message: Prepared | Committed | Settled | Answer) -> None:
         match message:
             case Prepared():
                 _settle(self._preparing.get(message.number), message.problems)
+            case Committed():
+                _settle(self._committing.pop(message.number, None), None)
             case Settled():
                 _settle(self._settling.pop(message.id, None), None)
             case Answer(id=0):
@@ -166,8 +175,8 @@ class Worker:
         for preparing in self._preparing.values():
             if not preparing.done():
                 preparing.set_exception(Ended)
-        for settling in self._settling.values():
-            _settle(settling, None)
+        for waiting in (*self._committing.values(), *self._settling.values()):
+            _settle(waiting, None)
         for answer in self._answers.values():
             _settle(answer, None)
 
@@ -338,7 +347,7 @@ class Crew:
                 pass
             case Preparing():
                 worker.silent = -PREPARING * LOOKS
-            case Prepared() | Settled() | Answer():
+            case Prepared() | Committed() | Settled() | Answer():
                 worker.hear(message)
             case News() | Busy():
                 self.hub.hear(worker.number, message)

@@ -67,6 +67,8 @@ class Prepare(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Commit(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.commit; answered by Committed."""
+
     number: int
 
 
@@ -146,6 +148,10 @@ class Prepared(Struct, frozen=True, kw_only=True, tag=True):
     problems: tuple[str, ...]
 
 
+class Committed(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+
+
 class Settled(Struct, frozen=True, kw_only=True, tag=True):
     id: int
 
@@ -179,7 +185,9 @@ ToWorker = (
     | News
     | Busy
 )
-ToLeader = Serving | Alive | Preparing | Prepared | Settled | Answer | Gather | News | Busy
+ToLeader = (
+    Serving | Alive | Preparing | Prepared | Committed | Settled | Answer | Gather | News | Busy
+)
 
 
 def _plain(value: object) -> object:

@@ -72,7 +72,7 @@ class Reload:
                 if config != self.config:
                     await self._bring_again(config)
                 else:
-                    _log.info("the configuration in %s is in force already", self._source)
+                    _log.info("the configuration in %s is the one in force", self._source)
             except InvalidConfig as exc:
                 self._metrics.reloaded("refused")
                 self._tell(refused=True)
@@ -135,13 +135,13 @@ class Reload:
             for one in targets:
                 one.abandon(number)
             raise InvalidConfig(problems)
-        for one in targets:
-            one.commit(number)
+        committing = asyncio.gather(*(one.commit(number) for one in targets))
         self.config = config
         set_level(config.logging)
+        leaving = self._engines.adopt(plan)
+        await committing
         self._metrics.reloaded("done")
         _log.info("the configuration in %s is in force", self._source)
-        leaving = self._engines.adopt(plan)
         if leaving:
             task = asyncio.create_task(self._stop(leaving, targets))
             self._stopping.add(task)

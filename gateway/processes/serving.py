@@ -147,7 +147,8 @@ class Serving:
         self._prepared = (proposal.number, runtime)
         return ()
 
-    def commit(self, number: int) -> None:
+    async def commit(self, number: int) -> None:
+        """See Target.commit; at once."""
         if self._prepared is None or self._prepared[0] != number:
             return
         runtime, self._prepared = self._prepared[1], None

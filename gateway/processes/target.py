@@ -37,8 +37,11 @@ class Target(Protocol):
         """
         ...
 
-    def commit(self, number: int) -> None:
-        """What was prepared under this number is in force from now on."""
+    async def commit(self, number: int) -> None:
+        """Bring what was prepared under this number into force.
+
+        Returns when it is, or when the process has ended.
+        """
         ...
 
     def abandon(self, number: int) -> None:

@@ -26,6 +26,7 @@ from gateway.processes.messages import (
     Begin,
     Busy,
     Commit,
+    Committed,
     Counted,
     Drain,
     EngineNews,
@@ -191,7 +192,8 @@ class Worker:
                 problems = await self.serving.prepare(proposal)
                 self._channel.send(Prepared(number=message.number, problems=problems))
             case Commit():
-                self.serving.commit(message.number)
+                await self.serving.commit(message.number)
+                self._channel.send(Committed(number=message.number))
             case Abandon():
                 self.serving.abandon(message.number)
             case Settle():

@@ -25,13 +25,18 @@ class Minding:
         *,
         shown: Callable[[], bool],
         judge_s: float = JUDGE_S,
+        pace: Pace | None = None,
     ) -> None:
-        """experiments: of the configuration in force. shown: whether anybody may see a history."""
+        """experiments: of the configuration in force. shown: whether anybody may see a history.
+
+        judge_s: between two looks at the guardrails, at least. pace: of these; of its own if None.
+        """
         self.judge = Judge(store, every_s=judge_s)
         self._threads = ThreadPoolExecutor(2, "minding")
         self.history = History(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments
         self._judge_s = judge_s
+        self._pace = pace or Pace(judge_s)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     def start(self) -> None:
@@ -51,7 +56,7 @@ class Minding:
 
     async def _mind(self) -> None:
         """A store that is away is told by whoever asks it how experiments stand."""
-        pace, rest_s = Pace(self._judge_s), self._judge_s
+        rest_s = self._judge_s
         while True:
             await asyncio.sleep(rest_s)
             look, began, away = partial(self.judge.look, self._experiments()), monotonic(), False
@@ -59,4 +64,4 @@ class Minding:
                 await asyncio.get_running_loop().run_in_executor(self._threads, look)
             except StoreAway:
                 away = True
-            rest_s = pace.rest_s(monotonic() - began, away=away)
+            rest_s = self._pace.rest_s(monotonic() - began, away=away)

@@ -31,7 +31,7 @@ class Client:
 
     async def hears_all(self) -> tuple[int, list[str], bytes]:
         """The same, with the lines of the head, in small letters."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
             length = [line.split(": ")[1] for line in lines if line.startswith("content-length")]
             body = await self._reader.readexactly(int(length[0])) if length else b""
@@ -39,13 +39,13 @@ class Client:
 
     async def takes(self, size: int) -> None:
         """So many bytes of whatever comes."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._reader.readexactly(size)
 
     async def over(self) -> bool:
         """Whether the other side closes the connection, or resets it."""
         left = b""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with suppress(ConnectionResetError):
                 left = await self._reader.read()
         self.writer.close()

@@ -163,7 +163,7 @@ class StandIns:
     def count(self, model: str) -> int:
         return sum(one.model == model for one in self.asked)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         async with self.changed:
             await asyncio.wait_for(self.changed.wait_for(condition), seconds)
 

@@ -116,7 +116,7 @@ class Stage(Struct, frozen=True, kw_only=True, eq=False):
         wanted = model_of(play, cast)
         return [one for one in self.gateway.access_lines() if one.model == wanted][-1]
 
-    async def rest(self, role: str, seconds: float = 5.0) -> None:
+    async def rest(self, role: str, seconds: float = 60.0) -> None:
         """Until nobody of such a name works any more."""
         async with asyncio.timeout(seconds):
             while any(count for name, count in self.working.items() if name.startswith(role)):  # noqa: ASYNC110  two kinds of servers would have to tell

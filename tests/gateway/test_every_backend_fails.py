@@ -280,7 +280,7 @@ async def test_a_client_that_leaves_before_content_stops_the_vendor(
 
     await setting.leave(vendor, stream=stream, after_content=False)
 
-    await asyncio.wait_for(left.wait(), 5)
+    await asyncio.wait_for(left.wait(), 60)
 
 
 @of_streams
@@ -292,4 +292,4 @@ async def test_a_client_that_leaves_in_the_middle_stops_the_vendor(
 
     await setting.leave(vendor, stream=True, after_content=True)
 
-    await asyncio.wait_for(left.wait(), 5)
+    await asyncio.wait_for(left.wait(), 60)

@@ -13,10 +13,13 @@ pytestmark = pytest.mark.anyio
 
 MODELS = {
     "next": ("slow-401", "rests"),
-    "again": ("slow-500-wait-1-or-rests",),
-    "patient": ("500-wait-1",),
+    "again": ("slow-500-wait-or-rests",),
+    "patient": ("500-wait",),
     "small": ("too-small", "rests-as-well"),
 }
+
+WAIT_S = 60
+"""The pause that a backend asks for. Whoever waited for it would get no answer in time."""
 
 
 async def behave(request: Received, answer: Answer) -> None:
@@ -26,14 +29,14 @@ async def behave(request: Received, answer: Answer) -> None:
     if "slow" in kind and not scout:
         await asyncio.sleep(0.15)
     if "rests" in kind and scout:
-        await answer.json({"error": {"message": "later"}}, 429, {"retry-after": "30"})
+        await answer.json({"error": {"message": "later"}}, 429, {"retry-after": "900"})
     elif "small" in kind:
         error = {"message": "too long", "code": "context_length_exceeded", "param": "messages"}
         await answer.json({"error": error}, 400)
     elif "401" in kind:
         await answer.json({"error": {"message": "who?"}}, 401)
     elif "500" in kind:
-        await answer.json({"error": {"message": "boom"}}, 500, {"retry-after": "1"})
+        await answer.json({"error": {"message": "boom"}}, 500, {"retry-after": str(WAIT_S)})
     else:
         await answers(request, answer)
 
@@ -53,8 +56,8 @@ def config(url: str) -> str:
         lines += [
             f"  - name: {name}",
             "    policy: in_order",
-            f"    deadline_s: {0.8 if name == 'patient' else 20}",
-            "    retry: {backoff_s: 0.01, max_backoff_s: 5}",
+            f"    deadline_s: {WAIT_S - 10 if name == 'patient' else 600}",
+            "    retry: {backoff_s: 0.01, max_backoff_s: 300}",
             f"    backends: [{backends}]",
             f"    when: [{{header: {{x-scout: 'yes'}}, backends: [{last}]}}]",
         ]
@@ -79,22 +82,20 @@ async def gateway(
             yield running, remote
 
 
-async def ask(url: str, model: str, *, scout: bool = False) -> tuple[httpx.Response, float]:
-    """The answer, and after how many seconds it came."""
+async def ask(url: str, model: str, *, scout: bool = False) -> httpx.Response:
+    """The answer, for which nobody waits as long as for a pause."""
     messages = [{"role": "user", "content": "hi"}]
     body = {"model": model, "messages": messages, **({"user": "scout"} if scout else {})}
     headers = {"x-scout": "yes"} if scout else {}
-    began = asyncio.get_running_loop().time()
-    async with httpx.AsyncClient(base_url=url, timeout=10, headers=headers) as client:
-        answer = await client.post("/v1/chat/completions", json=body)
-    return answer, asyncio.get_running_loop().time() - began
+    async with httpx.AsyncClient(base_url=url, timeout=WAIT_S / 2, headers=headers) as client:
+        return await client.post("/v1/chat/completions", json=body)
 
 
-async def beside_a_scout(gateway: Serving, model: str) -> tuple[httpx.Response, float]:
-    """The answer to a request that was under way when another was told to wait for 30 s."""
+async def beside_a_scout(gateway: Serving, model: str) -> httpx.Response:
+    """The answer to a request that was under way when another was told to wait for longer."""
     under_way = asyncio.create_task(ask(gateway.url, model))
     await asyncio.sleep(0.05)
-    scout, _ = await ask(gateway.url, model, scout=True)
+    scout = await ask(gateway.url, model, scout=True)
     assert scout.status_code == 429
     return await under_way
 
@@ -102,7 +103,7 @@ async def beside_a_scout(gateway: Serving, model: str) -> tuple[httpx.Response, 
 async def test_the_next_backend_is_not_asked_while_it_rests(
     gateway: tuple[Serving, Provider],
 ) -> None:
-    answer, _ = await beside_a_scout(gateway[0], "next")
+    answer = await beside_a_scout(gateway[0], "next")
 
     assert answer.json()["error"]["code"] == "upstream_refused"
     assert answer.headers["x-gateway-attempts"] == "1"
@@ -112,8 +113,8 @@ async def test_the_next_backend_is_not_asked_while_it_rests(
 async def test_a_model_for_certain_errors_is_not_asked_while_it_rests(
     gateway: tuple[Serving, Provider],
 ) -> None:
-    scout, _ = await ask(gateway[0].url, "longer", scout=True)
-    answer, _ = await ask(gateway[0].url, "small")
+    scout = await ask(gateway[0].url, "longer", scout=True)
+    answer = await ask(gateway[0].url, "small")
 
     assert scout.status_code == 429
     assert answer.json()["error"]["code"] == "context_length_exceeded"
@@ -123,18 +124,16 @@ async def test_a_model_for_certain_errors_is_not_asked_while_it_rests(
 async def test_nobody_waits_for_a_pause_after_which_the_backend_still_rests(
     gateway: tuple[Serving, Provider],
 ) -> None:
-    answer, seconds = await beside_a_scout(gateway[0], "again")
+    answer = await beside_a_scout(gateway[0], "again")
 
     assert answer.json()["error"]["code"] == "upstream_failed"
     assert answer.headers["x-gateway-attempts"] == "1"
-    assert seconds < 1.0
 
 
 async def test_nobody_waits_for_a_pause_that_ends_behind_the_deadline(
     gateway: tuple[Serving, Provider],
 ) -> None:
-    answer, seconds = await ask(gateway[0].url, "patient")
+    answer = await ask(gateway[0].url, "patient")
 
     assert answer.json()["error"]["code"] == "upstream_failed"
     assert answer.headers["x-gateway-attempts"] == "1"
-    assert seconds < 0.8

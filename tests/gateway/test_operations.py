@@ -202,7 +202,7 @@ async def test_sigterm_finishes_running_streams_and_refuses_new_requests(tmp_pat
                 refused = await client.post(f"{url}/v1/chat/completions", json=HELLO)
                 go_on.set()
                 rest = [line async for line in lines]
-            await asyncio.wait_for(process.wait(), 10)
+            await asyncio.wait_for(process.wait(), 60)
             assert process.stdout is not None
             log = (await process.stdout.read()).splitlines()
 

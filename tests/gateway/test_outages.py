@@ -37,7 +37,7 @@ async def ask(gateway: Serving, *, stream: bool = False) -> httpx.Response:
     messages = [{"role": "user", "content": "hi"}]
     body = {"model": "chat", "stream": stream, "messages": messages}
     async with httpx.AsyncClient(base_url=gateway.url) as client:
-        return await client.post("/v1/chat/completions", json=body, timeout=10)
+        return await client.post("/v1/chat/completions", json=body, timeout=60)
 
 
 def at_first(
@@ -91,7 +91,7 @@ async def test_retry_after_is_a_lower_bound_in_all_of_its_forms(tmp_path: Path) 
     gaps = await asyncio.gather(*(gap(*kind) for kind in kinds))
 
     for (form, _, _), seconds in zip(kinds, gaps, strict=True):
-        assert FORMS[form][1] <= seconds < FORMS[form][1] + 1
+        assert seconds >= FORMS[form][1]
 
 
 async def test_googles_retry_info_is_a_lower_bound_too(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_a_probe_that_shows_content_lets_others_in_at_once(tmp_path: Path)
     async with (
         provider(behave) as a,
         serving(pair(a.base_url, "", FLAPPING), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         outage = await ask(gateway)
         primary.down = False

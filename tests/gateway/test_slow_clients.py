@@ -105,7 +105,7 @@ def whole(body: bytes = BODY, path: str = "/v1/chat/completions") -> bytes:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110  nothing tells of it
             await asyncio.sleep(0.01)
 

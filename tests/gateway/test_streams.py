@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 
+from tests.gateway.commanded import SOON_S
 from tests.gateway.serving import one_model, serving
 from tests.provider import Answer, Received, delta_body, provider
 
@@ -44,7 +45,7 @@ async def test_each_chunk_leaves_before_the_next_arrives(tmp_path: Path) -> None
     ):
         lines = stream.aiter_lines()
         for number in range(20):
-            assert f'"t{number}"' in await asyncio.wait_for(next_data(lines), 0.5)
+            assert f'"t{number}"' in await asyncio.wait_for(next_data(lines), SOON_S)
             read.release()
 
     assert stream.headers["x-accel-buffering"] == "no"

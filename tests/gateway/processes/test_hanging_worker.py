@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+import sys
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,10 +14,10 @@ import pytest
 from msgspec import Struct
 
 from gateway.config.model import Config
-from gateway.processes.crew import Crew
+from gateway.processes.crew import Crew, Worker
 from gateway.processes.engines import EngineHouse
 from gateway.processes.reload import Reload
-from gateway.processes.target import Proposal
+from gateway.processes.target import Proposal, Target
 from gateway.telemetry.process_metrics import ProcessMetrics
 from gateway.trials.history import Past
 from tests.gateway.config.configs import read
@@ -56,6 +58,20 @@ class Led(Struct, kw_only=True, eq=False):
 
 def config(folder: Path, model: str) -> Config:
     return read(CONFIG.format(model=model), folder=folder)
+
+
+def reload_of(folder: Path, *targets: Target, prepare_s: float = SOON_S) -> Reload:
+    """From one configuration to another."""
+    first = config(folder, "early")
+    return Reload(
+        first,
+        source=folder / "config.yaml",
+        read=lambda: config(folder, "late"),
+        engines=EngineHouse(first, folder),
+        targets=lambda: targets,
+        metrics=ProcessMetrics(),
+        prepare_s=prepare_s,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +128,62 @@ async def test_a_gateway_with_a_worker_that_hangs_ends_when_it_is_told_to(led: L
     assert led.crew.workers == {}
 
 
+class Behind:
+    """A Target that has everything ready, and changes over when it is let."""
+
+    def __init__(self) -> None:
+        self.name = "worker 7"
+        self.told, self.let = asyncio.Event(), asyncio.Event()
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        return ()
+
+    async def commit(self, number: int) -> None:
+        self.told.set()
+        await self.let.wait()
+
+    def abandon(self, number: int) -> None: ...
+
+    async def settle(self) -> None: ...
+
+    def tell(self, *, refused: bool) -> None: ...
+
+
+async def test_a_configuration_is_said_to_be_in_force_when_every_worker_has_changed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    behind, late = (Behind(), Behind()), config(tmp_path, "late")
+    reload = reload_of(tmp_path, *behind)
+    caplog.set_level("INFO")
+
+    reloading = asyncio.create_task(reload.reload())
+    for one in behind:
+        await one.told.wait()
+    behind[0].let.set()
+    await asyncio.sleep(0.01)
+    told_early = "is in force" in caplog.text
+    behind[1].let.set()
+
+    assert await reloading
+    assert (told_early, "is in force" in caplog.text) == (False, True)
+    assert reload.config == late
+
+
+async def test_whoever_ends_instead_of_changing_over_is_waited_for_no_longer() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "--version", stdout=DEVNULL)
+    worker = Worker(7, process)
+
+    waiting = asyncio.create_task(worker.commit(1))
+    await process.wait()
+    await asyncio.sleep(0)
+    waited = not waiting.done()
+    worker.lose()
+
+    await asyncio.wait_for(waiting, SOON_S)
+    await asyncio.wait_for(worker.commit(2), SOON_S)
+    assert waited
+
+
 class Slow:
     """A Target that gets nothing ready."""
 
@@ -123,7 +195,7 @@ class Slow:
         await asyncio.Event().wait()
         return ()
 
-    def commit(self, number: int) -> None:
+    async def commit(self, number: int) -> None:
         raise AssertionError("nothing was ready")
 
     def abandon(self, number: int) -> None: ...
@@ -137,16 +209,9 @@ class Slow:
 async def test_a_reload_that_takes_too_long_names_who_was_not_ready(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow, first = Slow("worker 7"), config(tmp_path, "early")
-    reload = Reload(
-        first,
-        source=tmp_path / "config.yaml",
-        read=lambda: config(tmp_path, "late"),
-        engines=EngineHouse(first, tmp_path),
-        targets=lambda: (slow,),
-        metrics=ProcessMetrics(),
-        prepare_s=0.1,
-    )
+    slow = Slow("worker 7")
+    reload = reload_of(tmp_path, slow, prepare_s=0.1)
+    first = reload.config
 
     done = await reload.reload()
 

@@ -46,7 +46,7 @@ async def killed_after(config: str, folder: Path, requests: int, number: int, wa
         ]
         await asyncio.sleep(wait_s)
         process.send_signal(number)
-        await asyncio.wait_for(process.wait(), 15)
+        await asyncio.wait_for(process.wait(), 60)
     return sum(answer.status_code == 200 for answer in answers)
 
 

@@ -1,20 +1,18 @@
 """How often the store is asked for what takes it long."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from gateway.config.experiment import Experiment
 from gateway.store.sql import SqlStore
 from gateway.trials.minding import Minding
-from gateway.trials.pace import EFFORT, Pace
+from gateway.trials.pace import Pace
 from tests.gateway.config.configs import read
 from tests.gateway.trials.faulty_store import FaultyDriver
 from tests.gateway.trials.trialling import config
 
-HUNG_S = 1.0
+HUNG_S, SOON_S = 0.3, 60.0
 
 
 def rests(*looks: tuple[float, bool]) -> list[float]:
@@ -35,32 +33,43 @@ def test_after_an_outage_the_next_look_comes_as_soon_as_ever() -> None:
     assert rests((0.1, False), (4.0, False), (0.1, False)) == [5.0, 5.0, 5.0]
 
 
+class Noted(Pace):
+    """looks: what each took, whether it was in vain, and the rest after it."""
+
+    def __init__(self, every_s: float) -> None:
+        super().__init__(every_s)
+        self.looks: list[tuple[float, bool, float]] = []
+
+    def rest_s(self, took: float, *, away: bool) -> float:
+        rest = super().rest_s(took, away=away)
+        self.looks.append((took, away, rest))
+        return rest
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("fails", [False, True], ids=["and went on", "and was given up"])
 async def test_guardrails_are_looked_at_soon_after_a_database_hung(
     fails: bool, tmp_path: Path
 ) -> None:
-    """Long before a twentieth of the time would be over."""
-    looks = 0
-
-    def experiments() -> Sequence[Experiment]:
-        nonlocal looks
-        looks += 1
-        return read(config("http://127.0.0.1:9/v1")).experiments
-
-    driver = FaultyDriver(tmp_path / "strowger.db")
+    """And not after twenty times as long as it hung."""
+    experiments = read(config("http://127.0.0.1:9/v1")).experiments
+    driver, pace = FaultyDriver(tmp_path / "strowger.db"), Noted(0.01)
     store = SqlStore(driver)
     store.prepare()
-    minding = Minding(store, experiments, shown=lambda: False, judge_s=0.01)
+    minding = Minding(store, lambda: experiments, shown=lambda: False, judge_s=0.01, pace=pace)
     minding.start()
     driver.silent = True
     await asyncio.to_thread(driver.asked.wait)
     await asyncio.sleep(HUNG_S)
 
-    held_up, driver.failing, driver.silent = looks, fails, False
+    before, driver.failing, driver.silent = len(pace.looks), fails, False
     driver.over.set()
-    async with asyncio.timeout(EFFORT * HUNG_S * 0.75):
-        while looks < held_up + 2:  # noqa: ASYNC110  a thread's doing
+    async with asyncio.timeout(SOON_S):
+        while len(pace.looks) == before:  # noqa: ASYNC110  a thread's doing
             await asyncio.sleep(0.01)
     await minding.close()
     store.close()
+
+    took, away, rest = pace.looks[before]
+    assert (took >= HUNG_S, away) == (True, fails)
+    assert rest <= took

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamUnreachable
-from tests.doubles import Peer, Step, answering, chunked, raw_server, sized
+from tests.doubles import SOON_S, Peer, Step, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def test_cancelling_closes_the_socket_during_the_handshake(open_transport:
             await server.until(lambda turn=turn: len(server.connections) > turn)
             await _cancelled(exchange)
 
-            await server.connections[turn].gone(within=1.0)
+            await server.connections[turn].gone()
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -37,7 +37,7 @@ async def test_cancelling_closes_the_socket(stage: str, open_transport: Open) ->
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.play(*STAGES[stage])
-        await peer.gone(within=1.0)
+        await peer.gone()
         gone.set()
 
     gone = asyncio.Event()
@@ -49,7 +49,7 @@ async def test_cancelling_closes_the_socket(stage: str, open_transport: Open) ->
 
         await _cancelled(exchange)
 
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(SOON_S):
             await gone.wait()
 
 
@@ -59,7 +59,7 @@ async def test_a_cancelled_read_has_closed_the_socket_before_anyone_closes_the_r
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.play(*STAGES["in a sized body"])
-        await peer.gone(within=1.0)
+        await peer.gone()
         gone.set()
 
     gone = asyncio.Event()
@@ -71,7 +71,7 @@ async def test_a_cancelled_read_has_closed_the_socket_before_anyone_closes_the_r
 
         await _cancelled(reading)
 
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(SOON_S):
             await gone.wait()
         await reply.aclose()
 
@@ -83,7 +83,7 @@ async def test_cancelling_closes_the_socket_while_the_request_is_still_on_its_wa
         await peer.head()
         headed.set()
         await asyncio.sleep(0.05)
-        await peer.gone(within=2.0)
+        await peer.gone()
         gone.set()
 
     headed, gone = asyncio.Event(), asyncio.Event()
@@ -93,7 +93,7 @@ async def test_cancelling_closes_the_socket_while_the_request_is_still_on_its_wa
 
         await _cancelled(exchange)
 
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(SOON_S):
             await gone.wait()
 
 
@@ -117,7 +117,7 @@ async def test_closing_early_closes_the_socket(open_transport: Open) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.play(*STAGES["between chunks"])
-        await peer.gone(within=1.0)
+        await peer.gone()
         gone.set()
 
     gone = asyncio.Event()
@@ -128,7 +128,7 @@ async def test_closing_early_closes_the_socket(open_transport: Open) -> None:
         await reply.aclose()
         await reply.aclose()
 
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(SOON_S):
             await gone.wait()
 
 
@@ -175,7 +175,7 @@ async def test_closing_the_transport_closes_what_is_idle_and_lets_busy_exchanges
 
         assert await busy.body(soon(), 100) == b"hello"
         await busy.aclose()
-        await server.connections[0].gone(within=1.0)
+        await server.connections[0].gone()
         with pytest.raises(UpstreamUnreachable):
             await post(transport)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from schemas.errors import UpstreamBroken, UpstreamError
-from tests.doubles import Peer, answering, chunked, raw_server, sized
+from tests.doubles import SOON_S, Peer, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post, soon
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +117,7 @@ async def test_an_idle_connection_is_closed_when_its_time_is_over(open_wire: Ope
         transport = open_wire(server.base_url, idle_s=0.1)
         await fetch(transport)
 
-        await server.connections[0].gone(within=2.0)
+        await server.connections[0].gone()
 
         assert await fetch(transport) == b"ok"
         assert len(server.connections) == 2
@@ -178,7 +178,7 @@ async def test_whoever_is_cancelled_in_the_moment_of_their_turn_passes_it_on(
             with pytest.raises(asyncio.CancelledError):
                 await quitter
 
-            assert await asyncio.wait_for(fetch(transport), 2.0) == b"ok"
+            assert await asyncio.wait_for(fetch(transport), SOON_S) == b"ok"
 
 
 async def test_a_reader_that_does_not_read_stalls_the_server_and_loses_nothing(
@@ -221,7 +221,7 @@ async def test_an_early_answer_does_not_wait_for_the_request_and_costs_the_conne
         await peer.head()
         await peer.send(sized(b"too large", "413 Content Too Large"))
         await asyncio.sleep(0.2)
-        await peer.gone(within=2.0)
+        await peer.gone()
 
     async with raw_server(script) as server:
         transport = open_wire(server.base_url, max_connections=1)
@@ -231,7 +231,7 @@ async def test_an_early_answer_does_not_wait_for_the_request_and_costs_the_conne
         await reply.aclose()
 
         assert (reply.status, body) == (413, b"too large")
-        await server.connections[0].gone(within=2.0)
+        await server.connections[0].gone()
 
 
 async def test_what_is_not_http_fails_at_its_first_bytes(open_wire: OpenWire) -> None:
