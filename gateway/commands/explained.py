@@ -1,5 +1,7 @@
 """An explanation as a person reads it at a terminal."""
 
+from collections.abc import Sequence
+
 import click
 from rich.markup import escape
 from rich.table import Table
@@ -101,19 +103,22 @@ def _candidates(found: Explanation) -> Table:
     tried = {one.route for one in found.candidates if one.variant}
     for place, one in enumerate(found.candidates, start=1):
         spare = one.route in tried and not one.variant
+        why = _why(one, found.down)
         table.add_row(
             str(place),
             escape(one.backend),
             escape(one.route),
             "" if spare else f"{one.share * 100:.4g} %",
-            escape(f"after the variant: {_why(one)}" if spare else _why(one)),
+            escape(f"after the variant: {why}" if spare else why),
             escape("\n".join(_gets(one))),
         )
     return table
 
 
-def _why(one: Candidate) -> str:
-    health = in_words(one.health)
+def _why(one: Candidate, down: Sequence[str]) -> str:
+    """down: what was taken for broken, whose breaker is a supposition."""
+    taken = {one.backend, one.backend.partition("/")[0]}.intersection(down)
+    health = "taken for broken" if taken else in_words(one.health)
     if not one.health.available:
         return f"{one.why}; {health}, but the others are no better"
     return f"{one.why}; {health}" if one.health.spared_s else one.why

@@ -1,5 +1,7 @@
 """Warnings of settings that can be served and hardly do what whoever wrote them meant."""
 
+from collections.abc import Mapping
+
 from gateway.config.experiment import Experiment
 from gateway.config.model import Config, Model
 from gateway.config.problems import Path, Problems
@@ -20,7 +22,7 @@ def check_vain(config: Config, problems: Problems) -> None:
         _bounds(experiment, path, problems)
         model = models.get(experiment.model)
         if model is not None:
-            _alone(experiment, model, path, problems)
+            _alone(experiment, model, models, path, problems)
 
 
 def _attempts(model: Model, path: Path, problems: Problems) -> None:
@@ -76,14 +78,21 @@ def _bound(name: str, value: float, path: Path, problems: Problems) -> None:
         )
 
 
-def _alone(experiment: Experiment, model: Model, path: Path, problems: Problems) -> None:
+def _alone(
+    experiment: Experiment,
+    model: Model,
+    models: Mapping[str, Model],
+    path: Path,
+    problems: Problems,
+) -> None:
     """Backends that answered for each other do so no more when each is an arm's."""
     arms = {variant.backend for variant in experiment.variants}
-    backends = {f"{ref.provider}/{ref.model}" for ref in model.backends}
-    if len(backends) > 1 and backends <= arms and not model.fallback:
+    asked = (model, *(models[name] for name in model.fallback if name in models))
+    backends = {f"{ref.provider}/{ref.model}" for one in asked for ref in one.backends}
+    if len(backends) > 1 and backends <= arms:
         problems.warn(
             (*path, "model"),
-            "each of its backends is a variant's, and variants do not answer for each other, so "
-            "nobody answers for one that fails; give the model another backend, at weight 0, or a "
-            "fallback",
+            "each of its backends, and of its fallbacks', is a variant's, and variants do not "
+            "answer for each other, so nobody answers for one that fails; give the model another "
+            "backend, at weight 0, or a fallback",
         )

@@ -12,6 +12,7 @@ SQLITE = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")
 REDIS = ("redis://", "rediss://", "unix://")
 SPOOL = "strowger-spool"
+_MEMORY = ":memory:"
 
 
 def check_store(store: Store, problems: Problems) -> None:
@@ -20,6 +21,11 @@ def check_store(store: Store, problems: Problems) -> None:
     sqlite = address.startswith(SQLITE) and address != SQLITE
     if not (sqlite or address.startswith(POSTGRES)) and not problems.at(("store", "url")):
         problems.add(("store", "url"), "begins neither with sqlite:///FILE nor with postgresql://")
+    elif sqlite and address.endswith(_MEMORY):
+        problems.add(
+            ("store", "url"),
+            "a database in memory is each process's own, and gone with it; give a file",
+        )
     path = ("store", "redis_url")
     redis = store.redis_url
     if redis is not None and not redis.reveal().startswith(REDIS) and not problems.at(path):

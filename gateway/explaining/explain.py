@@ -291,6 +291,7 @@ def _ruled_out(
     asked = {id(one.backend) for group in groups for one, _ in group.members}
     trial = route.trial
     apart = trial.apart if trial is not None and rule is None else frozenset[str]()
+    own_arm = _own_arm(route, request, facts)
     for name in (route.name, *route.fallback):
         current = table.routes[name]
         place = rule if current is route else _first_rule(current, request, facts)
@@ -299,8 +300,10 @@ def _ruled_out(
         for backend, own in _all_of(current):
             if id(backend) in asked:
                 continue
-            if backend.name in apart and id(backend) not in _own_arm(route, request, facts):
-                reasons = [Reason(words="is another variant's")]
+            if backend.name in apart and backend is not own_arm:
+                same = own_arm is not None and backend.name == own_arm.name
+                whose = "the variant's own backend" if same else "another variant's"
+                reasons = [Reason(words=f"is {whose}")]
             elif id(backend) not in inside and backend.name not in apart:
                 words = f"`when` rule {place + 1} names others" if place is not None else ""
                 reasons = [Reason(words=words if own and words else "is for a `when` rule alone")]
@@ -309,11 +312,11 @@ def _ruled_out(
             yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
 
 
-def _own_arm(route: Route, request: Request, facts: Facts) -> tuple[int, ...]:
-    """The backend of the arm that the request has, as an identity."""
+def _own_arm(route: Route, request: Request, facts: Facts) -> Backend | None:
+    """The backend of the arm that the request has."""
     enrolment = enrol(route, request, facts)
     arm = None if enrolment is None else enrolment.arm
-    return () if arm is None else (id(arm.backend),)
+    return None if arm is None else arm.backend
 
 
 def _first_rule(route: Route, request: Request, facts: Facts) -> int | None:

@@ -124,5 +124,5 @@ def test_a_person_reads_it_in_a_line(config: Path) -> None:
     assert first[1:5] == ["p/a", "chat", "100 %", "the variant 'control'"]
     assert second[1:4] == ["p/c", "chat", "after the variant: the only one"]
     (last,) = table(down.stdout, "BACKEND")
-    assert last[4].endswith("breaker open for another 3600 s, but the others are no better")
+    assert last[4].endswith("taken for broken, but the others are no better")
     assert "a-or-b (control 75 %, treatment 25 %): variant control for user 'u-" in result.stdout

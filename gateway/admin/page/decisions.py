@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -104,20 +105,44 @@ def _went(decision: Decision) -> list[str]:
         said.append(f"Rule {decision.rule + 1} of {line.route} named the backends.")
     first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
     said.append(f"First in line was {first}.")
-    failed = [one.backend for one in line.attempts if one.outcome not in _FINE]
+    said += _led_away(decision)
     if line.status == 499:
         said.append("The client hung up before the answer was whole.")
+    elif line.error and line.status < 400:
+        said.append(f"{line.backend} broke off in the middle of its answer: {line.error}.")
     elif line.error:
         said.append(f"Nobody could answer: the last error was {line.error}.")
-    elif failed:
-        behind = ", ".join(dict.fromkeys(failed))
-        said.append(f"{line.backend} answered after {behind} did not.")
     else:
-        said.append(f"{line.backend} answered.")
-    left = [name for name in decision.candidates if name not in {a.backend for a in line.attempts}]
-    if left:
+        said.append(_answered(line))
+    asked = {one.backend for one in line.attempts}
+    left = [name for name in decision.candidates if name not in asked]
+    if left and asked <= {*decision.candidates}:
         said.append(f"Not needed: {', '.join(left)}.")
     return said
+
+
+def _led_away(decision: Decision) -> list[str]:
+    """Where an error code led to models that were no candidates: `fallback_by_error`."""
+    return [
+        f"After {before.outcome} {one.backend} was asked in place of the others."
+        for before, one in pairwise(decision.line.attempts)
+        if decision.candidates
+        and one.backend not in decision.candidates
+        and before.backend in decision.candidates
+    ]
+
+
+def _answered(line: AccessLine) -> str:
+    failed = [one.backend for one in line.attempts if one.outcome not in _FINE]
+    late = [one.backend for one in line.attempts if one.outcome == "lost" and not one.hedge]
+    spare = [one.backend for one in line.attempts if one.outcome == "lost" and one.hedge]
+    if failed:
+        return f"{line.backend} answered after {', '.join(dict.fromkeys(failed))} did not."
+    if late:
+        return f"{line.backend} was asked beside {late[0]}, which was late, and answered first."
+    if spare:
+        return f"{line.backend} was late, and answered before {spare[0]}, asked beside it, did."
+    return f"{line.backend} answered."
 
 
 def _ruled_out(decision: Decision) -> Markup:

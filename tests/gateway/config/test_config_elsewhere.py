@@ -145,7 +145,10 @@ def test_an_experiment_that_ends_a_failover_is_a_warning() -> None:
     text = f"experiments: [{{name: e, model: m, variants: {ARMS}, primary: thumbs_up}}]\n"
 
     (told,) = warnings(with_model(f"backends: {BOTH}") + text)
-    spared = warnings(with_model(f"backends: {BOTH}, fallback: [chat]") + text)
+    (circular,) = warnings(with_model(f"backends: {BOTH}, fallback: [chat]") + text)
+    other = "  - {name: other, backends: [{provider: openai, model: other}]}\n"
+    spared = warnings(with_model(f"backends: {BOTH}, fallback: [other]") + other + text)
 
-    assert told.startswith("experiments[0].model: each of its backends is a variant's, and ")
+    assert told.startswith("experiments[0].model: each of its backends, and of its fallbacks', is ")
+    assert circular == told
     assert spared == []

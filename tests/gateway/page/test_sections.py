@@ -56,6 +56,46 @@ def test_what_clients_and_vendors_wrote_is_text() -> None:
     assert 'onload="' not in page
 
 
+LATE = Attempt(backend="a/x", outcome="lost", ms=400)
+BESIDE = Attempt(backend="b/x", outcome="ok", ms=20, hedge=True)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "error", "told"),
+    [
+        ((LATE, BESIDE), "",
+         "b/x was asked beside a/x, which was late, and answered first."),
+        ((Attempt(backend="a/x", outcome="ok"), Attempt(backend="b/x", outcome="lost", hedge=True)),
+         "", "a/x was late, and answered before b/x, asked beside it, did."),
+        ((Attempt(backend="a/x", outcome="upstream_broken"),),
+         "upstream_broken",
+         "a/x broke off in the middle of its answer: upstream_broken. Not needed: b/x."),
+        ((Attempt(backend="a/x", outcome="content_filter"), Attempt(backend="c/x", outcome="ok")),
+         "",
+         "After content_filter c/x was asked in place of the others. c/x answered after a/x did "
+         "not.</p>"),
+    ],
+)  # fmt: skip
+def test_who_came_into_play_and_why_is_told(
+    attempts: tuple[Attempt, ...], error: str, told: str
+) -> None:
+    served = next((one.backend for one in attempts if one.outcome == "ok"), "a/x")
+    line = AccessLine(
+        time=0.0,
+        request_id="r",
+        surface="openai",
+        status=200,
+        ms=1.0,
+        backend=served,
+        error=error,
+        attempts=attempts,
+    )
+
+    page = decisions_section([Decision(line=line, candidates=("a/x", "b/x"))])
+
+    assert f"First in line was a/x. {told}" in page
+
+
 def test_requests_are_drawn_by_who_answered_and_failures_by_themselves() -> None:
     cells = (Cell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
     nobody = (Cell(time=1000, requests=5, refused=5),)
