@@ -6,7 +6,7 @@ from typing import cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
-class _Coalescing:
+class Coalescing:
     """A transport that gathers what is written within one turn of the loop.
 
     Everything but `write` and the ends of the connection is the wrapped transport's own. Nothing
@@ -44,4 +44,8 @@ class CoalescingHttp(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol over such a transport."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  as uvicorn's own
-        super().connection_made(cast(asyncio.Transport, _Coalescing(transport, self.loop)))
+        super().connection_made(cast(asyncio.Transport, self.wrapped(transport)))
+
+    def wrapped(self, transport: asyncio.Transport) -> Coalescing:
+        """The transport that answers are written to."""
+        return Coalescing(transport, self.loop)

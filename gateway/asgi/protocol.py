@@ -1,5 +1,6 @@
 """uvicorn's HTTP/1.1 protocol, and what a gateway's clients need beside: see GatewayHttp."""
 
+import asyncio
 from typing import Literal, NamedTuple, cast
 
 import httptools
@@ -8,6 +9,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from gateway.asgi.coalescing import CoalescingHttp
+from gateway.asgi.lingering import Lingering
 from gateway.asgi.patience import LEAST_RATE, call_late, unread
 
 MOST_HEAD_BYTES = 64 * 1024
@@ -15,6 +17,9 @@ MOST_HEAD_BYTES = 64 * 1024
 
 MOST_WAITING = 4
 """Requests that may wait on a connection for the one before them, and it is still read."""
+
+LINGER_S = 30.0
+"""For a client to end what it sends after it has been answered; nginx's lingering_time."""
 
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 _TOO_LONG = (
@@ -28,20 +33,21 @@ _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-lengt
 
 class _Turn(NamedTuple):
     """What is the client's to do: finish the head after the `last` request that has begun, or that
-    request's body, or take what it is being answered."""
+    request's body, take what it is being answered, or leave after that."""
 
     last: RequestResponseCycle | None
-    owes: Literal["head", "body", "reading"]
+    owes: Literal["head", "body", "reading", "leaving"]
 
 
 class GatewayHttp(CoalescingHttp):
-    """Four differences.
+    """Five differences.
 
     An offer of HTTP/2 (`upgrade: h2c`), which Java's clients make with every request in the clear,
     is read past as https://www.rfc-editor.org/rfc/rfc9110#section-7.8 allows; the parser would lose
     the body (https://github.com/Kludex/uvicorn/issues/2722). A head has a limit. A client that
-    leaves is noticed although it has sent its next request already. And one that is slow is cut
-    off, which otherwise keeps its connection and its request's place for as long as it likes.
+    leaves is noticed although it has sent its next request already. One that is slow is cut
+    off, which otherwise keeps its connection and its request's place for as long as it likes. And
+    one that is answered before it has said all hears the answer.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -51,8 +57,11 @@ class GatewayHttp(CoalescingHttp):
         self._seen: _Turn | None = None
         self._since = 0.0
         self._body_bytes = self._unread = 0
+        self._leaving = self._unheard = False
 
     def data_received(self, data: bytes) -> None:
+        if self._leaving:
+            return
         before = cast("RequestResponseCycle | None", self.cycle)
         self._unset_keepalive_if_required()
         try:
@@ -67,9 +76,11 @@ class GatewayHttp(CoalescingHttp):
             return
         if self.cycle is not before:
             self._head_bytes = 0
-        elif before is not None and not before.response_complete:
+        elif before is not None and (before.more_body or not before.response_complete):
             self._head_bytes = 0
             self._body_bytes += len(data)
+        elif self._unheard:
+            self._unheard = False
         else:
             self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
@@ -82,8 +93,11 @@ class GatewayHttp(CoalescingHttp):
         if turn is None or turn != self._seen or self._goes_on(turn, limit_s):
             self._seen, self._since, self._body_bytes = turn, at, 0
             self._unread = unread(self.transport) if turn and turn.owes == "reading" else 0
-        elif at - self._since >= limit_s:
+        elif at - self._since >= (min(limit_s, LINGER_S) if turn.owes == "leaving" else limit_s):
             self._give_up(turn, limit_s)
+
+    def wrapped(self, transport: asyncio.Transport) -> Lingering:
+        return Lingering(transport, self.loop, self._lingers)
 
     def on_headers_complete(self) -> None:
         if self._declines():
@@ -93,8 +107,12 @@ class GatewayHttp(CoalescingHttp):
             self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
-        if not self._declines():
-            super().on_message_complete()
+        if self._declines():
+            return
+        super().on_message_complete()
+        if self.cycle.more_body:  # so uvicorn leaves it where the answer came before this end
+            self.cycle.more_body = False
+            self._unheard = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         running = self._running
@@ -107,9 +125,19 @@ class GatewayHttp(CoalescingHttp):
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
+    def _lingers(self) -> bool:
+        """Whether the client has more to send; from then on it is read and thrown away."""
+        last = cast("RequestResponseCycle | None", self.cycle)
+        self._leaving = bool(self._head_bytes) or (last is not None and last.more_body)
+        if self._leaving:
+            self.flow.resume_reading()
+        return self._leaving
+
     def _turn(self) -> _Turn | None:
         """`None` where it is not the client's, or it is free to be silent between requests."""
         last = cast("RequestResponseCycle | None", self.cycle)
+        if self._leaving or (last is not None and last.response_complete and last.more_body):
+            return _Turn(last=last, owes="leaving")
         closing = self.transport.is_closing()
         if self.flow.write_paused or (closing and self.transport.get_write_buffer_size()):
             return _Turn(last=last, owes="reading")
@@ -127,7 +155,7 @@ class GatewayHttp(CoalescingHttp):
         return turn.owes == "reading" and unread(self.transport) < self._unread
 
     def _give_up(self, turn: _Turn, limit_s: float) -> None:
-        if turn.owes == "reading":
+        if turn.owes in ("reading", "leaving"):
             self.transport.abort()
         elif turn.owes == "body" and turn.last is not None:
             call_late(cast(HTTPScope, turn.last.scope), limit_s)

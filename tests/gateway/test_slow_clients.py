@@ -235,6 +235,38 @@ async def test_memory_is_claimed_as_pieces_come(gateway: Gateway, dial: Dial) ->
     assert running.state.buffered == 0
 
 
+async def test_whoever_is_refused_before_it_has_sent_all_hears_why(dial: Dial) -> None:
+    client = await dial()
+    large = 40 * ROOM
+
+    await client.say(head(f"content-length: {large}\r\n"), b"x" * large)
+    status, lines, _ = await client.hears_all()
+
+    assert (status, "connection: close" in lines) == (413, True)
+    assert await client.over()
+
+
+async def test_a_large_body_that_nobody_reads_is_no_head(dial: Dial) -> None:
+    """Its request was refused at its head, and the connection is good for the next one."""
+    client = await dial()
+    large = 40 * ROOM
+    refused = head(f"content-length: {large}\r\n").replace(b"application/json", b"text/plain")
+
+    await client.say(refused, b"x" * large, whole())
+    found = [(await client.hears())[0] for _ in range(2)]
+
+    assert found == [415, 200]
+
+
+async def test_whoever_goes_on_sending_after_that_is_cut(dial: Dial) -> None:
+    client = await dial()
+
+    await client.say(head("transfer-encoding: chunked\r\n"))
+    with pytest.raises(ConnectionError):
+        async with asyncio.timeout(4 * LIMIT_S):
+            await client.say(*[b"fff\r\n" + b"x" * 0xFFF + b"\r\n"] * 10_000, pause=0.005)
+
+
 async def test_a_client_that_does_not_read_its_answer_is_left(gateway: Gateway, dial: Dial) -> None:
     running, remote = gateway
     client = await dial(connect_narrow)
