@@ -13,13 +13,13 @@ from gateway.auth import Caller
 from gateway.clock import now
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
-from gateway.records.booking import attempts_of, left_of, line_of
-from gateway.records.rows import AttemptRow, Left, Recorder
+from gateway.records.booking import attempts_of, booked, line_of
+from gateway.records.rows import AttemptRow, Recorder
 from gateway.routing.plan import Plan
 from gateway.routing.trial import fingerprint
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
-from gateway.telemetry.access_log import AccessLine, AccessLog
+from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
 from gateway.telemetry.decisions import TOLD, Decision, Decisions
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
@@ -297,24 +297,25 @@ class Gateway:
             self._timer.cancel()
             self._timer = None
         notes, self._notes = self._notes, []
+        if not notes:
+            return
         offset = time.time() - now()
         prices = self.runtime.prices
         lines = [line_of(trip, status, ended, offset, prices) for trip, status, ended in notes]
-        for (trip, _, _), line in zip(notes, lines, strict=True):
+        trips = [trip for trip, _, _ in notes]
+        for trip, line in zip(trips, lines, strict=True):
             self.metrics.book(line)
             if len(line.attempts) > 1:
                 self.metrics.spend_all(line, attempts_of(trip, line.time, prices))
         self._booked += len(lines)
         self.series.add(lines)
-        self.decisions.add(
-            _decision(trip, line) for (trip, _, _), line in zip(notes, lines, strict=True)
-        )
-        self.access_log.add(lines)
-        if self.recorder is not None:
-            left: list[Left] = []
-            for (trip, _, _), line in zip(notes, lines, strict=True):
-                left += left_of(trip, line, prices)
-            self.recorder.extend(left)
+        self.decisions.add(map(_decision, trips, lines))
+        if self.recorder is None:
+            self.access_log.add(lines)
+        else:
+            told = as_json(lines)
+            self.access_log.add(lines, told)
+            self.recorder.add(booked(trips, lines, told, prices))
 
     def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)
@@ -323,7 +324,7 @@ class Gateway:
             self.metrics.spend(place, row.role, row)
         self.access_log.add((line,))
         if self.recorder is not None and row is not None:
-            self.recorder.extend((row,))
+            self.recorder.add(row)
 
 
 def _decision(trip: Trip, line: AccessLine) -> Decision:

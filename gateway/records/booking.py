@@ -5,15 +5,20 @@ whoever imports it makes the rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
 import msgspec
 
 from gateway.clock import milliseconds
-from gateway.records.rows import AccessRow, AttemptRow, Left, RequestRow, Role, Row
+from gateway.records.rows import AttemptRow, Booked, Left, RequestRow, Role, Row
+from gateway.routing.part import NO_PART
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine, Source
 from schemas.events import Usage
+
+
+_lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 
 
 def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
@@ -52,27 +57,40 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
     )
 
 
-def left_of(trip: Trip, line: AccessLine, prices: Prices) -> list[Left]:
-    """What a worker leaves: the request, and its attempts where the line does not tell of them."""
-    left: list[Left] = [AccessRow(line=line, epoch=trip.part.epoch, unit=trip.part.unit)]
-    if not _tells(line):
-        left += attempts_of(trip, line.time, prices)
-    return left
+def booked(
+    trips: Sequence[Trip], lines: Sequence[AccessLine], told: bytes, prices: Prices
+) -> Booked:
+    """What a worker leaves of requests. lines: theirs; told: the same as JSON."""
+    parts: tuple[tuple[int, str], ...] = ()
+    if any([trip.part is not NO_PART for trip in trips]):
+        parts = tuple([(trip.part.epoch, trip.part.unit) for trip in trips])
+    attempts: list[AttemptRow] = []
+    for trip, line in zip(trips, lines, strict=True):
+        if len(line.attempts) > 1:
+            attempts += attempts_of(trip, line.time, prices)
+    return Booked(count=len(lines), lines=told, parts=parts, attempts=tuple(attempts))
 
 
 def rows_told(left: Iterable[Left]) -> list[Row]:
-    """The rows for which that stands, in its order."""
+    """The rows for which that stands, in its order.
+
+    Raises msgspec.DecodeError for lines that are no access lines, ValueError for as many parts as
+    there are no lines.
+    """
     rows: list[Row] = []
     for one in left:
-        if isinstance(one, AccessRow):
-            rows += _told(one)
+        if isinstance(one, Booked):
+            lines = _lines.decode_lines(one.lines)
+            parts = one.parts or repeat((0, ""), len(lines))
+            for line, (epoch, unit) in zip(lines, parts, strict=True):
+                rows += _told(line, epoch, unit)
+            rows += one.attempts
         else:
             rows.append(one)
     return rows
 
 
-def _told(row: AccessRow) -> list[Row]:
-    line = row.line
+def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
     rows: list[Row] = [
         RequestRow(
             request_id=line.request_id,
@@ -92,9 +110,9 @@ def _told(row: AccessRow) -> list[Row]:
             completion_tokens=line.completion_tokens,
             cost_usd=line.cost_usd,
             experiment=line.experiment,
-            epoch=row.epoch,
+            epoch=epoch,
             variant=line.variant,
-            unit=row.unit,
+            unit=unit,
             fallback=line.fallback,
         )
     ]

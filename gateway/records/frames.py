@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from gateway.records.booking import rows_told
-from gateway.records.rows import AccessRow, AttemptRow, FeedbackRow, Left, RequestRow, Row
+from gateway.records.rows import AttemptRow, Booked, FeedbackRow, Left, RequestRow, Row, size_of
 
 HEAD = b"strowger rows 1\n"
 ROWS = 256
-"""Of one frame, at most."""
+"""Of one frame: after so many another begins."""
 
 _FRAME = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(list[AccessRow | RequestRow | AttemptRow | FeedbackRow])
+_decoder = msgspec.msgpack.Decoder(list[Booked | RequestRow | AttemptRow | FeedbackRow])
 
 
 class Read(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,14 @@ class Read(Struct, frozen=True, kw_only=True):
 
 def packed(rows: Sequence[Left]) -> bytes:
     """Frames of these rows. Raises ValueError where a text is no Unicode."""
-    return b"".join(_frame(rows[begin : begin + ROWS]) for begin in range(0, len(rows), ROWS))
+    frames: list[bytes] = []
+    begin = size = 0
+    for place, row in enumerate(rows, 1):
+        size += size_of(row)
+        if size >= ROWS or place == len(rows):
+            frames.append(_frame(rows[begin:place]))
+            begin, size = place, 0
+    return b"".join(frames)
 
 
 def unpacked(data: bytes, *, limit: int) -> Read:
@@ -49,12 +56,12 @@ def unpacked(data: bytes, *, limit: int) -> Read:
         if len(payload) < length:
             break
         try:
-            found = _decoder.decode(payload) if crc32(payload) == checksum else None
-        except msgspec.DecodeError:
+            found = rows_told(_decoder.decode(payload)) if crc32(payload) == checksum else None
+        except ValueError:
             found = None
         if not found:
             return Read(rows=tuple(rows), size=at, damaged=True)
-        rows += rows_told(found)
+        rows += found
         at += _FRAME.size + length
     return Read(rows=tuple(rows), size=at)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from time import monotonic
 
 from gateway.records.frames import packed
-from gateway.records.rows import Left
+from gateway.records.rows import Left, size_of
 from gateway.records.spool import Spool, SpoolFile, SpoolFull
 
 _log = logging.getLogger("strowger.records")
@@ -21,8 +21,8 @@ class FileRecorder:
 
     What was added more than `every_s` ago survives the death of the process (with the 0.2 s for
     which a gateway gathers its notes: what is older than a second). While the disk does
-    not take it (full, away, `store.max_spool_bytes` reached), rows wait in memory, `limit` at most;
-    those beyond are counted and lost. Both are logged once, and that it is over.
+    not take it (full, away, `store.max_spool_bytes` reached), rows wait in memory, about `limit` at
+    most; those beyond are counted and lost. Both are logged once, and that it is over.
     """
 
     def __init__(self, spool: Spool, *, limit: int = 100_000, every_s: float = 0.75) -> None:
@@ -30,6 +30,7 @@ class FileRecorder:
         self._limit = limit
         self._every_s = every_s
         self._rows: deque[Left] = deque()
+        self._added = self._packing = 0  # rows, so far; each is counted by one thread alone
         self._wake = threading.Event()
         self._closing = False
         self._file: SpoolFile | None = None
@@ -51,7 +52,7 @@ class FileRecorder:
     @property
     def waiting(self) -> int:
         """Rows in memory."""
-        return len(self._rows) + self._held
+        return self._added - self._packing + self._held
 
     @property
     def lost(self) -> int:
@@ -63,11 +64,14 @@ class FileRecorder:
 
     def extend(self, rows: Iterable[Left]) -> None:
         """Never waits; called by one thread."""
-        new = tuple(rows)
-        room = max(self._limit - len(self._rows) - self._held, 0)
-        self._rows.extend(new[:room])
-        self._dropped += max(len(new) - room, 0)
-        if len(self._rows) >= _AT_ONCE and not self._failing:
+        for row in rows:
+            size = size_of(row)
+            if self.full:
+                self._dropped += size
+                continue
+            self._added += size
+            self._rows.append(row)
+        if self._added - self._packing >= _AT_ONCE and not self._failing:
             self._wake.set()
 
     def close(self) -> None:
@@ -130,15 +134,19 @@ class FileRecorder:
         if self._packed:
             return
         rows: list[Left] = []
-        while self._rows and len(rows) < _AT_ONCE:
-            rows.append(self._rows.popleft())
-        self._held = len(rows)
+        held = 0
+        while self._rows and held < _AT_ONCE:
+            row = self._rows.popleft()
+            held += size_of(row)
+            rows.append(row)
+        self._held = held
+        self._packing += held
         try:
             self._packed = packed(rows)
         except ValueError:
-            _log.exception("%d records cannot be said in MessagePack and are lost", len(rows))
-            self._unwritten += len(rows)
-            self._told += len(rows)
+            _log.exception("%d records cannot be said in MessagePack and are lost", held)
+            self._unwritten += held
+            self._told += held
             self._held = 0
 
     def _append(self) -> None:

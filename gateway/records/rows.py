@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gateway.telemetry.access_log import AccessLine, Source
+from gateway.telemetry.access_log import Source
 
 Role = Literal["served", "failed", "hedge", "mirror"]
 
@@ -83,20 +83,30 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
 Row = RequestRow | AttemptRow | FeedbackRow
 
 
-class AccessRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="access", gc=False):
-    """A request as its access line tells it, with what that leaves out: `RequestRow` says what.
+class Booked(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="booked", gc=False):
+    """Requests as their access lines tell them, which are written anyway, and what those leave out.
 
-    A worker leaves this for the request, and for its attempt where there was one only; whoever
+    A worker leaves this for requests, and for the attempt of those that had one only; whoever
     reads makes their rows of it (`booking.rows_told`). So most requests cost a worker no rows.
+
+    lines: JSON, one after the other, as many as `count`.
+    parts: epoch and unit of each, as in `RequestRow`; () where none is part of an experiment.
+    attempts: of the requests that had several.
     """
 
-    line: AccessLine
-    epoch: int = 0
-    unit: str = ""
+    count: int
+    lines: bytes
+    parts: tuple[tuple[int, str], ...] = ()
+    attempts: tuple[AttemptRow, ...] = ()
 
 
-Left = AccessRow | Row
+Left = Booked | Row
 """What a worker leaves in its spool."""
+
+
+def size_of(left: Left) -> int:
+    """Of how many rows it is, attempts within lines not counted."""
+    return left.count + len(left.attempts) if isinstance(left, Booked) else 1
 
 
 class Recorder(Protocol):

@@ -15,7 +15,7 @@ from gateway.routing.trip import Attempt
 Source = Literal["", "reported", "counted", "estimated"]
 """Who says how many tokens there were; "": nobody."""
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 
 
 class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -79,7 +79,7 @@ class AccessLog:
     ) -> None:
         """turn: entered for each write, where several processes write to `out`."""
         self._out = out
-        self._render = _as_text if style == "text" else _as_json
+        self._style = style
         self._limit = limit
         self._turn = turn or nullcontext()
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
@@ -89,13 +89,17 @@ class AccessLog:
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._thread.start()
 
-    def add(self, lines: Sequence[AccessLine | MirrorLine]) -> None:
+    def add(self, lines: Sequence[AccessLine | MirrorLine], told: bytes | None = None) -> None:
+        """told: the lines `as_json`, where the caller has them so."""
         if self._queued - self._written + len(lines) > self._limit:
             self._lost += len(lines)
             return
-        data = b"".join([self._render(line) for line in lines])
+        if self._style == "text":
+            data = b"".join([_as_text(line) for line in lines])
+        else:
+            data = as_json(lines) if told is None else told
         if self._lost:
-            data = _encode({"lost_access_lines": self._lost}) + b"\n" + data
+            data = _encoder.encode({"lost_access_lines": self._lost}) + b"\n" + data
             self._lost = 0
         self._queued += len(lines)
         self._batches.put(data)
@@ -125,8 +129,9 @@ class AccessLog:
         self._written += batch.count(b"\n")
 
 
-def _as_json(line: AccessLine | MirrorLine) -> bytes:
-    return _encode(line) + b"\n"
+def as_json(lines: Sequence[AccessLine | MirrorLine]) -> bytes:
+    """One JSON object a line, each with its line's end."""
+    return _encoder.encode_lines(lines)
 
 
 def _as_text(line: AccessLine | MirrorLine) -> bytes:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.model import Price
-from gateway.records.booking import attempt_row, counted, left_of, line_of, rows_told
+from gateway.records.booking import attempt_row, booked, counted, line_of, rows_told
 from gateway.records.frames import packed, unpacked
-from gateway.records.rows import AccessRow, AttemptRow, Left, RequestRow, Row
+from gateway.records.rows import AttemptRow, Booked, Left, RequestRow, Row
 from gateway.routing.prices import Prices
 from gateway.routing.trip import Attempt, Trip
-from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.events import Usage
 from tests.gateway.fault_scenarios import answers as fault_answers
 from tests.gateway.fault_scenarios import cut_in_the_middle
@@ -50,6 +50,11 @@ class Kept:
 
     def attempts(self) -> list[AttemptRow]:
         return [row for row in self.rows if isinstance(row, AttemptRow)]
+
+
+def left_of(trip: Trip, line: AccessLine, prices: Prices) -> Booked:
+    """What a worker leaves of one request."""
+    return booked([trip], [line], as_json([line]), prices)
 
 
 async def post(gateway: Serving, **more: object) -> httpx.Response:
@@ -110,10 +115,10 @@ def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
     trip.attempts.append(Attempt(backend="b/m", outcome="lost", role="hedge", deltas=2))
     trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
     trip.usage = Usage(prompt_tokens=7, completion_tokens=3)
-    line = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
     prices = Prices((Price(match="a/m", input=1, output=10),))
+    line = line_of(trip, 200, 1.0, 0.0, prices)
 
-    _, failed, hedge, served = rows_told(left_of(trip, line, prices))
+    _, failed, hedge, served = rows_told([left_of(trip, line, prices)])
 
     assert isinstance(failed, AttemptRow)
     assert isinstance(hedge, AttemptRow)
@@ -171,8 +176,8 @@ def test_the_access_line_tells_all_of_a_request_with_one_attempt(
 
     left = left_of(trip, line, prices)
 
-    assert [type(one) for one in left] == [AccessRow]
-    request, attempt = rows_told(left)
+    assert left.attempts == ()
+    request, attempt = rows_told([left])
     assert isinstance(request, RequestRow)
     assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
     assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
@@ -188,7 +193,7 @@ def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:
     trip.usage = Usage(prompt_tokens=7, completion_tokens=3, raw=msgspec.Raw(b'{"cost": 0.2}'))
     left = left_of(trip, line_of(trip, 200, 1.0, 0.0, Prices(())), Prices(()))
 
-    read = unpacked(packed(left), limit=10)
+    read = unpacked(packed([left]), limit=10)
 
     assert not read.damaged
     attempts = [row for row in read.rows if isinstance(row, AttemptRow)]
@@ -201,7 +206,7 @@ def test_an_attempt_for_which_nothing_was_sent_leaves_no_row() -> None:
 
     line = line_of(trip, 400, 1.0, 0.0, Prices(()))
 
-    assert [type(row) for row in rows_told(left_of(trip, line, Prices(())))] == [RequestRow]
+    assert [type(row) for row in rows_told([left_of(trip, line, Prices(()))])] == [RequestRow]
 
 
 @pytest.mark.anyio
