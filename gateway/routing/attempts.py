@@ -22,16 +22,10 @@ from schemas.errors import (
 )
 from schemas.requests import Request
 
-_Beginning = tuple[Candidate, Request, Call, Trip, Attempt, float, bool, float]
+_Beginning = tuple[Candidate, Request, Call, Trip, Attempt, float, Plan, bool]
 """The fields of a Try, in order."""
 
 PASSED = "the request's deadline has passed"
-
-FAIR_SHARE = 0.5
-"""Of the operator's deadline: a backend that had less before the request's cut it has not failed.
-
-A client that is in a hurry, or the backends before it, left it too little time to tell anything.
-"""
 
 
 class Attempts:
@@ -44,7 +38,6 @@ class Attempts:
     """
 
     __slots__ = (
-        "_fair_s",
         "_hedged",
         "_left",
         "_queue",
@@ -65,7 +58,6 @@ class Attempts:
         self._request = request
         self.deadline = trip.started + plan.deadline_s
         self._rule = plan.retry
-        self._fair_s = plan.patience_s * FAIR_SHARE
         self._taken: tuple[str, ...] = ()
         self._tenant = tenant
         self._queue = plan.candidates
@@ -74,7 +66,7 @@ class Attempts:
         self._hedged = False
         self._told: tuple[Candidate, GatewayError] | None = None
         if plan.hedging is not None:
-            plan.hedging.budget.first(trip.started)
+            plan.hedging.budget.firsts.add(trip.started)
 
     def first(self) -> "Turn":
         """Raises Unavailable where another request has become the probe of every backend."""
@@ -201,9 +193,9 @@ class Attempts:
         if at >= self.deadline:
             raise DeadlineExceeded(PASSED)
         if self._repeats == 0:
-            candidate.backend.budget.first(at)
+            candidate.backend.budget.firsts.add(at)
         self._left -= 1
-        return Turn(*self._beginning(candidate, at), self.plan, self._request, self)
+        return Turn(*self._beginning(candidate, at), self)
 
     def _beginning(self, candidate: Candidate, at: float) -> _Beginning:
         call = Call(
@@ -212,24 +204,21 @@ class Attempts:
             request_id=self.trip.request_id,
             tenant=self._tenant,
         )
-        request = candidate.request or self._request
         probe = candidate.backend.breaker.begin(at)
         record = ask(candidate, self.trip, at)
-        return candidate, request, call, self.trip, record, at, probe, self._fair_s
+        return candidate, self._request, call, self.trip, record, at, self.plan, probe
 
 
 class Turn(Try, eq=False):
-    """A try whose answer may be the request's: `end` it, or ask whether it `moves_on`.
+    """A try whose answer may be the request's: `current` succeeds, or ask whether it `moves_on`.
 
     `commit` it once the client is about to see content.
 
-    plan, asked: the request's. account: `None` for the first turn, until one is needed.
+    account: `None` for the first turn, until one is needed.
     instead: the hedge that has taken its place.
     error:   what has ended it, where another follows.
     """
 
-    plan: Plan
-    asked: Request
     account: Attempts | None = None
     committed: bool = False
     instead: Try | None = None
@@ -256,10 +245,6 @@ class Turn(Try, eq=False):
         """The first has fallen out; whoever was asked beside it is the one now."""
         self.instead = hedge
         self.attempts.go_on_with(hedge.candidate)
-
-    def end(self) -> None:
-        """Its answer is complete."""
-        (self.instead or self).succeed(now(), committed=self.committed)
 
     def moves_on(self, error: BaseException) -> bool:
         """Books what has ended it; true where another turn may follow.
@@ -295,8 +280,9 @@ def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn:
     at, deadline = now(), trip.started + plan.deadline_s
     if at >= deadline:
         raise DeadlineExceeded(PASSED)
-    backend.budget.first(at)
+    firsts = backend.budget.firsts
+    if at >= firsts.over_at:
+        firsts.go_on(at)
+    firsts.current += 1
     call = Call(model=candidate.model, deadline=deadline, request_id=trip.request_id, tenant=tenant)
-    record, fair_s = ask(candidate, trip, at), plan.patience_s * FAIR_SHARE
-    sent = candidate.request or request
-    return Turn(candidate, sent, call, trip, record, at, False, fair_s, plan, request)
+    return Turn(candidate, request, call, trip, ask(candidate, trip, at), at, plan)

@@ -82,8 +82,8 @@ class Breaker:
 
     open_until: `None` while requests pass without any of them being a probe.
     changed: called when `health` tells something new. lease: to probe.
-    spares: how often it was spared since the last success. went_well: takes the time; all that a
-    success is to a breaker that is closed and spares nobody.
+    spares: how often it was spared since the last success. tried: what ended within the window;
+    all that a success is to a breaker that is closed and spares nobody is one more of them.
     trouble_until: after that it is as good a choice as any; infinity while it is not closed, and
     then `welcomes` tells.
     """
@@ -95,22 +95,20 @@ class Breaker:
         "_probing",
         "_rest_until",
         "_spare_until",
-        "_tried",
         "changed",
         "last_failure",
         "lease",
         "open_until",
         "rule",
         "spares",
+        "tried",
         "trouble_until",
-        "went_well",
     )
 
     def __init__(self, rule: BreakerRule) -> None:
         self.rule = rule
         self.last_failure = float("-inf")
-        self._tried = SlidingCount(rule.window_s)
-        self.went_well: Callable[[float], None] = self._tried.add
+        self.tried = SlidingCount(rule.window_s)
         self._failed = SlidingCount(rule.window_s)
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
@@ -142,7 +140,7 @@ class Breaker:
             self.open_until = health.open_until
             self._cooldown = health.cooldown_s
             if health.open_until is None:
-                self._tried.clear()
+                self.tried.clear()
                 self._failed.clear()
         self._sum_up()
 
@@ -191,7 +189,7 @@ class Breaker:
         if probe:
             self._close(now)
         self.spares = 0
-        self._tried.add(now)
+        self.tried.add(now)
 
     def prove(self, now: float) -> None:
         """The probe has shown content: it closes, though what was the probe goes on."""
@@ -205,9 +203,9 @@ class Breaker:
             self._open(now, max(now + self._cooldown, self.open_until or 0.0))
             self._end_probe()
             return
-        self._tried.add(now)
+        self.tried.add(now)
         self._failed.add(now)
-        tried, failed = self._tried.total, self._failed.at(now)
+        tried, failed = self.tried.total, self._failed.at(now)
         if (
             self.open_until is None
             and tried >= self.rule.min_requests
@@ -257,7 +255,7 @@ class Breaker:
     def _close(self, now: float) -> None:
         self._at, self.open_until = now, None
         self._cooldown = self.rule.cooldown_s
-        self._tried.clear()
+        self.tried.clear()
         self._failed.clear()
         self._sum_up()
         self.changed()

@@ -6,29 +6,41 @@ TAU_S = 15.0
 """After so long, a latency that was measured counts for 1/e of the average."""
 
 
+OFTEN_S = 0.001
+"""More often than that, latencies that are no news do not count."""
+
+NOTHING = -1.0
+
+
 class PeakAverage:
     """A moving average of latencies that believes bad news at once and good news slowly.
 
     A latency above the average becomes the average; one below pulls it down by its age, and a
     silent backend's sinks towards 0, so that it is tried again. The cost function of Finagle's
     balancer: https://twitter.github.io/finagle/guide/Clients.html#power-of-two-choices-p2c-peak-ewma
+
+    value: seconds, as it was when it changed for the last time; below 0 while nothing was measured.
+    due: when the next latency counts that is no worse. Who measures at every request asks for
+    these two before the call.
     """
 
-    __slots__ = ("_at", "_value")
+    __slots__ = ("_at", "due", "value")
 
     def __init__(self) -> None:
-        self._value: float | None = None
+        self.value = NOTHING
         self._at = 0.0
+        self.due = float("-inf")
 
     def add(self, seconds: float, now: float) -> None:
-        value = self._value
-        if value is not None:
-            age = now - self._at
-            kept = 1.0 - age / TAU_S if 0.0 <= age < 0.001 else _kept(age)
-            value *= kept
+        """seconds: at least 0. Of those within a millisecond, the first counts and the worst."""
+        if seconds <= self.value:
+            if now < self.due:
+                return
+            kept = _kept(now - self._at)
+            value = self.value * kept
             if seconds <= value:
                 seconds = value + seconds * (1.0 - kept)
-        self._value, self._at = seconds, now
+        self.value, self._at, self.due = seconds, now, now + OFTEN_S
 
     def at_least(self, seconds: float, now: float) -> None:
         """A latency that was not waited for to the end: it can only raise the average."""
@@ -38,16 +50,12 @@ class PeakAverage:
 
     def at(self, now: float) -> float | None:
         """Seconds as of `now`; `None` while nothing was measured."""
-        return None if self._value is None else self._sunk(now)
+        return None if self.value == NOTHING else self.value * _kept(now - self._at)
 
     @property
     def measured(self) -> float | None:
         """Seconds as of the last measurement, for people: silence says nothing about a backend."""
-        return self._value
-
-    def _sunk(self, now: float) -> float:
-        assert self._value is not None
-        return self._value * _kept(now - self._at)
+        return None if self.value == NOTHING else self.value
 
 
 def _kept(age: float) -> float:

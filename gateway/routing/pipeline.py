@@ -69,7 +69,7 @@ async def stream(
             if not turn.moves_on(error):
                 raise
         else:
-            turn.end()
+            (turn.instead or turn).succeed(now(), committed=turn.committed)
             return
         turn = await turn.attempts.next(turn)
 
@@ -96,7 +96,7 @@ async def whole(plan: Plan, request: GenerateRequest, trip: Trip, *, tenant: str
             if not turn.moves_on(error):
                 raise
         else:
-            turn.end()
+            (turn.instead or turn).succeed(now(), committed=turn.committed)
             return answer
         turn = await turn.attempts.next(turn)
 
@@ -116,15 +116,18 @@ async def embed(
             if not turn.moves_on(error):
                 raise
         else:
-            turn.end()
+            (turn.instead or turn).succeed(now(), committed=turn.committed)
             trip.usage = vectors.usage
             return vectors
         turn = await turn.attempts.next(turn)
 
 
 def _events(turn: Turn) -> AsyncGenerator[list[Event], None]:
-    hedging, request = turn.plan.hedging, turn.request
+    hedging, candidate = turn.plan.hedging, turn.candidate
     if hedging is not None:
         return hedge.generated(turn, hedging)
-    assert not isinstance(request, EmbeddingsRequest)
-    return turn.candidate.backend.upstream.generate(request, turn.call)
+    request = candidate.request or turn.asked
+    return candidate.backend.upstream.generate(
+        request,  # pyright: ignore[reportArgumentType]  embeddings have a verb of their own
+        turn.call,
+    )

@@ -8,8 +8,6 @@ is wrong (`CallerError`): never, since every backend would say so. We cannot say
 one backend's words (`InvalidRequest`): nothing was sent, and another's may have room for it.
 """
 
-from collections.abc import Callable
-
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.window import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
@@ -41,21 +39,21 @@ class RetryBudget:
     """Tries beside the first: at most max(floor, share of the first tries) in any 10 seconds.
 
     As it is: the second tries at one provider.
+
+    firsts: the first tries; add to them.
     """
 
     _SECONDS = 10.0
 
     def __init__(self, *, floor: int = 10, share: float = 0.2) -> None:
-        self._firsts = SlidingCount(self._SECONDS)
-        self.first: Callable[[float], None] = self._firsts.add
-        """Count a first try; takes the time."""
+        self.firsts = SlidingCount(self._SECONDS)
         self._repeats = SlidingCount(self._SECONDS)
         self._floor = floor
         self._share = share
 
     def take(self, now: float) -> bool:
         """Claim one more try; false when the budget is spent."""
-        if self._repeats.at(now) >= max(self._floor, self._share * self._firsts.at(now)):
+        if self._repeats.at(now) >= max(self._floor, self._share * self.firsts.at(now)):
             return False
         self._repeats.add(now)
         return True

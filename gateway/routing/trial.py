@@ -14,6 +14,7 @@ from gateway.config.experiment import Experiment, Variant
 from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
 from gateway.routing.facts import Facts, unit_of
+from gateway.routing.fitting import keep
 from gateway.routing.left_out import Code, LeftOut, left_out
 from gateway.routing.part import Part
 from gateway.routing.route import Backend
@@ -25,9 +26,6 @@ UNIT_KEY = b"strowger experiments, unit 1"
 
 REASONS_KEPT = 8
 """Why requests are left out; all but a pause's reason is the same for all of them."""
-
-UNITS_KEPT = 4096
-"""Whose variant is remembered, the last ones to ask: it is a look-up instead of four hashes."""
 
 UNIT_KEPT = 256
 """Characters of a unit, at most, for it to be remembered: clients choose how long theirs are."""
@@ -123,7 +121,7 @@ class Trial:
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
         self._heard = _UNKNOWN
-        self._enrolled: Callable[[str], Enrolment] = self._enrol
+        self._enrolled: dict[object, Enrolment] = {}
         self._why: Callable[[Code, str], LeftOut] = lru_cache(REASONS_KEPT)(self._told)
 
     @property
@@ -135,7 +133,15 @@ class Trial:
         """The request's arm: the one that its unit is assigned to, or control's."""
         standing = self._standings.get(self.fingerprint, _UNKNOWN)
         if standing is not self._heard:
-            self._hear(standing)
+            self._heard, self._enrolled = standing, {}
+        if type(request) is ChatRequest and self.by == "user":
+            enrolled = self._enrolled.get(request.user)
+            if enrolled is not None:
+                return enrolled
+        return self._decide(request, facts, standing)
+
+    def _decide(self, request: Request, facts: Facts, standing: Standing) -> Enrolment:
+        """For one whose unit has not asked lately; it is remembered for as long as that holds."""
         if standing.paused:
             return self._left_out("paused", reason=standing.reason)
         if not standing.epoch:
@@ -146,16 +152,12 @@ class Trial:
             return self._left_out("no_unit", standing.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
             return self._left_out("wrong_task", standing.epoch)
-        enrolled = self._enrolled if len(unit) <= UNIT_KEPT else self._enrol
-        return enrolled(unit)
-
-    def _hear(self, standing: Standing) -> None:
-        """What units were assigned is remembered for as long as the epoch is the same."""
-        if standing.epoch != self._heard.epoch:
-            self._enrolled = self._enrol
-            if self.by != "request":
-                self._enrolled = lru_cache(UNITS_KEPT)(self._enrol)
-        self._heard = standing
+        enrolled = self._enrolled.get(unit)
+        if enrolled is None:
+            enrolled = self._enrol(unit)
+            if by != "request" and len(unit) <= UNIT_KEPT:
+                keep(self._enrolled, unit, enrolled)
+        return enrolled
 
     def _enrol(self, unit: str) -> Enrolment:
         """Which the unit alone decides, in an epoch."""
@@ -176,7 +178,7 @@ class Trial:
             name: replace(arm, backend=place(arm.backend)) for name, arm in self.arms.items()
         }
         other.control = other.arms[self.control.name]
-        other._heard = _UNKNOWN
+        other._heard, other._enrolled = _UNKNOWN, {}
         return other
 
     def hashed(self, unit: str) -> str:

@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator
 
 from msgspec import Struct
 
-from gateway.clock import now
+from gateway.clock import milliseconds, now
 from gateway.routing.candidate import Candidate
+from gateway.routing.plan import Plan
 from gateway.routing.trip import Attempt, Trip, counts_of
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
@@ -24,6 +25,12 @@ from schemas.requests import EmbeddingsRequest, Request
 TIMER_S = 0.001
 """Timers go by whole milliseconds, and may come that much too early."""
 
+FAIR_SHARE = 0.5
+"""Of the operator's deadline: a backend that had less before the request's cut it has not failed.
+
+A client that is in a hurry, or the backends before it, left it too little time to tell anything.
+"""
+
 
 class Try(Struct, eq=False):
     """An attempt that `ask` has begun: end it by one of `succeed`, `fail` and `lose`.
@@ -31,20 +38,24 @@ class Try(Struct, eq=False):
     All of them count for the backend's health. A Struct, and made by position, for it is made in
     half the time of another class's object, and at every request.
 
-    request: as the backend gets it.
+    asked:   what the client asked for.
     record:  what will be known of it. started: the clock's seconds.
     probe:   of a breaker that is not closed.
-    fair_s:  cut by the request's deadline before so long, it has not failed.
     """
 
     candidate: Candidate
-    request: Request
+    asked: Request
     call: Call
     trip: Trip
     record: Attempt
     started: float
-    probe: bool
-    fair_s: float
+    plan: Plan
+    probe: bool = False
+
+    @property
+    def request(self) -> Request:
+        """As the backend gets it."""
+        return self.candidate.request or self.asked
 
     def tell(self) -> None:
         """The client hears that this backend is the one."""
@@ -69,50 +80,50 @@ class Try(Struct, eq=False):
         record.outcome = "ok"
         record.ms = int(seconds * 1e6 + 0.5) / 1e3
         load.in_flight -= 1
-        trip.asking -= 1
-        if trip.asking == 0:
-            trip.upstream_s += at - trip.asking_since
+        if len(trip.attempts) == 1:
+            trip.upstream_s = seconds
+        else:
+            trip.ended(at)
         if not committed:
-            load.whole.add(seconds, at)
+            whole = load.whole
+            if seconds > whole.value or at >= whole.due:
+                whole.add(seconds, at)
         if self.probe or breaker.spares:
             breaker.succeed(at, probe=self.probe)
-        else:
-            breaker.went_well(at)
+            return
+        tried = breaker.tried
+        if at >= tried.over_at:
+            tried.go_on(at)
+        tried.current += 1
 
     def fail(self, error: BaseException, at: float, *, committed: bool) -> None:
         """error: what ended it. committed: the client saw content before that."""
         breaker, probe = self.candidate.backend.breaker, self.probe
-        self._settle(at)
+        self._settle(error, at)
         match error:
             case UpstreamBusy():
-                self.record.outcome = error.code
                 if error.retry_after is None:
                     breaker.spare(at, random.random(), probe=probe)
                 else:
                     breaker.rest(at, error.retry_after, probe=probe)
             case UpstreamTimeout() if self._hurried(at):
-                self.record.outcome = error.code
                 if not committed:
                     self._was_late(at)
                 breaker.abandon(probe=probe)
             case UpstreamError():
-                self.record.outcome = error.code
                 breaker.fail(at, probe=probe)
                 if isinstance(error, UpstreamOverloaded) and error.retry_after:
                     breaker.rest(at, error.retry_after, probe=False)
             case GatewayError():
-                self.record.outcome = error.code
                 self.record.refused = isinstance(error, InvalidRequest)
                 breaker.abandon(probe=probe)
             case _:
-                self.record.outcome = "cancelled"
                 breaker.abandon(probe=probe)
 
     def lose(self) -> None:
         """Another was faster. That is no failure, but so long at least it would have taken."""
         at = now()
-        self._settle(at)
-        self.record.outcome = "lost"
+        self._settle(None, at)
         self.record.role = "hedge"
         self._was_late(at)
         self.candidate.backend.breaker.abandon(probe=self.probe)
@@ -130,20 +141,24 @@ class Try(Struct, eq=False):
 
     def _hurried(self, at: float) -> bool:
         """Whether it ran into the request's deadline before it had had its fair time."""
-        return at >= self.call.deadline - TIMER_S and at - self.started < self.fair_s
+        fair_s = self.plan.patience_s * FAIR_SHARE
+        return at >= self.call.deadline - TIMER_S and at - self.started < fair_s
 
     def _was_late(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
         stream = not isinstance(request, EmbeddingsRequest) and request.stream
         (load.first if stream else load.whole).at_least(at - self.started, at)
 
-    def _settle(self, at: float) -> None:
-        trip = self.trip
-        self.record.ms = int((at - self.started) * 1e6 + 0.5) / 1e3
+    def _settle(self, error: BaseException | None, at: float) -> None:
+        """error: `None` where it has lost."""
+        record = self.record
+        if error is None:
+            record.outcome = "lost"
+        else:
+            record.outcome = error.code if isinstance(error, GatewayError) else "cancelled"
+        record.ms = milliseconds(at - self.started)
         self.candidate.backend.load.in_flight -= 1
-        trip.asking -= 1
-        if trip.asking == 0:
-            trip.upstream_s += at - trip.asking_since
+        self.trip.ended(at)
 
 
 def ask(candidate: Candidate, trip: Trip, at: float) -> Attempt:
@@ -152,15 +167,15 @@ def ask(candidate: Candidate, trip: Trip, at: float) -> Attempt:
     backend.load.in_flight += 1
     if trip.deltas or trip.usage is not None:
         trip.set_aside()
-    record = Attempt(backend=candidate.name)
+    attempts, record = trip.attempts, Attempt(backend=candidate.name)
     if backend.model == "*":
         record.pattern = backend.name
-    trip.attempts.append(record)
-    if trip.asking == 0:
+    if not attempts or not trip.asking:
         trip.asking_since = at
-    trip.asking += 1
+    attempts.append(record)
     trip.backend = candidate.name
-    trip.dropped = candidate.told if candidate.dropped or candidate.left_out else ()
+    if candidate.dropped or candidate.left_out or trip.dropped:
+        trip.dropped = candidate.told
     return record
 
 

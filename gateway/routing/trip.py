@@ -49,7 +49,8 @@ class Trip(Struct, kw_only=True, gc=False):
     part:    in its model's experiment.
     rule, candidates, ruled_out: as planned; candidates by name.
     refused: our own words where no backend was asked.
-    asking:  tries under way, since `asking_since`; before that some were for `upstream_s`.
+    asking_since: when the first of the tries began that are under way, or were until the last
+             ended; before that, some were for `upstream_s`.
     """
 
     request_id: str
@@ -67,7 +68,6 @@ class Trip(Struct, kw_only=True, gc=False):
     client_request_id: str = ""
     error: str = ""
     first_content: float | None = None
-    asking: int = 0
     asking_since: float = 0.0
     upstream_s: float = 0.0
     deltas: int = 0
@@ -77,6 +77,11 @@ class Trip(Struct, kw_only=True, gc=False):
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
     refused: str = ""
+
+    @property
+    def asking(self) -> bool:
+        """Whether a backend is being asked."""
+        return any([not attempt.outcome for attempt in self.attempts])
 
     @property
     def asked(self) -> int:
@@ -109,3 +114,8 @@ class Trip(Struct, kw_only=True, gc=False):
         """Milliseconds in which a backend was being asked; retries' pauses are not in it."""
         running = now - self.asking_since if self.asking else 0.0
         return (self.upstream_s + running) * 1e3
+
+    def ended(self, at: float) -> None:
+        """A try is over, and its outcome known: the last of those that were under way?"""
+        if not self.asking:
+            self.upstream_s += at - self.asking_since

@@ -4,9 +4,13 @@ _SLICES = 10
 
 
 class SlidingCount:
-    """How often something happened within the last `window_s` seconds (to a tenth of that)."""
+    """How often something happened within the last `window_s` seconds (to a tenth of that).
 
-    __slots__ = ("_counts", "_current", "_last", "_over_at", "_past", "_slice_s")
+    current: of the slice that is over `over_at`. Who counts at every request does what `add` does
+    without the call.
+    """
+
+    __slots__ = ("_counts", "_last", "_past", "_slice_s", "current", "over_at")
 
     def __init__(self, window_s: float) -> None:
         self._slice_s = window_s / _SLICES
@@ -14,36 +18,36 @@ class SlidingCount:
 
     def clear(self) -> None:
         self._counts = [0] * _SLICES
-        self._past = self._current = 0
+        self._past = self.current = 0
         self._last = 0
-        self._over_at = float("-inf")
+        self.over_at = float("-inf")
 
     @property
     def total(self) -> int:
         """The count as of the last time that was told."""
-        return self._past + self._current
+        return self._past + self.current
 
     def add(self, now: float) -> None:
-        if now >= self._over_at:
-            self._go_on(now)
-        self._current += 1
+        if now >= self.over_at:
+            self.go_on(now)
+        self.current += 1
 
     def at(self, now: float) -> int:
         """The count as of `now`; times must not go backwards."""
-        if now >= self._over_at:
-            self._go_on(now)
-        return self._past + self._current
+        if now >= self.over_at:
+            self.go_on(now)
+        return self._past + self.current
 
-    def _go_on(self, now: float) -> None:
+    def go_on(self, now: float) -> None:
         """The current slice is over; those that are too long ago are counted no more."""
         current = int(now / self._slice_s)
         if current > self._last:
-            self._counts[self._last % _SLICES] = self._current
-            self._past += self._current
-            self._current = 0
+            self._counts[self._last % _SLICES] = self.current
+            self._past += self.current
+            self.current = 0
             for step in range(min(current - self._last, _SLICES)):
                 spot = (self._last + 1 + step) % _SLICES
                 self._past -= self._counts[spot]
                 self._counts[spot] = 0
             self._last = current
-        self._over_at = (self._last + 1) * self._slice_s
+        self.over_at = (self._last + 1) * self._slice_s
