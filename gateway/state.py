@@ -303,10 +303,13 @@ class Gateway:
         prices = self.runtime.prices
         lines = [line_of(trip, status, ended, offset, prices) for trip, status, ended in notes]
         trips = [trip for trip, _, _ in notes]
+        several: list[AttemptRow] = []
         for trip, line in zip(trips, lines, strict=True):
             self.metrics.book(line)
             if len(line.attempts) > 1:
-                self.metrics.spend_all(line, attempts_of(trip, line.time, prices))
+                rows = list(attempts_of(trip, line.time, prices))
+                self.metrics.spend_all(line, rows)
+                several += rows
         self._booked += len(lines)
         self.series.add(lines)
         self.decisions.add(map(_decision, trips, lines))
@@ -315,7 +318,7 @@ class Gateway:
         else:
             told = as_json(lines)
             self.access_log.add(lines, told)
-            self.recorder.add(booked(trips, lines, told, prices))
+            self.recorder.add(booked(trips, told, several))
 
     def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)

@@ -17,7 +17,6 @@ from gateway.routing.trip import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine, Source
 from schemas.events import Usage
 
-
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 
 
@@ -25,7 +24,7 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
     """What became of a request. offset: from the clock's seconds to Unix time."""
     usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
     price = prices.of(trip.backend) if prices.any and source else None
-    first = trip.first_content
+    first, home = trip.first_content, trip.part.home
     return AccessLine(
         time=ended + offset,
         request_id=trip.request_id,
@@ -40,7 +39,7 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
         backend=trip.backend,
         experiment=trip.part.experiment,
         variant=trip.part.variant,
-        fallback=trip.fallback,
+        fallback=home != "" and trip.backend not in ("", home),
         stream=trip.stream,
         error=trip.error,
         ttft_ms=None if first is None else milliseconds(first - trip.started),
@@ -57,18 +56,12 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
     )
 
 
-def booked(
-    trips: Sequence[Trip], lines: Sequence[AccessLine], told: bytes, prices: Prices
-) -> Booked:
-    """What a worker leaves of requests. lines: theirs; told: the same as JSON."""
+def booked(trips: Sequence[Trip], told: bytes, attempts: Iterable[AttemptRow]) -> Booked:
+    """What a worker leaves of requests. told: their lines, as JSON. attempts: where several."""
     parts: tuple[tuple[int, str], ...] = ()
-    if any([trip.part is not NO_PART for trip in trips]):
+    if any(trip.part is not NO_PART for trip in trips):
         parts = tuple([(trip.part.epoch, trip.part.unit) for trip in trips])
-    attempts: list[AttemptRow] = []
-    for trip, line in zip(trips, lines, strict=True):
-        if len(line.attempts) > 1:
-            attempts += attempts_of(trip, line.time, prices)
-    return Booked(count=len(lines), lines=told, parts=parts, attempts=tuple(attempts))
+    return Booked(count=len(trips), lines=told, parts=parts, attempts=tuple(attempts))
 
 
 def rows_told(left: Iterable[Left]) -> list[Row]:

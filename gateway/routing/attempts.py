@@ -195,7 +195,7 @@ class Attempts:
         if self._repeats == 0:
             candidate.backend.budget.firsts.add(at)
         self._left -= 1
-        return Turn(*self._beginning(candidate, at), self)
+        return Turn(*self._beginning(candidate, at), account=self)
 
     def _beginning(self, candidate: Candidate, at: float) -> _Beginning:
         call = Call(
@@ -220,7 +220,6 @@ class Turn(Try, eq=False):
     """
 
     account: Attempts | None = None
-    committed: bool = False
     instead: Try | None = None
     error: GatewayError | None = None
 
@@ -254,7 +253,7 @@ class Turn(Try, eq=False):
         at = now()
         if isinstance(error, UpstreamError) and error.usage is not None:
             self.trip.usage = error.usage
-        self.current.fail(error, at, committed=self.committed)
+        self.current.fail(error, at)
         if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
             raise DeadlineExceeded(PASSED) from error
         if (

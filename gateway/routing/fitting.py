@@ -45,33 +45,21 @@ def shape_of(request: Request) -> Shape | None:
     """What decides, values apart, who honours a request; `None` where only a closer look tells.
 
     The types of its own fields tell which of them were sent: an absent one is `UNSET` or `None`.
+    A chat's are asked for one by one: that is faster than anything that lists them.
     """
     if request.extra:
         return None
-    if type(request) is ChatRequest:
-        return _chat_shape(request)
-    if isinstance(request, EmbeddingsRequest):
-        ids = tuple in map(type, request.inputs)
-        return EmbeddingsRequest, ids, *map(type, _embeddings(request))
-    sampling = _said(request.sampling, _bytes(request.sampling))
-    if sampling is None:
-        return None
-    if isinstance(request, CompletionRequest):
-        ids = tuple in map(type, request.prompts)
-        flags = ids, len(request.prompts) > 1, request.template
-        return CompletionRequest, *flags, sampling, *map(type, _completion(request))
-    assert isinstance(request, TokenRequest)
-    return TokenRequest, request.text, sampling, *map(type, _tokens(request))
-
-
-def _chat_shape(request: ChatRequest) -> Shape | None:
-    """Fields are asked for one by one, for that is faster than anything that lists them."""
+    if type(request) is not ChatRequest:
+        return _other_shape(request)  # pyright: ignore[reportArgumentType]  it is not a chat
     for message in request.messages:
         if type(message.content) is tuple or message.thoughts:
             return None
         if message.reasoning is not UNSET or message.signature is not UNSET:
             return None
-    said = _bytes(request.sampling)
+    try:
+        said = _encode(request.sampling)
+    except (OverflowError, UnicodeEncodeError):
+        said = b""
     if (
         request.tools is UNSET
         and request.tool_choice is UNSET
@@ -81,16 +69,8 @@ def _chat_shape(request: ChatRequest) -> Shape | None:
         and request.metadata is UNSET
         and request.priority is UNSET
     ):
-        shapes = _plain.get(said)
-        if shapes is not None:
-            return shapes[request.user is UNSET]
-        names = _said(request.sampling, said)
-        if names is None:
-            return None
-        shapes = (ChatRequest, names, str), (ChatRequest, names, UnsetType)
-        if 0 < len(said) <= LONG:
-            keep(_plain, said, shapes)
-        return shapes[request.user is UNSET]
+        shapes = _plain.get(said) or _plain_shapes(request, said)
+        return shapes[1] if request.user is UNSET else shapes[0]
     tools = request.tools
     if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
         return None
@@ -98,19 +78,40 @@ def _chat_shape(request: ChatRequest) -> Shape | None:
     return None if names is None else (ChatRequest, names, *map(type, _chat(request)))
 
 
-def _bytes(sampling: Sampling) -> bytes:
-    """All that it says; b"" where that cannot be said in MessagePack."""
+def _plain_shapes(request: ChatRequest, said: bytes) -> tuple[Shape | None, Shape | None]:
+    names = _said(request.sampling, said)
+    if names is None:
+        return None, None
+    shapes = (ChatRequest, names, str), (ChatRequest, names, UnsetType)
+    if 0 < len(said) <= LONG:
+        keep(_plain, said, shapes)
+    return shapes
+
+
+def _other_shape(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> Shape | None:
+    if isinstance(request, EmbeddingsRequest):
+        ids = tuple in map(type, request.inputs)
+        return EmbeddingsRequest, ids, *map(type, _embeddings(request))
     try:
-        return _encode(sampling)
+        said = _encode(request.sampling)
     except (OverflowError, UnicodeEncodeError):
-        return b""
+        said = b""
+    sampling = _said(request.sampling, said)
+    if sampling is None:
+        return None
+    if isinstance(request, CompletionRequest):
+        ids = tuple in map(type, request.prompts)
+        flags = ids, len(request.prompts) > 1, request.template
+        return CompletionRequest, *flags, sampling, *map(type, _completion(request))
+    return TokenRequest, request.text, sampling, *map(type, _tokens(request))
 
 
 def _said(sampling: Sampling, said: bytes) -> str | None:
     """The names of the fields that were sent; `None` where one of them is null.
 
-    Few ways to say them make up most requests: they are known by their bytes, which are made in a
-    sixth of the time in which the names are.
+    said: all of it, or b"" where that cannot be said in MessagePack. Few ways to say them make up
+    most requests: they are known by their bytes, which are made in a sixth of the time in which
+    the names are.
     """
     if not 0 < len(said) <= LONG:
         return _names(sampling)

@@ -69,7 +69,7 @@ async def stream(
             if not turn.moves_on(error):
                 raise
         else:
-            (turn.instead or turn).succeed(now(), committed=turn.committed)
+            (turn.instead or turn).succeed(now())
             return
         turn = await turn.attempts.next(turn)
 
@@ -96,7 +96,7 @@ async def whole(plan: Plan, request: GenerateRequest, trip: Trip, *, tenant: str
             if not turn.moves_on(error):
                 raise
         else:
-            (turn.instead or turn).succeed(now(), committed=turn.committed)
+            (turn.instead or turn).succeed(now())
             return answer
         turn = await turn.attempts.next(turn)
 
@@ -116,7 +116,7 @@ async def embed(
             if not turn.moves_on(error):
                 raise
         else:
-            (turn.instead or turn).succeed(now(), committed=turn.committed)
+            (turn.instead or turn).succeed(now())
             trip.usage = vectors.usage
             return vectors
         turn = await turn.attempts.next(turn)

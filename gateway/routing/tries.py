@@ -41,6 +41,7 @@ class Try(Struct, eq=False):
     asked:   what the client asked for.
     record:  what will be known of it. started: the clock's seconds.
     probe:   of a breaker that is not closed.
+    committed: its content has reached the client, or is about to.
     """
 
     candidate: Candidate
@@ -51,6 +52,7 @@ class Try(Struct, eq=False):
     started: float
     plan: Plan
     probe: bool = False
+    committed: bool = False
 
     @property
     def request(self) -> Request:
@@ -67,24 +69,23 @@ class Try(Struct, eq=False):
 
         A probe has shown by then that the backend is back; until its end nobody would be let in.
         """
+        self.committed = True
         backend = self.candidate.backend
         backend.load.first.add(at - self.started, at)
         if self.probe:
             self.probe = False
             backend.breaker.prove(at)
 
-    def succeed(self, at: float, *, committed: bool) -> None:
-        """Its answer is complete. committed: the client saw content before that."""
+    def succeed(self, at: float) -> None:
+        """Its answer is complete."""
         backend, record, trip = self.candidate.backend, self.record, self.trip
         breaker, load, seconds = backend.breaker, backend.load, at - self.started
         record.outcome = "ok"
-        record.ms = int(seconds * 1e6 + 0.5) / 1e3
+        record.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3  # as `milliseconds`, without the call
         load.in_flight -= 1
-        if len(trip.attempts) == 1:
-            trip.upstream_s = seconds
-        else:
+        if len(trip.attempts) > 1:
             trip.ended(at)
-        if not committed:
+        if not self.committed:
             whole = load.whole
             if seconds > whole.value or at >= whole.due:
                 whole.add(seconds, at)
@@ -96,8 +97,8 @@ class Try(Struct, eq=False):
             tried.go_on(at)
         tried.current += 1
 
-    def fail(self, error: BaseException, at: float, *, committed: bool) -> None:
-        """error: what ended it. committed: the client saw content before that."""
+    def fail(self, error: BaseException, at: float) -> None:
+        """error: what ended it."""
         breaker, probe = self.candidate.backend.breaker, self.probe
         self._settle(error, at)
         match error:
@@ -107,7 +108,7 @@ class Try(Struct, eq=False):
                 else:
                     breaker.rest(at, error.retry_after, probe=probe)
             case UpstreamTimeout() if self._hurried(at):
-                if not committed:
+                if not self.committed:
                     self._was_late(at)
                 breaker.abandon(probe=probe)
             case UpstreamError():
@@ -130,7 +131,7 @@ class Try(Struct, eq=False):
 
     def drop_out(self, error: BaseException, at: float) -> None:
         """Like `fail`, of one of two: the request's own numbers are about the other."""
-        self.fail(error, at, committed=False)
+        self.fail(error, at)
         if isinstance(error, UpstreamError):
             self.record.usage = counts_of(error.usage)
 

@@ -81,7 +81,7 @@ class Trip(Struct, kw_only=True, gc=False):
     @property
     def asking(self) -> bool:
         """Whether a backend is being asked."""
-        return any([not attempt.outcome for attempt in self.attempts])
+        return any(not attempt.outcome for attempt in self.attempts)
 
     @property
     def asked(self) -> int:
@@ -104,18 +104,17 @@ class Trip(Struct, kw_only=True, gc=False):
                 return self.attempts[place - 1].backend, attempt.backend
         return ()
 
-    @property
-    def fallback(self) -> bool:
-        """Whether another backend than its variant's answered, or was the last to fail."""
-        home = self.part.home
-        return home != "" and self.backend not in ("", home)
-
     def upstream_ms(self, now: float) -> float:
         """Milliseconds in which a backend was being asked; retries' pauses are not in it."""
+        if len(self.attempts) == 1 and self.attempts[0].outcome:
+            return self.attempts[0].ms
         running = now - self.asking_since if self.asking else 0.0
         return (self.upstream_s + running) * 1e3
 
     def ended(self, at: float) -> None:
-        """A try is over, and its outcome known: the last of those that were under way?"""
+        """A try is over, and its outcome known: the last of those that were under way?
+
+        Of a try that has succeeded, and was the only one, its own time tells as much.
+        """
         if not self.asking:
             self.upstream_s += at - self.asking_since

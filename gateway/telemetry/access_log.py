@@ -25,7 +25,7 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     usage_source: `reported` by the backend, or `estimated` from the pieces of content that went
                   out, where the answer ended before usage came.
     experiment:   it takes part in it as `variant`; without one it was left out.
-    fallback:     another backend than its variant's answered.
+    fallback:     another backend than its variant's answered, or was the last to fail.
     unpriced:     tokens were used, `prices` is in use, and none of its rows is this backend's.
     """
 

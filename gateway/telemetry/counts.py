@@ -29,7 +29,10 @@ class Counts(Collector):
 
     def add(self, labels: Labels, amount: float = 1.0) -> None:
         """amount: at least 0."""
-        self._values[labels] = self._values.get(labels, 0.0) + amount
+        try:
+            self._values[labels] += amount
+        except KeyError:
+            self._values[labels] = 0.0 + amount
 
     def describe(self) -> Iterator[CounterMetricFamily]:
         name, meaning, labels = self._about

@@ -100,7 +100,8 @@ class Metrics:
         if line.usage_source and len(attempts) == 1:
             self.spend(place, role_of(attempts[0]), line)
         if line.experiment:
-            self.trials.count(line.experiment, line.variant, fallback=line.fallback)
+            part = line.experiment, line.variant, "yes" if line.fallback else "no"
+            self.trials.requests.add(part)
         if line.unpriced:
             self._unpriced.add(place)
 

@@ -11,10 +11,13 @@ from gateway.trials.judge import Judge
 
 
 class TrialMetrics:
-    """In a process's registry. paused: 1 while control serves everyone."""
+    """In a process's registry.
+
+    requests: of experiments. paused: 1 while control serves everyone.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counts(
+        self.requests = Counts(
             "strowger_experiment_requests",
             "Requests of experiments by variant; those without one were left out.",
             ("experiment", "variant", "fallback"),
@@ -26,9 +29,6 @@ class TrialMetrics:
             ("experiment",),
             registry=registry,
         )
-
-    def count(self, experiment: str, variant: str, *, fallback: bool) -> None:
-        self._requests.add((experiment, variant, "yes" if fallback else "no"))
 
 
 class JudgeCollector(Collector):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.model import Price
-from gateway.records.booking import attempt_row, booked, counted, line_of, rows_told
+from gateway.records.booking import attempt_row, attempts_of, booked, counted, line_of, rows_told
 from gateway.records.frames import packed, unpacked
 from gateway.records.rows import AttemptRow, Booked, Left, RequestRow, Row
 from gateway.routing.prices import Prices
@@ -54,7 +54,8 @@ class Kept:
 
 def left_of(trip: Trip, line: AccessLine, prices: Prices) -> Booked:
     """What a worker leaves of one request."""
-    return booked([trip], [line], as_json([line]), prices)
+    several = attempts_of(trip, line.time, prices) if len(line.attempts) > 1 else ()
+    return booked([trip], as_json([line]), several)
 
 
 async def post(gateway: Serving, **more: object) -> httpx.Response:

@@ -90,12 +90,12 @@ def due(one: Backend) -> Backend:
 
 
 def ended_by(error: BaseException) -> Callable[[Try], None]:
-    return lambda one: one.fail(error, loop_time(), committed=False)
+    return lambda one: one.fail(error, loop_time())
 
 
 def hurried(one: Try) -> None:
     """Cut by the deadline of a client that was in a hurry."""
-    one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline, committed=False)
+    one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline)
 
 
 WITHOUT_BLAME: dict[str, Callable[[Try], None]] = {
@@ -109,7 +109,7 @@ WITHOUT_BLAME: dict[str, Callable[[Try], None]] = {
 }
 ENDS: dict[str, Callable[[Try], None]] = {
     **WITHOUT_BLAME,
-    "answered": lambda one: one.succeed(loop_time(), committed=False),
+    "answered": lambda one: one.succeed(loop_time()),
     "failed": ended_by(UpstreamBroken("cut", upstream="a")),
 }
 
@@ -165,7 +165,7 @@ async def test_whom_a_hurried_client_cut_counts_as_slow_all_the_same() -> None:
     plan = a_plan(backend("a"))
 
     one = await begun(plan)
-    one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline, committed=False)
+    one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline)
 
     known = plan.candidates[0].backend.load.latency(one.call.deadline, stream=False)
     assert known is not None
@@ -178,10 +178,10 @@ async def test_a_success_ends_the_doubling_of_how_long_a_busy_backend_is_spared(
     busy = UpstreamBusy("later", upstream="a")
 
     for after_s in (0.0, 100.0):
-        (await begun(plan)).fail(busy, at + after_s, committed=False)
+        (await begun(plan)).fail(busy, at + after_s)
     doubled = breaker.spared_for(at + 100)
-    (await begun(plan)).succeed(at + 200, committed=False)
-    (await begun(plan)).fail(busy, at + 300, committed=False)
+    (await begun(plan)).succeed(at + 200)
+    (await begun(plan)).fail(busy, at + 300)
 
     assert 1.0 <= doubled <= 2.0
     assert breaker.spared_for(at + 300) <= 1.0

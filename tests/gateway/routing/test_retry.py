@@ -71,7 +71,7 @@ def test_the_pause_has_full_jitter_a_ceiling_and_retry_after_as_its_floor(
 def test_second_tries_at_one_provider_are_at_most_ten_or_a_fifth_of_the_first() -> None:
     quiet, busy = RetryBudget(), RetryBudget()
     for _ in range(200):
-        busy.first(100)
+        busy.firsts.add(100)
 
     assert sum(quiet.take(100) for _ in range(100)) == 10
     assert sum(busy.take(100) for _ in range(100)) == 40
