@@ -7,16 +7,19 @@ import time
 _random = random.SystemRandom().getrandbits(128)
 _generator = random.Random(_random)
 
+_MARKS = 0x7 << 76 | 0b10 << 62
+"""Version and variant."""
+_NOISE = 0xFFF << 64 | (1 << 62) - 1
+
 _SANE = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 def uuid7() -> str:
     """48 bits of Unix milliseconds, version, 12 random bits, variant, 62 random bits."""
-    stamp, noise = time.time_ns() // 1_000_000, _generator.getrandbits(74)
-    return (
-        f"{stamp >> 16 & 0xFFFF_FFFF:08x}-{stamp & 0xFFFF:04x}-{0x7000 | noise >> 62:04x}"
-        f"-{0x8000 | noise >> 48 & 0x3FFF:04x}-{noise & 0xFFFF_FFFF_FFFF:012x}"
-    )
+    noise = _generator.getrandbits(76) & _NOISE
+    number = time.time_ns() // 1_000_000 << 80 | _MARKS | noise
+    digits = number.to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def sane(request_id: str) -> bool:

@@ -85,21 +85,21 @@ class Fold:
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, TextDelta):
+            if type(event) is TextDelta:
                 self.deltas += 1
                 choice = self._choice(event.index)
                 if event.logprobs:
                     choice.logprobs.extend(event.logprobs)
                 self._text.setdefault(event.index, []).append(event.text)
-            elif isinstance(event, Finished):
+            elif type(event) is Finished:
                 self.deltas += 1
                 self._choice(event.index).finish = event
-            elif isinstance(event, Usage):
+            elif type(event) is Usage:
                 self.usage = event
-            elif isinstance(event, Started):
+            elif type(event) is Started:
                 self._started = event
             else:
-                self._add_rarer(event)
+                self._add_rarer(event)  # pyright: ignore[reportArgumentType]  the others are above
 
     def answer(self) -> Answer:
         """What was collected; the caller has seen to it that every choice has finished."""

@@ -15,6 +15,7 @@ from gateway.config.model import Price
 from gateway.records.booking import attempt_row, attempts_of, booked, counted, line_of, rows_told
 from gateway.records.frames import packed, unpacked
 from gateway.records.rows import AttemptRow, Booked, Left, RequestRow, Row
+from gateway.routing.part import NO_PART, Part
 from gateway.routing.prices import Prices
 from gateway.routing.trip import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine, as_json
@@ -29,6 +30,9 @@ from tests.provider import Answer, Received, provider
 
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 PRICES = "prices: [{match: 'a/*', input: 1, output: 10}, {match: 'b/*', input: 2, output: 20}]\n"
+
+
+LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
 
 
 class Kept:
@@ -182,6 +186,71 @@ def test_the_access_line_tells_all_of_a_request_with_one_attempt(
     assert isinstance(request, RequestRow)
     assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
     assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
+
+
+PARTS = st.just(NO_PART) | st.builds(
+    Part,
+    experiment=st.just("trial"),
+    epoch=st.integers(0, 9),
+    variant=st.sampled_from(["", "control"]),
+    unit=st.sampled_from(["", "5ee0", "a1b2"]),
+    home=st.sampled_from(["", "a/m", "b/m"]),
+)
+
+
+@given(st.lists(st.tuples(TRIPS, PARTS, st.booleans()), min_size=1, max_size=9), LISTS)
+def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
+    requests: list[tuple[Trip, Part, bool]], prices: Prices
+) -> None:
+    for number, (trip, part, retried) in enumerate(requests):
+        trip.request_id, trip.part = f"r{number}", part
+        if retried:
+            trip.attempts.insert(0, Attempt(backend="b/m", outcome="upstream_busy", ms=1.5))
+    trips = [trip for trip, _, _ in requests]
+    lines = [line_of(trip, 200, 6.5, 1e9, prices) for trip in trips]
+    several = [
+        row
+        for trip, line, (_, _, retried) in zip(trips, lines, requests, strict=True)
+        if retried
+        for row in attempts_of(trip, line.time, prices)
+    ]
+
+    read = unpacked(packed([booked(trips, as_json(lines), several)]), limit=1)
+
+    alone = [
+        row
+        for trip, line in zip(trips, lines, strict=True)
+        for row in rows_told([left_of(trip, line, prices)])
+    ]
+    assert not read.damaged
+    assert sorted(map(repr, read.rows)) == sorted(map(repr, alone))
+    told = {row.request_id: row for row in read.rows if isinstance(row, RequestRow)}
+    for trip, line in zip(trips, lines, strict=True):
+        row = told[trip.request_id]
+        assert (row.epoch, row.unit) == (trip.part.epoch, trip.part.unit)
+        assert (row.variant, row.fallback) == (line.variant, line.fallback)
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        Booked(count=1, lines=b"no JSON\n"),
+        Booked(count=1, lines=b'{"request_id":"r"}\n'),
+        Booked(count=1, lines=b"\xff\n"),
+        Booked(count=2, lines=as_json([LINE]), parts=((1, "a"), (1, "b"))),
+    ],
+    ids=["no JSON", "no access line", "no UTF-8", "a part too many"],
+)
+def test_lines_that_cannot_be_read_are_damage_and_take_no_earlier_frame_along(
+    torn: Booked,
+) -> None:
+    whole = packed([Booked(count=1, lines=as_json([LINE]))])
+
+    read = unpacked(whole + packed([torn]), limit=100)
+
+    assert read.damaged
+    assert read.size == len(whole)
+    assert [type(row) for row in read.rows] == [RequestRow]
 
 
 def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:

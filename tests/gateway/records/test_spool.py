@@ -15,12 +15,13 @@ import pytest
 from gateway.records.frames import HEAD, packed, unpacked
 from gateway.records.importer import Importer
 from gateway.records.recorder import FileRecorder
-from gateway.records.rows import Row
+from gateway.records.rows import Booked, Row
 from gateway.records.spool import MIB, Spool, SpoolFile
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
+from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.secret import Secret
-from tests.gateway.store.rows import request_row
+from tests.gateway.store.rows import NOON, request_row
 
 ROWS: list[Row] = [request_row(f"r{number}") for number in range(4)]
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,15 @@ def store(tmp_path: Path) -> SqlStore:
 
 def requests(store: SqlStore) -> int:
     return sum(row.requests for row in store.answered("e"))
+
+
+def booked_rows(*request_ids: str) -> Booked:
+    """Requests that nobody could be asked for."""
+    lines = [
+        AccessLine(time=NOON, request_id=one, surface="openai", status=404, ms=1.0)
+        for one in request_ids
+    ]
+    return Booked(count=len(lines), lines=as_json(lines))
 
 
 def finished(spool: Spool, data: bytes) -> SpoolFile:
@@ -240,6 +250,40 @@ def test_a_spool_at_its_bound_takes_no_more_until_the_store_has_some(
 
     assert (full, lost) == (True, 2)
     assert requests(store) == 30 + 10
+
+
+def test_requests_that_were_booked_together_are_counted_one_by_one(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    """A batch begins where there is room, and is never cut."""
+    spool = Spool(tmp_path / "spool", max_bytes=100)
+    finished(spool, packed(ROWS))
+    recorder = FileRecorder(spool, limit=100, every_s=0.01)
+
+    for batch in range(3):
+        recorder.add(booked_rows(*[f"b{batch}-{number}" for number in range(64)]))
+    seen = recorder.waiting, recorder.full, recorder.lost
+    Importer(spool, store).once()
+    recorder.close()
+    Importer(spool, store).once()
+
+    assert seen == (128, True, 64)
+    assert store.known("b1-63") is not None
+    assert store.known("b2-0") is None
+
+
+def test_frames_end_after_so_many_requests() -> None:
+    """So that damage takes few along, and an importer never has too many in memory."""
+    batches = [booked_rows(*[f"{batch}-{number}" for number in range(64)]) for batch in range(9)]
+
+    data = packed(batches)
+
+    sizes: list[int] = []
+    while data:
+        read = unpacked(data, limit=1)
+        sizes.append(len(read.rows))
+        data = data[read.size :]
+    assert sizes == [256, 256, 64]
 
 
 def test_a_spool_that_somebody_removes_is_made_anew_with_what_was_not_imported(

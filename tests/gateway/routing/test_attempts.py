@@ -11,7 +11,7 @@ from gateway.routing.candidate import Candidate
 from gateway.routing.plan import Plan
 from gateway.routing.retry import RetryBudget
 from gateway.routing.route import Backend, Hedging
-from gateway.routing.tries import Try
+from gateway.routing.tries import Try, ask
 from gateway.routing.trip import Trip
 from schemas.errors import (
     DeadlineExceeded,
@@ -235,3 +235,52 @@ async def test_nobody_is_asked_once_the_deadline_has_passed() -> None:
         first_of(plan, HI, trip(loop_time() - 11), "")
 
     assert plan.candidates[0].backend.load.in_flight == 0
+
+
+def asked_at_once() -> tuple[Trip, Try, Try]:
+    """A try and its hedge, which begins a little later."""
+    plan = a_plan(backend("a"), backend("b"))
+    asking = trip(loop_time())
+    attempts = Attempts(plan, HI, asking, "")
+    first, hedge = attempts.first(), attempts.hedge()
+    assert hedge is not None
+    return asking, first, hedge
+
+
+async def test_time_in_which_two_backends_are_asked_counts_once() -> None:
+    asking, first, hedge = asked_at_once()
+    at = first.started
+
+    running = asking.upstream_ms(at + 1)
+    hedge.fall_out(UpstreamBroken("cut", upstream="b"), at + 2)
+    alone = asking.upstream_ms(at + 3)
+    first.succeed(at + 5)
+
+    assert running == pytest.approx(1000)
+    assert alone == pytest.approx(3000)
+    assert asking.upstream_ms(at + 100) == pytest.approx(5000)
+
+
+async def test_pauses_between_tries_are_not_the_backends_time() -> None:
+    asking, first, hedge = asked_at_once()
+    at = first.started
+    first.fail(UpstreamBroken("cut", upstream="a"), at + 1)
+    hedge.fall_out(UpstreamBroken("cut", upstream="b"), at + 2)
+
+    paused = asking.upstream_ms(at + 4)
+    ask(first.candidate, asking, at + 5)
+
+    assert paused == pytest.approx(2000)
+    assert asking.upstream_ms(at + 5.5) == pytest.approx(2500)
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_the_only_try_took_as_long_as_it_took(end: str) -> None:
+    plan, asking = a_plan(backend("a")), trip(loop_time())
+    one = first_of(plan, HI, asking, "")
+
+    running = asking.upstream_ms(one.started + 1)
+    ENDS[end](one)
+
+    assert running == pytest.approx(1000)
+    assert asking.upstream_ms(one.started + 100) == asking.attempts[0].ms

@@ -2,7 +2,7 @@
 
 import math
 
-from gateway.routing.load import TAU_S, Load, PeakAverage
+from gateway.routing.load import OFTEN_S, TAU_S, Load, PeakAverage
 
 
 def test_a_slow_answer_is_believed_at_once_and_fast_ones_slowly() -> None:
@@ -23,6 +23,19 @@ def test_a_backend_that_nobody_asks_counts_as_ever_faster() -> None:
 
     assert average.at(TAU_S) == 2.0 / math.e
     assert (average.at(20 * TAU_S) or 0.0) < 1e-6
+
+
+def test_of_answers_within_a_millisecond_the_worst_counts_and_the_others_do_not() -> None:
+    average = PeakAverage()
+    average.add(1.0, now=0.0)
+
+    for _ in range(1000):
+        average.add(0.1, now=OFTEN_S / 2)
+    believed = average.at(0.0)
+    average.add(2.0, now=OFTEN_S / 2)
+
+    assert believed == 1.0
+    assert average.at(OFTEN_S / 2) == 2.0
 
 
 def test_streams_and_whole_answers_are_timed_apart_and_stand_in_for_each_other() -> None:
