@@ -45,6 +45,7 @@ from schemas.answers import Embeddings, Fold
 from schemas.events import Event, Finished, Started, TextDelta, Usage
 from schemas.messages import Message
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from schemas.sampling import Sampling
 
 ROUNDS: Final = 9
 REQUESTS: Final = 4_000
@@ -77,7 +78,7 @@ class Immediate:
     """An upstream that answers at once."""
 
     name = "a"
-    supports = Supports(chat=frozenset({"messages", "user"}))
+    supports = Supports(chat=frozenset({"messages", "user", "temperature", "max_tokens"}))
 
     async def generate(
         self, request: GenerateRequest, call: Call
@@ -93,7 +94,12 @@ class Immediate:
 
 UPSTREAM: Final = Immediate()
 ASKED: Final = [
-    ChatRequest(model="chat", messages=(Message(role="user", content="hi"),), user=f"user-{number}")
+    ChatRequest(
+        model="chat",
+        messages=(Message(role="user", content="hi"),),
+        sampling=Sampling(temperature=0.7, max_tokens=100),
+        user=f"user-{number}",
+    )
     for number in range(500)
 ]
 
@@ -135,7 +141,9 @@ async def within(table: RouteTable, gateway: Gateway) -> None:
         enrolment = enrol(route, request, facts)
         if enrolment is not None:
             trip.part = enrolment.part
-        await pipeline.whole(plan(table, route, request, facts, enrolment), request, trip)
+        planned = plan(table, route, request, facts, enrolment)
+        trip.candidates = planned.names
+        await pipeline.whole(planned, request, trip)
         gateway.book(trip, 200, now())
 
 

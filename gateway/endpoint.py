@@ -275,6 +275,9 @@ def _plan(
     if enrolment is not None:
         trip.part = enrolment.part
     planned = plan(runtime.table, route, request, facts, enrolment)
-    trip.rule, trip.ruled_out = planned.rule, planned.ruled_out
     trip.candidates = planned.names
+    if planned.rule is not None:
+        trip.rule = planned.rule
+    if planned.ruled_out:
+        trip.ruled_out = planned.ruled_out
     return planned
