@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.config.model import Retry
 from gateway.routing.attempts import Attempts, first_of
@@ -284,3 +285,18 @@ async def test_the_only_try_took_as_long_as_it_took(end: str) -> None:
 
     assert running == pytest.approx(1000)
     assert asking.upstream_ms(one.started + 100) == asking.attempts[0].ms
+
+
+@pytest.mark.parametrize("hedging", [True, False])
+async def test_second_tries_are_a_share_of_the_first_tries_of_the_last_seconds(
+    hedging: bool,
+) -> None:
+    plan = a_plan(backend("a"))
+    plan = plan if hedging else replace(plan, hedging=None)
+    budget = plan.candidates[0].backend.budget
+    budget.firsts.add(loop_time() - 100)
+
+    for _ in range(200):
+        (await begun(plan)).succeed(loop_time())
+
+    assert sum(budget.take(loop_time()) for _ in range(100)) == 40
