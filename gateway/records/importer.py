@@ -28,10 +28,15 @@ DAY_S = 86_400.0
 
 
 class Taken(Struct, frozen=True, kw_only=True):
-    """refused: rows that no database would take, or feedback on somebody else's request."""
+    """refused: rows that no database would take. why: what it said of the first.
+
+    foreign: feedback on somebody else's request, which is not kept.
+    """
 
     rows: int = 0
     refused: int = 0
+    foreign: int = 0
+    why: str = ""
 
 
 class Sink(Protocol):
@@ -64,7 +69,7 @@ class Sink(Protocol):
 class Importer:
     """A thread between `start` and `stop`; or call `once` yourself.
 
-    away: the store was, the last time. imported, refused: rows, as Taken says.
+    away: the store was, the last time. imported, refused: rows; foreign ones are among the latter.
     """
 
     def __init__(
@@ -171,9 +176,8 @@ class Importer:
                 self._positions[path.name] = end
                 imported += taken.rows
                 self.imported += taken.rows
-                self.refused += taken.refused
-                if taken.refused:
-                    _log.error("the store refused %d records for good", taken.refused)
+                self.refused += taken.refused + taken.foreign
+                _tell(taken)
             if finished:
                 self._finish(path, torn=left, damaged=read.damaged)
         return imported
@@ -199,6 +203,16 @@ class Importer:
             _log.warning("%d feedbacks named a request that nobody knows; they are dropped", vain)
         self._spool.sweep()
         self._tidy_at = at + _TIDY_S
+
+
+def _tell(taken: Taken) -> None:
+    """A client can give feedback on another's request, so that is no error of the operator's."""
+    if taken.refused:
+        told = "%d records are lost, for the database takes no such values: %s"
+        _log.error(told, taken.refused, taken.why)
+    if taken.foreign:
+        told = "%d votes are not kept, for they are about requests of other keys"
+        _log.warning(told, taken.foreign)
 
 
 def _next(fd: int, begin: int) -> tuple[Read, int]:

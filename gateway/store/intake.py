@@ -15,7 +15,8 @@ _AT_ONCE = 512
 
 
 def take(session: Session, rows: Sequence[Row]) -> int:
-    """Everything into its tables. Returns how many rows were refused; raises StoreRefused.
+    """Everything into its tables. Returns how much feedback was not the voter's to give; raises
+    StoreRefused.
 
     A request or attempt that is there already is passed over, and a vote replaces the vote of
     the same request, metric and key unless it is older.
@@ -33,16 +34,16 @@ def take(session: Session, rows: Sequence[Row]) -> int:
     return len(feedback) - len(voted) + foreign
 
 
-def take_singly(session: Session, rows: Sequence[Row]) -> int:
+def take_singly(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRefused]]:
     """As `take`, and what the database refuses costs no other row."""
-    refused = 0
+    foreign, refused = 0, list[StoreRefused]()
     for row in rows:
         try:
             with session.savepoint():
-                refused += take(session, (row,))
-        except StoreRefused:
-            refused += 1
-    return refused
+                foreign += take(session, (row,))
+        except StoreRefused as exc:
+            refused.append(exc)
+    return foreign, refused
 
 
 def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:

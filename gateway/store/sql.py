@@ -204,11 +204,13 @@ class SqlStore:
         try:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                return Taken(rows=len(rows), refused=take(session, rows))
+                return Taken(rows=len(rows), foreign=take(session, rows))
         except StoreRefused:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                return Taken(rows=len(rows), refused=take_singly(session, rows))
+                foreign, refused = take_singly(session, rows)
+                why = str(refused[0]) if refused else ""
+                return Taken(rows=len(rows), refused=len(refused), foreign=foreign, why=why)
 
     def forget(self, file: str) -> None:
         with self._database.writing() as session:

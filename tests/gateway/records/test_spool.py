@@ -15,7 +15,7 @@ import pytest
 from gateway.records.frames import HEAD, packed, unpacked
 from gateway.records.importer import Importer
 from gateway.records.recorder import FileRecorder
-from gateway.records.rows import Booked, Row
+from gateway.records.rows import Booked, FeedbackRow, Row
 from gateway.records.spool import MIB, Spool, SpoolFile
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
@@ -88,6 +88,21 @@ def test_a_dead_writers_torn_end_is_dropped_and_its_file_removed(
     assert imported == requests(store) == 4
     assert not file.path.exists()
     assert "never completed" in caplog.text
+
+
+def test_what_no_database_takes_is_an_error_and_a_strangers_vote_is_none(
+    store: SqlStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    vote = FeedbackRow(request_id="r1", time=1.0, key="thief", metric="liked", value=1.0)
+    finished(spool, packed([request_row("r1"), vote, request_row("r2", tokens=2**63)]))
+
+    Importer(spool, store).once()
+
+    assert [(one.levelname, one.getMessage().partition(",")[0]) for one in caplog.records] == [
+        ("ERROR", "1 records are lost"),
+        ("WARNING", "1 votes are not kept"),
+    ]
 
 
 def test_a_damaged_file_is_set_apart(store: SqlStore, tmp_path: Path) -> None:

@@ -80,14 +80,14 @@ def test_a_vote_of_another_key_is_refused_and_leaves_the_owners(store: SqlStore)
     taken = store.take("f", 1, 2, [request_row("r1", key="key")])
     later = store.take("f", 2, 3, [vote("r1", 2.0, key="thief", time=NOON + 5)])
 
-    assert (taken.refused, later.refused) == (1, 1)
+    assert (taken.foreign, later.foreign) == (1, 1)
     assert totals(store) == [("a", 1, 5.0)]
 
 
 def test_a_vote_cannot_pass_for_a_measurement_of_ours(store: SqlStore) -> None:
     taken = store.take("f", 0, 1, [request_row("r1"), vote("r1", 99.0, metric="error")])
 
-    assert taken.refused == 1
+    assert taken.foreign == 1
     assert totals(store, "error") == [("a", 1, 0.0)]
 
 
@@ -113,6 +113,7 @@ def test_a_row_that_no_database_takes_costs_no_other_row(store: SqlStore) -> Non
 
     taken = store.take("f", 0, 1, rows)
 
-    assert (taken.rows, taken.refused) == (3, 1)
+    assert (taken.rows, taken.refused, taken.foreign) == (3, 1, 0)
+    assert taken.why
     assert [store.known(name) is not None for name in ("r1", "r2", "r3")] == [True, False, True]
     assert store.position("f") == 1
