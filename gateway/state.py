@@ -152,10 +152,16 @@ class Gateway:
         if self.in_flight == 0:
             self.idle.set()
 
+    @property
+    def unrecorded(self) -> bool:
+        """Whether requests are refused because `store.usage` requires records, which are lost."""
+        required = self.runtime.config.store.usage == "required"
+        return required and self.recorder is not None and self.recorder.full
+
     def admit(self) -> None:
         """Raises Unavailable while draining, or with `max_in_flight` requests under way.
 
-        Also while records are being lost, where `store.usage` is required.
+        Also while it is `unrecorded`.
         """
         if self.refusing:
             raise Unavailable("the gateway is shutting down", retry_after=1)
@@ -164,7 +170,7 @@ class Gateway:
             raise Unavailable(
                 f"{config.server.max_in_flight} requests are being answered already", retry_after=1
             )
-        if config.store.usage == "required" and self.recorder is not None and self.recorder.full:
+        if self.unrecorded:
             raise Unavailable("what requests use cannot be recorded now", retry_after=5)
 
     def mirror(

@@ -50,6 +50,11 @@ class FileRecorder:
         return self.waiting >= self._limit
 
     @property
+    def failing(self) -> bool:
+        """Whether the disk did not take rows the last time that there were any."""
+        return self._failing
+
+    @property
     def waiting(self) -> int:
         """Rows in memory."""
         return self._added - self._packing + self._held

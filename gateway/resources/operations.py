@@ -9,6 +9,7 @@ from litestar.types import ControllerRouterHandler
 from gateway.state import Gateway
 
 _Request = Request[object, object, State]
+UNRECORDED = "requests are refused: what they use must be recorded, and neither disk nor memory can"
 REFUSED = "the file as it is now was refused, the log says why; the one before it is in force"
 
 
@@ -17,7 +18,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def healthz() -> dict[str, str | int]:
         return {"status": "alive", "worker": gateway.worker, "pid": os.getpid()}
 
-    @get("/readyz", summary="Configured, every local engine warm, not draining")
+    @get("/readyz", summary="Configured, every local engine warm, records kept, not draining")
     async def readyz() -> Response[dict[str, str | dict[str, str]]]:
         engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
         if gateway.draining:
@@ -25,6 +26,8 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         body: dict[str, str | dict[str, str]] = {"status": "ready", "engines": engines}
         if gateway.refused:
             body["configuration"] = REFUSED
+        if gateway.unrecorded:
+            return Response({**body, "status": UNRECORDED}, status_code=503)
         if gateway.runtime.ready:
             return Response(body)
         return Response({**body, "status": "loading"}, status_code=503)

@@ -72,15 +72,18 @@ class Driver(Protocol):
 
 
 class Session:
-    """One transaction."""
+    """One transaction. wrote: `run` has changed rows."""
 
     def __init__(self, connection: Connection, refusals: tuple[type[Exception], ...]) -> None:
         self._connection = connection
         self._refusals = refusals
+        self.wrote = False
 
     def run(self, sql: str, *values: Value) -> int:
         """The number of rows that changed."""
-        return self._connection.execute(sql, values).rowcount
+        changed = self._connection.execute(sql, values).rowcount
+        self.wrote = self.wrote or changed > 0
+        return changed
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """One statement for each of many rows of values."""
@@ -105,7 +108,11 @@ class Session:
 
 
 class Database:
-    """Connections that are opened when they are needed and kept; any thread may ask."""
+    """Connections that are opened when they are needed and kept; any thread may ask.
+
+    After a transaction has failed none is used again, and none kept that has not written: what
+    SQLite opens while its disk cannot be written would never write.
+    """
 
     def __init__(self, driver: Driver, prepare: Callable[[Session], None]) -> None:
         """prepare: done in a write transaction before any other, once it can be."""
@@ -114,6 +121,7 @@ class Database:
         self._prepared = False
         self._idle: LifoQueue[Connection] = LifoQueue()
         self._busy: set[Connection] = set()
+        self._doubtful = False
         self._lock = Lock()
 
     @contextmanager
@@ -137,8 +145,7 @@ class Database:
 
     def close(self) -> None:
         """Waits for nobody: what other threads still do is broken off, and so undone."""
-        while (connection := self._taken()) is not None:
-            connection.close()
+        self._let_go()
         with self._lock:
             for connection in self._busy:
                 connection.interrupt()
@@ -157,6 +164,8 @@ class Database:
     @contextmanager
     def _begun(self, begin: tuple[str, ...]) -> Generator[Session]:
         """A connection that failed is not used again: nobody knows in what state it is."""
+        if self._doubtful:
+            self._let_go()
         connection = self._taken() or self._driver.connect()
         kept = False
         with self._lock:
@@ -164,13 +173,16 @@ class Database:
         try:
             for sql in begin:
                 connection.execute(sql, ())
-            yield Session(connection, self._driver.refusals)
+            session = Session(connection, self._driver.refusals)
+            yield session
             connection.execute("COMMIT", ())
-            kept = True
+            self._doubtful = self._doubtful and not session.wrote
+            kept = not self._doubtful
         except self._driver.refusals as exc:
             raise StoreRefused(str(exc)) from exc
         except self._driver.errors as exc:
             self._prepared = False
+            self._doubtful = True
             raise self._driver.away(exc) from exc
         finally:
             with self._lock:
@@ -179,6 +191,10 @@ class Database:
                 self._idle.put(connection)
             else:
                 connection.close()
+
+    def _let_go(self) -> None:
+        while (connection := self._taken()) is not None:
+            connection.close()
 
     def _taken(self) -> Connection | None:
         while True:

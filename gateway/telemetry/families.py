@@ -7,7 +7,11 @@ from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import CollectorRegistry
 
-LEAST = {"strowger_backend_available", "strowger_experiment_paused"}
+LEAST = {
+    "strowger_backend_available",
+    "strowger_experiment_paused",
+    "strowger_spool_available",
+}
 """Gauges of which the whole has the least: what is true when it is true in every process."""
 
 _CREATED = "_created"

@@ -23,6 +23,11 @@ class RecorderCollector(Collector):
             value=self._recorder.lost,
         )
         yield GaugeMetricFamily(
+            "strowger_spool_available",
+            "1 while the disk takes records, 0 while they wait in memory.",
+            value=not self._recorder.failing,
+        )
+        yield GaugeMetricFamily(
             "strowger_records_in_memory",
             "Records that are not on the disk yet.",
             value=self._recorder.waiting,

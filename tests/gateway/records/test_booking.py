@@ -388,14 +388,21 @@ async def test_without_room_for_records_a_request_is_refused_only_where_usage_is
     ):
         answer = await post(gateway)
         asked = len(remote.requests)
+        ready = await readiness(gateway)
         kept.full = False
         later = await post(gateway)
 
     assert (answer.status_code, asked) == (status, int(status == 200))
     assert later.status_code == 200
+    assert ready == status
     if status == 503:
         assert answer.headers["retry-after"] == "5"
         assert "recorded" in json.loads(answer.text)["error"]["message"]
+
+
+async def readiness(gateway: Serving) -> int:
+    async with httpx.AsyncClient(base_url=gateway.url) as client:
+        return (await client.get("/readyz")).status_code
 
 
 @pytest.mark.anyio
