@@ -59,7 +59,7 @@ def _caller(runtime: Runtime, name: str) -> Caller:
     for key in keys:
         if key.name == name:
             return Caller(name=key.name, models=key.models, max_priority=key.max_priority)
-    hint = nearest(name, [key.name for key in keys])
+    hint = nearest(name, [key.name for key in keys]) or "; auth.keys is empty"
     raise InvalidRequest(f"key: no key is named {name!r}{hint}", param="key")
 
 

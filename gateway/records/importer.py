@@ -17,7 +17,7 @@ from msgspec import Struct
 from gateway.records.frames import HEAD, Read, unpacked
 from gateway.records.rows import Row
 from gateway.records.spool import Spool, reading, remove, set_apart
-from gateway.store.errors import StoreAway
+from gateway.store.errors import Overtaken, StoreAway
 
 _log = logging.getLogger("strowger.records")
 ROWS = 2_000
@@ -91,7 +91,7 @@ class Importer:
         self._positions: dict[str, int] = {}
         self._taken: dict[str, int] = {}
         self._whole_at = time.monotonic()
-        self._waits = False
+        self._shared = False
         self._tidy_at = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="importer", daemon=True)
@@ -132,11 +132,13 @@ class Importer:
                 if not alone:
                     self._not_alone()
                     return 0
-                self._waits = False
                 rows = sum(self._file(path) for path in self._spool.files())
                 if not rows:
                     self._store.reach()
                 self._tidy()
+        except Overtaken:
+            self._not_alone()
+            return 0
         except (StoreAway, OSError) as exc:
             self._lose(exc)
             return 0
@@ -155,10 +157,11 @@ class Importer:
         self.away = True
 
     def _not_alone(self) -> None:
+        """Two that share a spool take turns; only the store knows how far the other has come."""
         self._positions.clear()
-        if not self._waits:
-            _log.warning("another process imports %s; this one waits", self._spool.folder)
-        self._waits = True
+        if not self._shared:
+            _log.warning("another process imports %s as well; they take turns", self._spool.folder)
+        self._shared = True
 
     def _file(self, path: Path) -> int:
         """All whole frames of one file; a finished one is removed when they are in the store."""

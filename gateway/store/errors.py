@@ -9,5 +9,9 @@ class StoreAway(Unavailable):
     code = "store_unavailable"
 
 
+class Overtaken(StoreAway):
+    """Another importer has taken these rows; nothing is away."""
+
+
 class StoreRefused(ValueError):
     """The database will never take this."""

@@ -15,7 +15,7 @@ from gateway.store import recorded
 from gateway.store.base import Answered, Epoch, Known, Pause, Run
 from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
-from gateway.store.errors import StoreAway, StoreRefused
+from gateway.store.errors import Overtaken, StoreRefused
 from gateway.store.intake import take, take_singly
 from gateway.store.moments import outcomes
 from gateway.store.recorded import Recorded
@@ -265,7 +265,7 @@ def _position(session: Session, file: str) -> int:
 
 def _advance(session: Session, file: str, begin: int, end: int) -> None:
     if _position(session, file) != begin:
-        raise StoreAway(f"another process has imported from {file}")
+        raise Overtaken(f"another process has imported from {file}")
     session.run(
         "INSERT INTO spool_files (file, position, time) VALUES (?, ?, ?)"
         " ON CONFLICT (file) DO UPDATE SET position = excluded.position, time = excluded.time",

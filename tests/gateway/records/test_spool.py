@@ -334,6 +334,23 @@ def test_two_importers_of_one_spool_take_turns(
     assert caplog.text.count("another process imports") == 1
 
 
+def test_an_importer_that_was_overtaken_says_no_word_of_an_outage(
+    store: SqlStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    first, second = Importer(spool, store), Importer(spool, store)
+    file = spool.create()
+    imported: list[int] = []
+
+    for number, importer in enumerate((first, second, first, first)):
+        file.append(packed([request_row(f"r{number}")]))
+        imported.append(importer.once())
+
+    assert imported == [1, 1, 0, 2]
+    assert not first.away
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 def test_importing_at_the_same_time_from_many_threads_takes_each_row_once(
     store: SqlStore, tmp_path: Path
 ) -> None:
