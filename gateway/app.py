@@ -1,5 +1,6 @@
 """The ASGI application: the hot endpoints before Litestar, everything else as its routes."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -134,7 +135,8 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
     path, method = request.scope["path"], request.method
     match exc.status_code:
         case 404:
-            error: GatewayError = RouteNotFound(f"there is nothing at {method} {path}")
+            told = f"there is nothing at {method} {path}"
+            error: GatewayError = RouteNotFound(told + _elsewhere(request.app, path))
         case 405:
             allow = next((r.methods for r in request.app.routes if r.path == path), {"GET"})
             error = MethodNotAllowed(
@@ -148,6 +150,14 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
             error = GatewayError(exc.detail)
             error.status = status
     return _gateway_error(request, error)
+
+
+def _elsewhere(app: Litestar, path: str) -> str:
+    """The end of a sentence about a base URL that most likely has a /v1 too few or too many."""
+    whole = re.sub(r"^(/v1)*", "/v1", path.rstrip("/"))
+    if whole == path or all(route.path != whole for route in app.routes):
+        return ""
+    return f"; did you mean {whole}? A client's base URL ends in one /v1"
 
 
 def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:

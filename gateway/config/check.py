@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gateway.config.check_experiments import check_experiments
 from gateway.config.check_honoured import check_honoured
 from gateway.config.check_models import check_models, matches
-from gateway.config.check_providers import check_credential, check_file, check_providers
+from gateway.config.check_providers import check_file, check_key, check_providers
 from gateway.config.check_routing import check_routing
 from gateway.config.check_rules import check_rules
 from gateway.config.check_vain import check_vain
@@ -113,7 +113,7 @@ def _keys(config: Config, problems: Problems) -> None:
         if not secret:
             problems.add((*path, "key"), "is empty; anyone could guess it")
             continue
-        check_credential(key.key, (*path, "key"), problems)
+        check_key(key.key, (*path, "key"), problems)
         first = secrets.setdefault(secret, index)
         if first != index:
             problems.add(
@@ -132,7 +132,7 @@ def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> N
     secret = config.auth.admin_key
     if problems.at(path) or not secret.reveal():
         return
-    check_credential(secret, path, problems)
+    check_key(secret, path, problems)
     first = secrets.get(secret.reveal())
     if first is not None:
         problems.add(path, f"auth.keys[{first}] is the same; no client may have the operator's key")

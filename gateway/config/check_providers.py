@@ -14,6 +14,10 @@ from gateway.config.tokens import check_tokens
 from schemas.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_BEARER = re.compile(r"bearer\s", re.IGNORECASE)
+_V1 = ("vllm", "sglang")
+"""Adapters without an address of their own whose servers are at `/v1`."""
+_ONE_ROUTE = ("/chat/completions", "/completions", "/embeddings", "/messages")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _OURS = frozenset(
     {
@@ -70,6 +74,13 @@ def check_credential(secret: Secret, path: Path, problems: Problems) -> None:
         problems.add(
             path, "holds a space at an end, a line break or a character that no header can carry"
         )
+
+
+def check_key(secret: Secret, path: Path, problems: Problems) -> None:
+    """A credential that goes behind `Bearer`, or behind whatever word a vendor wants there."""
+    check_credential(secret, path, problems)
+    if _BEARER.match(secret.reveal()) and not problems.at(path):
+        problems.add(path, "begins with the word Bearer, which is no part of a key; leave it out")
 
 
 def _adapter(
@@ -163,6 +174,7 @@ def _remote(
     if provider.base_url is not None:
         if not problems.at(place):
             _url(provider.base_url, place, problems)
+            _place_of_v1(provider, provider.base_url, defaults, place, problems)
     elif (
         defaults is not None
         and not (defaults.base_url or aws_base_url(provider))
@@ -171,7 +183,7 @@ def _remote(
         problems.add(
             place, "is missing; adapter ", Found(provider.adapter), " has no address of its own"
         )
-    check_credential(provider.api_key, (*path, "api_key"), problems)
+    check_key(provider.api_key, (*path, "api_key"), problems)
     _headers(provider, path, problems)
     if provider.oauth is not None:
         _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
@@ -261,6 +273,17 @@ def _url(url: str, path: Path, problems: Problems) -> None:
         problems.add(path, fault)
 
 
+def _place_of_v1(
+    provider: Provider, url: str, defaults: Defaults | None, path: Path, problems: Problems
+) -> None:
+    """Without it such a server says 404, which reads as a model that it does not know."""
+    spoken = defaults is not None and defaults.base_url.endswith("/v1")
+    if not (spoken or provider.adapter in _V1) or problems.at(path):
+        return
+    if not urlsplit(url).path:
+        problems.warn(path, "has no path; servers of OpenAI's dialect are mostly at HOST/v1")
+
+
 def _url_faults(parts: SplitResult, url: str) -> Iterator[str]:
     if parts.username is not None or parts.password is not None:
         yield "must not hold a user or a password; use api_key or headers"
@@ -268,6 +291,8 @@ def _url_faults(parts: SplitResult, url: str) -> Iterator[str]:
         yield "must not have a # part or an empty ? part"
     if parts.path.endswith("/"):
         yield "must not end its path in a slash"
+    if parts.path.endswith(_ONE_ROUTE):
+        yield "names one route of the provider; give what comes before it"
     if re.search(r"[^\x21-\x7e]", url):
         yield "must be ASCII without spaces; write other characters as %XX"
 

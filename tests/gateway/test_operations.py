@@ -104,6 +104,24 @@ async def test_a_request_id_that_is_not_sane_is_replaced(tmp_path: Path) -> None
     assert answer.headers["x-request-id"] == answer.headers["x-gateway-request-id"]
 
 
+async def test_a_base_url_with_a_v1_too_few_or_too_many_is_told_the_right_path(
+    tmp_path: Path,
+) -> None:
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        few, many, other = [
+            (await client.post(path, json=HELLO)).json()["error"]["message"]
+            for path in ("/chat/completions", "/v1/v1/chat/completions", "/v1/nowhere")
+        ]
+
+    hint = "; did you mean /v1/chat/completions? A client's base URL ends in one /v1"
+    assert few == f"there is nothing at POST /chat/completions{hint}"
+    assert many == f"there is nothing at POST /v1/v1/chat/completions{hint}"
+    assert other == "there is nothing at POST /v1/nowhere"
+
+
 async def test_a_public_face_shows_no_backend(tmp_path: Path) -> None:
     config = one_model("{url}", "server: {expose_headers: false}")
     async with (

@@ -35,6 +35,29 @@ def test_a_credential_that_was_filled_in_may_look_like_anything() -> None:
     assert config.auth.admin_key.reveal() == "$OPENAI_API_KEY"
 
 
+def test_the_word_in_front_of_a_key_is_no_part_of_it() -> None:
+    (told,) = faults_of_provider("adapter: openai, api_key: 'Bearer sk-0123'")
+    (other,) = faults(f"{GOOD}auth: {{mode: keys, keys: [{{name: a, key: 'bearer sk-0123'}}]}}\n")
+
+    assert told.endswith("begins with the word Bearer, which is no part of a key; leave it out")
+    assert other.startswith("auth.keys[0].key: begins with the word Bearer")
+
+
+def test_a_base_url_is_no_single_route_and_has_a_v1() -> None:
+    one = "adapter: openai, base_url: 'http://127.0.0.1:8000"
+    (route,) = faults_of_provider(f"{one}/v1/chat/completions'")
+    bare = warnings(GOOD.replace("adapter: openai", f"{one}'"))
+    whole = warnings(GOOD.replace("adapter: openai", f"{one}/v1'"))
+
+    assert route == (
+        "providers[0].base_url: names one route of the provider; give what comes before it"
+    )
+    assert bare == [
+        "providers[0].base_url: has no path; servers of OpenAI's dialect are mostly at HOST/v1"
+    ]
+    assert whole == []
+
+
 MODELS = [
     ("fallback: chat", "fallback: expected a list, found text; put it between [ and ]"),
     ("fallback: [openai/gpt-5]",
