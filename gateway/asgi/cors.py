@@ -5,9 +5,9 @@ from collections.abc import Sequence
 Headers = list[tuple[bytes, bytes]]
 
 _EXPOSED = (
-    b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-variant, "
-    b"x-gateway-attempts, x-gateway-hedged, x-gateway-dropped-params, retry-after, "
-    b"x-should-retry, server-timing"
+    b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-experiment, "
+    b"x-gateway-variant, x-gateway-attempts, x-gateway-hedged, x-gateway-dropped-params, "
+    b"retry-after, x-should-retry, server-timing"
 )
 
 

@@ -1,10 +1,13 @@
 """Who gets in, and what is refused at the door, each in the envelope that clients know."""
 
+import re
 from pathlib import Path
 
 import httpx
 import pytest
 
+from gateway.asgi import answering
+from gateway.asgi.cors import Cors
 from tests.gateway.serving import one_model, serving
 from tests.provider import provider
 
@@ -143,3 +146,13 @@ async def test_a_browser_page_of_an_allowed_origin_may_call(tmp_path: Path) -> N
     assert preflight.headers["access-control-allow-origin"] == "https://a.example"
     assert answer.headers["access-control-allow-origin"] == "https://a.example"
     assert "access-control-allow-origin" not in stranger.headers
+
+
+def test_a_page_may_read_every_header_that_tells_of_an_answer() -> None:
+    source = (Path(answering.__file__)).read_text("utf-8")
+    told = set(re.findall(r'b"(x-gateway-[a-z-]+)"', source))
+
+    headers = dict(Cors(["*"]).headers(b"https://app.test"))
+
+    assert len(told) >= 6
+    assert told <= {*headers[b"access-control-expose-headers"].decode().split(", ")}
