@@ -116,8 +116,8 @@ def trip_of(request: ChatRequest) -> Trip:
     )
 
 
-async def without(gateway: Gateway) -> None:
-    for number in range(REQUESTS):
+async def without(gateway: Gateway, requests: int = REQUESTS) -> None:
+    for number in range(requests):
         request = ASKED[number % len(ASKED)]
         trip = trip_of(request)
         call = Call(model="old", deadline=now() + 600, request_id=trip.request_id)
@@ -132,9 +132,9 @@ async def without(gateway: Gateway) -> None:
         gateway.book(trip, 200, now())
 
 
-async def within(table: RouteTable, gateway: Gateway) -> None:
+async def within(table: RouteTable, gateway: Gateway, requests: int = REQUESTS) -> None:
     route = table.routes["chat"]
-    for number in range(REQUESTS):
+    for number in range(requests):
         request = ASKED[number % len(ASKED)]
         trip = trip_of(request)
         facts = Facts(draw=gateway.random.random(), now=trip.started, request_id=trip.request_id)

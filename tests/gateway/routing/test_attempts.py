@@ -300,3 +300,59 @@ async def test_second_tries_are_a_share_of_the_first_tries_of_the_last_seconds(
         (await begun(plan)).succeed(loop_time())
 
     assert sum(budget.take(loop_time()) for _ in range(100)) == 40
+
+
+@pytest.mark.parametrize("after_s", [0.0, 1000.0])
+async def test_answers_count_beside_failures_when_a_breaker_asks_how_many_there_were(
+    after_s: float,
+) -> None:
+    plan = a_plan(backend("a"))
+    breaker, at = plan.candidates[0].backend.breaker, loop_time()
+    (await begun(plan)).succeed(at)
+
+    for end in [True] * 60 + [False] * 40:
+        one = await begun(plan)
+        if end:
+            one.succeed(at + after_s)
+        else:
+            one.fail(UpstreamBroken("cut", upstream="a"), at + after_s)
+
+    assert breaker.rule.min_requests < 40
+    assert breaker.rule.failure_rate == 0.5
+    assert breaker.state(at + after_s) == "closed"
+
+
+async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measured() -> None:
+    plan = a_plan(backend("a"))
+    load, at = plan.candidates[0].backend.load, loop_time()
+
+    for end, seconds in ((at, 5.0), (at + 10, 1.0)):
+        one = await begun(plan)
+        one.started = end - seconds
+        one.succeed(end)
+
+    assert 1.0 < (load.whole.measured or 0.0) < 4.0
+
+
+async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end() -> None:
+    plan = a_plan(backend("a"))
+    load = plan.candidates[0].backend.load
+    one = first_of(plan, HI, trip(loop_time()), "")
+
+    one.commit()
+    one.succeed(loop_time() + 100)
+
+    assert load.whole.measured is None
+    assert 0.0 <= (load.first.measured or 0.0) < 50.0
+
+
+async def test_what_one_backend_had_to_do_without_is_not_told_of_the_next() -> None:
+    plan = a_plan(backend("a"), backend("b"), dropped={"a": ("n",)})
+    asking = trip(loop_time())
+
+    first_of(plan, HI, asking, "").fail(UpstreamBroken("cut", upstream="a"), loop_time())
+    without = asking.dropped
+    ask(plan.candidates[1], asking, loop_time())
+
+    assert without == ("n",)
+    assert asking.dropped == ()

@@ -1,0 +1,92 @@
+"""Instructions that routing, breaker, experiment and recording add to a request, counted.
+
+`python -m benchmarks.experiment_instructions` (needs valgrind; two minutes): the two paths of
+`benchmarks.experiment_overhead`, of all threads. Microseconds change with whoever shares the
+processor; instructions do not, so that half a percent more or less shows. Each path is run with
+few requests and with many, and the difference tells what one takes.
+"""
+
+import asyncio
+import gc
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from benchmarks.experiment_overhead import CONFIG, table_of, within, without
+from gateway.config.load import read_config
+from gateway.records.recorder import FileRecorder
+from gateway.records.spool import Spool
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.telemetry.access_log import AccessLog
+
+FEW: Final = 1_000
+"""Every user has asked by then, and every path been taken."""
+MANY: Final = 3_000
+_TOTAL: Final = re.compile(r"Collected : (\d+)")
+
+
+async def walk(path: str, requests: int, folder: Path) -> None:
+    """One path so many times, with everything written at the end."""
+    runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
+    recorder = FileRecorder(Spool(folder / "spool")) if path == "with" else None
+    gateway = Gateway(runtime, AccessLog(io.BytesIO(), "json"), recorder=recorder)
+    table = table_of(runtime.experiments)
+    gc.collect()
+    gc.disable()
+    if path == "with":
+        await within(table, gateway, requests)
+    else:
+        await without(gateway, requests)
+    gateway.write_books()
+    gateway.access_log.close()
+    if recorder is not None:
+        recorder.close()
+    await runtime.close()
+
+
+def counted(path: str, requests: int) -> int:
+    """Instructions of a whole process. Raises RuntimeError where valgrind says no number."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
+    run = subprocess.run(
+        [*command, "-m", "benchmarks.experiment_instructions", path, str(requests)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+    )
+    found = _TOTAL.search(run.stderr)
+    if run.returncode or found is None:
+        raise RuntimeError(run.stderr)
+    return int(found[1])
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        _, path, requests = sys.argv
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(walk(path, int(requests), Path(folder)))
+        return
+    runs: list[tuple[str, int]] = list(product(("without", "with"), (FEW, MANY)))
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(counted, *zip(*runs, strict=True))
+        totals = dict(zip(runs, found, strict=True))
+
+    def each(path: str) -> float:
+        return (totals[path, MANY] - totals[path, FEW]) / (MANY - FEW)
+
+    print("instructions a request, of all threads")
+    print(f"without     {each('without'):9,.0f}")
+    print(f"with        {each('with'):9,.0f}")
+    print(f"overhead    {each('with') - each('without'):9,.0f}")
+
+
+if __name__ == "__main__":
+    main()
