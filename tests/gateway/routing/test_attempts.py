@@ -334,13 +334,18 @@ async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measure
     assert 1.0 < (load.whole.measured or 0.0) < 4.0
 
 
-async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end() -> None:
-    plan = a_plan(backend("a"))
-    load = plan.candidates[0].backend.load
-    one = first_of(plan, HI, trip(loop_time()), "")
+@pytest.mark.parametrize("hedged", [False, True])
+async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged: bool) -> None:
+    plan = a_plan(backend("a"), backend("b"))
+    turn = first_of(plan, HI, trip(loop_time()), "")
+    if hedged:
+        hedge = turn.attempts.hedge()
+        assert hedge is not None
+        turn.stay_with(hedge)
+    load = turn.current.candidate.backend.load
 
-    one.commit()
-    one.succeed(loop_time() + 100)
+    turn.commit()
+    turn.current.succeed(loop_time() + 100)
 
     assert load.whole.measured is None
     assert 0.0 <= (load.first.measured or 0.0) < 50.0
