@@ -1,6 +1,6 @@
 """`strowger routes`: what each model resolves to, and with --url how its backends are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -35,8 +35,8 @@ def routes(path: Path, url: str | None, admin_key: str) -> None:
     led: list[_Row] = []
     if url is None:
         config = load(path)
-        show(_configured(config.models))
         trials = {trial.model: experiment_view(trial) for trial in config.experiments}
+        show(_configured(config.models, trials))
         for model in config.models:
             led += [(model.name, f"when {in_words(one)}", one.backends) for one in model.when]
             led += _others(model, trials.get(model.name))
@@ -70,16 +70,19 @@ def _others(model: Model | ModelView, trial: ExperimentView | None) -> list[_Row
     return found
 
 
-def _configured(models: Sequence[Model]) -> Table:
+def _configured(models: Sequence[Model], trials: Mapping[str, ExperimentView]) -> Table:
     table = table_of("MODEL", "ALIASES", "POLICY", "BACKEND", "SHARE", "FALLBACK")
     for model in models:
-        weights = [1.0 if ref.weight is None else ref.weight for ref in model.backends]
+        backends = {
+            f"{ref.provider}/{ref.model}": 1.0 if ref.weight is None else ref.weight
+            for ref in model.backends
+        }
         table.add_row(
             escape(model.name),
             escape(", ".join(model.aliases)),
             model.policy,
-            escape("\n".join(f"{ref.provider}/{ref.model}" for ref in model.backends)),
-            "\n".join(shares(model.policy, weights)),
+            escape("\n".join(backends)),
+            "\n".join(shares(model.policy, backends, trials.get(model.name))),
             escape(", ".join(model.fallback)),
         )
     return table
@@ -90,8 +93,8 @@ def _running(models: Sequence[ModelView]) -> Table:
         "MODEL", "POLICY", "BACKEND", "SHARE", "BREAKER", "UNDER WAY", "LATENCY", "FALLBACK"
     )
     for model in models:
-        own = [one for one in model.backends if one.weight is not None]
-        parts = shares(model.policy, [one.weight or 0.0 for one in own])
+        own = {one.name: one.weight for one in model.backends if one.weight is not None}
+        parts = shares(model.policy, own, model.experiment)
         parts += [
             "by an experiment" if one.variants else "by a rule"
             for one in model.backends
@@ -118,12 +121,22 @@ def _latency(one: BackendView) -> str:
     return ", ".join(words) or "unknown"
 
 
-def shares(policy: str, weights: Sequence[float]) -> list[str]:
-    """Of the traffic, for each backend; words where the policy knows no shares."""
+def shares(
+    policy: str, backends: Mapping[str, float], trial: ExperimentView | None = None
+) -> list[str]:
+    """Of the traffic, for each backend; words where the policy knows no shares.
+
+    backends: weights by name. trial: an experiment over the model asks its arms first, always.
+    """
+    if trial is not None:
+        arms = {variant.backend for variant in trial.variants}
+        return ["by an experiment" if name in arms else "after the variants" for name in backends]
+    weights = list(backends.values())
     if policy == "in_order":
         return ["first", *["then"] * (len(weights) - 1)]
-    if policy != "weighted":
-        return ["" if weight else "fallback only" for weight in weights]
-    return [
-        f"{100 * weight / sum(weights):.4g} %" if weight else "fallback only" for weight in weights
-    ]
+    if policy == "weighted":
+        words = [f"{100 * weight / sum(weights):.4g} %" for weight in weights]
+    else:
+        uneven = len({weight for weight in weights if weight}) > 1
+        words = [f"weight {weight:g}" if uneven else "" for weight in weights]
+    return [one if weight else "fallback only" for one, weight in zip(words, weights, strict=True)]

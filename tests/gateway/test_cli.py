@@ -11,8 +11,10 @@ import pytest
 from click import Context
 from click.testing import CliRunner, Result
 
+from gateway.admin.backends import ExperimentView, VariantView
 from gateway.commands.doctor import cpu_flags, last_line
 from gateway.commands.group import strowger
+from gateway.commands.routes import shares
 
 ROOT = Path(__file__).parents[2]
 GOOD = """
@@ -153,6 +155,19 @@ def test_routes_show_what_each_model_resolves_to(good: Path) -> None:
         ["backup", "in_order", "openai/a", "first"],
         ["openai/b", "then"],
     ]
+
+
+def test_shares_are_the_experiments_where_there_is_one_and_weights_where_they_matter() -> None:
+    arms = (VariantView(name="control", backend="p/a", share=1.0),)
+    trial = ExperimentView(name="e", variants=arms)
+
+    tried = shares("weighted", {"p/a": 1.0, "p/b": 0.0}, trial)
+    uneven = shares("least_busy", {"p/a": 2.0, "p/b": 1.0, "p/c": 0.0})
+    even = shares("sticky", {"p/a": 1.0, "p/b": 1.0})
+
+    assert tried == ["by an experiment", "after the variants"]
+    assert uneven == ["weight 2", "weight 1", "fallback only"]
+    assert even == ["", ""]
 
 
 @pytest.mark.parametrize("command", [["routes", "--config"], ["check"]])

@@ -125,10 +125,10 @@ def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traf
 
 
 def _weight(backend: BackendView) -> str:
-    """In the model's list; who is not in it is there for a rule's or an experiment's sake."""
-    if backend.weight is not None:
-        return number(backend.weight)
-    return "by experiment" if backend.variants else "by rule"
+    """In the model's list; an experiment's arms are asked by it alone, wherever they stand."""
+    if backend.variants:
+        return "by experiment"
+    return "by rule" if backend.weight is None else number(backend.weight)
 
 
 def _cell(model: str, backend: str, traffic: Traffic) -> Cell:
