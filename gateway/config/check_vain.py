@@ -12,11 +12,11 @@ LARGEST_PART = 5.0
 
 
 def check_vain(config: Config, problems: Problems) -> None:
+    models = {model.name: model for model in config.models}
     for index, model in enumerate(config.models):
         path: Path = ("models", index)
-        _attempts(model, path, problems)
+        _attempts(model, models, path, problems)
         _hedging(model, path, problems)
-    models = {model.name: model for model in config.models}
     for index, experiment in enumerate(config.experiments):
         path = ("experiments", index)
         _bounds(experiment, path, problems)
@@ -25,20 +25,25 @@ def check_vain(config: Config, problems: Problems) -> None:
             _alone(experiment, model, models, path, problems)
 
 
-def _attempts(model: Model, path: Path, problems: Problems) -> None:
+def _attempts(model: Model, models: Mapping[str, Model], path: Path, problems: Problems) -> None:
+    """Each backend is an attempt, so the last in a chain may have none left."""
     place = (*path, "retry", "attempts")
-    if model.retry.attempts > 1 or problems.at(place):
+    attempts = model.retry.attempts
+    before = [model, *(models[name] for name in model.fallback[:-1] if name in models)]
+    ahead = sum(len(one.backends) for one in before)
+    if model.fallback and attempts <= ahead:
+        last = f'fallback "{model.fallback[-1]}"'
+    elif model.policy == "in_order" and attempts < len(model.backends):
+        last, ahead = f"backends[{len(model.backends) - 1}]", len(model.backends) - 1
+    elif model.fallback_by_error and attempts < 2:
+        last, ahead = "fallback_by_error", 1
+    else:
         return
-    for key, given in (
-        ("fallback", model.fallback),
-        ("fallback_by_error", model.fallback_by_error),
-    ):
-        if given:
-            problems.warn(
-                place,
-                f"is 1, over all backends and fallbacks, so a request that failed does not reach "
-                f"{key}; give at least 2",
-            )
+    problems.warn(
+        place,
+        f"is {attempts}, over all backends and fallbacks, so {last} is reached only while others "
+        f"before it rest; give at least {ahead + 1}",
+    )
 
 
 def _hedging(model: Model, path: Path, problems: Problems) -> None:

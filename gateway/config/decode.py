@@ -28,6 +28,7 @@ S = TypeVar("S", bound=Struct)
 _SIZE = re.compile(r"(?P<count>[0-9]+(\.[0-9]+)?) ?(?P<unit>[KMG]iB)")
 _UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB}
 _CREDENTIAL = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
+_MERGE = "; YAML 1.2 has no merge keys, so write out what it would bring"
 _RELATIVE = ("./", "../")
 
 
@@ -147,7 +148,7 @@ class Decoder:
         for name, value in given.items():
             if name in fields:
                 continue
-            hint = nearest(name, fields, "known are")
+            hint = _MERGE if name == "<<" else nearest(name, fields, "known are")
             self._problems.add((*path, name), "unknown key", hint)
             if any(hint.endswith(f'"{field}"?') for field in _credentials(fields)):
                 self._hide(value)

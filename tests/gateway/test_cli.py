@@ -28,6 +28,7 @@ models:
       - {provider: openai, model: gpt-4o-mini, weight: 1}
       - {provider: openai, model: o3, weight: 0}
     fallback: [backup]
+    retry: {attempts: 4}
   - name: backup
     policy: in_order
     backends: [{provider: openai, model: a}, {provider: openai, model: b}]

@@ -105,6 +105,12 @@ def test_an_adapter_by_another_gateways_name_is_told_by_ours() -> None:
     assert told == 'providers[0].adapter: there is no adapter "azure_openai"; did you mean "azure"?'
 
 
+def test_a_merge_key_is_told_for_what_it_is() -> None:
+    (told,) = faults(f"{GOOD}server: {{<<: {{port: 1}}}}\n")
+
+    assert told.startswith('server["<<"]: unknown key; YAML 1.2 has no merge keys')
+
+
 def test_no_tab_may_indent() -> None:
     (told,) = faults("models:\n\t- name: chat\n")
 
@@ -132,8 +138,17 @@ def test_a_wildcard_is_not_offered_to_an_experiment() -> None:
 
 VAIN = [
     ("retry: {attempts: 1}, fallback: [chat]",
-     "retry.attempts: is 1, over all backends and fallbacks, so a request that failed does not "
-     "reach fallback; give at least 2"),
+     "retry.attempts: is 1, over all backends and fallbacks, so fallback \"chat\" is reached only "
+     "while others before it rest; give at least 2"),
+    (f"retry: {{attempts: 2}}, fallback: [chat], backends: {BOTH}",
+     "retry.attempts: is 2, over all backends and fallbacks, so fallback \"chat\" is reached only "
+     "while others before it rest; give at least 3"),
+    (f"retry: {{attempts: 1}}, policy: in_order, backends: {BOTH}",
+     "retry.attempts: is 1, over all backends and fallbacks, so backends[1] is reached only while "
+     "others before it rest; give at least 2"),
+    ("retry: {attempts: 1}, fallback_by_error: [{codes: [content_filter], models: [chat]}]",
+     "retry.attempts: is 1, over all backends and fallbacks, so fallback_by_error is reached only "
+     "while others before it rest; give at least 2"),
     ("hedge_after_s: 1, backends: [{provider: openai, model: gpt}]",
      "hedge_after_s: the model has one backend and no fallback, so there is no next to ask"),
     (f"hedge_after_s: 1, retry: {{attempts: 1}}, backends: {BOTH}",
