@@ -26,7 +26,10 @@ def tell(found: Explanation) -> None:
         _gap("`when` rules, the first that holds decides")
         show(_rules(found))
     if found.candidates:
-        _gap("asked in this order; FIRST is how often one is its model's first")
+        bounds = found.bounds
+        few = bounds is not None and bounds.attempts < len(found.candidates)
+        most = f", at most {bounds.attempts} of them" if bounds is not None and few else ""
+        _gap(f"asked in this order{most}; FIRST is how often one is its model's first")
         show(_candidates(found))
     if found.ruled_out:
         _gap("not asked")

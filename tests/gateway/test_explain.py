@@ -333,6 +333,7 @@ def test_a_person_reads_tables(config: Path, tmp_path: Path) -> None:
     request.write_text(json.dumps(chat("talk", max_completion_tokens=9)))
 
     result = run("explain", str(request), "--config", str(config), "--down", "other")
+    longer = run("explain", str(request), "--config", str(config))
 
     assert result.exit_code == 0
     assert table(result.stdout, "BACKEND")[0][:2] == ["1", "openai/gpt"]
@@ -340,6 +341,8 @@ def test_a_person_reads_tables(config: Path, tmp_path: Path) -> None:
     assert "by an alias" in result.stdout
     assert "89 %" in result.stdout
     assert "sk-of-the-operator" not in result.output
+    assert "asked in this order; FIRST" in result.stdout
+    assert "asked in this order, at most 4 of them; FIRST" in longer.stdout
 
 
 def test_a_file_that_is_not_there_is_told(config: Path) -> None:
