@@ -1,0 +1,215 @@
+"""Access lines as records: what was left of requests is read back as their rows, and no other."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config.model import Price
+from gateway.records.booking import (
+    attempt_row,
+    attempts_of,
+    booked,
+    counted,
+    line_of,
+    rows_told,
+)
+from gateway.records.frames import packed, unpacked
+from gateway.records.rows import AttemptRow, Booked, RequestRow
+from gateway.routing.part import NO_PART, Part
+from gateway.routing.prices import Prices
+from gateway.routing.trip import Attempt, Trip
+from gateway.telemetry.access_log import AccessLine, as_json
+from schemas.events import Usage
+
+LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
+
+
+def left_of(trip: Trip, line: AccessLine, prices: Prices) -> Booked:
+    """What a worker leaves of one request."""
+    several = attempts_of(trip, line.time, prices) if len(line.attempts) > 1 else ()
+    return booked([trip], as_json([line]), several)
+
+
+def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
+    """It cost something, and the request's own tokens are those of the answer alone."""
+    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
+    trip.attempts.append(Attempt(backend="a/m", outcome="upstream_broken"))
+    trip.deltas, trip.usage = 40, Usage(prompt_tokens=7)
+    trip.set_aside()
+    trip.attempts.append(Attempt(backend="b/m", outcome="invalid_request", refused=True))
+    trip.attempts.append(Attempt(backend="b/m", outcome="lost", role="hedge", deltas=2))
+    trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
+    trip.usage = Usage(prompt_tokens=7, completion_tokens=3)
+    prices = Prices((Price(match="a/m", input=1, output=10),))
+    line = line_of(trip, 200, 1.0, 0.0, prices)
+
+    _, failed, hedge, served = rows_told([left_of(trip, line, prices)])
+
+    assert isinstance(failed, AttemptRow)
+    assert isinstance(hedge, AttemptRow)
+    assert isinstance(served, AttemptRow)
+    assert [row.number for row in (failed, hedge, served)] == [1, 3, 4]
+    assert [row.role for row in (failed, hedge, served)] == ["failed", "hedge", "served"]
+    assert [row.source for row in (failed, hedge, served)] == ["estimated", "estimated", "reported"]
+    assert [row.completion_tokens for row in (failed, hedge, served)] == [40, 2, 3]
+    assert [row.prompt_tokens for row in (failed, hedge, served)] == [7, 7, 7]
+    assert failed.cost_usd == pytest.approx((7 + 40 * 10) / 1e6)
+    assert served.cost_usd is None
+
+
+COUNTS = st.none() | st.integers(0, 2**40)
+USAGES = st.none() | st.builds(
+    Usage,
+    prompt_tokens=COUNTS,
+    completion_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    cache_write_tokens=COUNTS,
+    reasoning_tokens=COUNTS,
+)
+TRIPS = st.builds(
+    Trip,
+    request_id=st.just("r"),
+    started=st.just(5.0),
+    task=st.sampled_from(["chat", "completions", "embeddings", "tokens"]),
+    backend=st.just("a/m"),
+    usage=USAGES,
+    deltas=st.integers(0, 9),
+    prompt=st.none() | st.integers(1, 9),
+    attempts=st.builds(
+        Attempt,
+        backend=st.just("a/m"),
+        outcome=st.sampled_from(["ok", "cancelled", "upstream_broken"]),
+        ms=st.floats(0, 1e6),
+    ).map(lambda one: [one]),
+)
+LISTS = st.sampled_from(
+    [
+        Prices(()),
+        Prices((Price(match="a/*", input=1, output=10),)),
+        Prices((Price(match="b/*", input=1, output=1),)),
+    ]
+)
+
+
+@given(TRIPS, LISTS)
+def test_the_access_line_tells_all_of_a_request_with_one_attempt(
+    trip: Trip, prices: Prices
+) -> None:
+    """The oracle is the attempt's row as it is made where there are several."""
+    line = line_of(trip, 200, 6.5, 1e9, prices)
+    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
+
+    left = left_of(trip, line, prices)
+
+    assert left.attempts == ()
+    request, attempt = rows_told([left])
+    assert isinstance(request, RequestRow)
+    assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
+    assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
+
+
+PARTS = st.just(NO_PART) | st.builds(
+    Part,
+    experiment=st.just("trial"),
+    epoch=st.integers(0, 9),
+    variant=st.sampled_from(["", "control"]),
+    unit=st.sampled_from(["", "5ee0", "a1b2"]),
+    home=st.sampled_from(["", "a/m", "b/m"]),
+)
+
+
+@given(st.lists(st.tuples(TRIPS, PARTS, st.booleans()), min_size=1, max_size=9), LISTS)
+def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
+    requests: list[tuple[Trip, Part, bool]], prices: Prices
+) -> None:
+    for number, (trip, part, retried) in enumerate(requests):
+        trip.request_id, trip.part = f"r{number}", part
+        if retried:
+            trip.attempts.insert(0, Attempt(backend="b/m", outcome="upstream_busy", ms=1.5))
+    trips = [trip for trip, _, _ in requests]
+    lines = [line_of(trip, 200, 6.5, 1e9, prices) for trip in trips]
+    several = [
+        row
+        for trip, line, (_, _, retried) in zip(trips, lines, requests, strict=True)
+        if retried
+        for row in attempts_of(trip, line.time, prices)
+    ]
+
+    read = unpacked(packed([booked(trips, as_json(lines), several)]), limit=1)
+
+    alone = [
+        row
+        for trip, line in zip(trips, lines, strict=True)
+        for row in rows_told([left_of(trip, line, prices)])
+    ]
+    assert not read.damaged
+    assert sorted(map(repr, read.rows)) == sorted(map(repr, alone))
+    told = {row.request_id: row for row in read.rows if isinstance(row, RequestRow)}
+    for trip, line in zip(trips, lines, strict=True):
+        row = told[trip.request_id]
+        assert (row.epoch, row.unit) == (trip.part.epoch, trip.part.unit)
+        assert (row.variant, row.fallback) == (line.variant, line.fallback)
+
+
+@pytest.mark.parametrize(
+    ("home", "answered", "fallback"),
+    [("a/m", "b/m", True), ("a/m", "a/m", False), ("a/m", "", False), ("", "b/m", False)],
+    ids=["by another", "by its own", "by nobody", "in no experiment"],
+)
+def test_a_fallback_is_an_answer_by_another_backend_than_the_variants(
+    home: str, answered: str, fallback: bool
+) -> None:
+    trip = Trip(request_id="r", started=0.0, attempts=[], part=Part(home=home), backend=answered)
+
+    line = line_of(trip, 200, 1.0, 0.0, Prices(()))
+
+    assert line.fallback == fallback
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        Booked(count=1, lines=b"no JSON\n"),
+        Booked(count=1, lines=b'{"request_id":"r"}\n'),
+        Booked(count=1, lines=b"\xff\n"),
+        Booked(count=2, lines=as_json([LINE]), parts=((1, "a"), (1, "b"))),
+    ],
+    ids=["no JSON", "no access line", "no UTF-8", "a part too many"],
+)
+def test_lines_that_cannot_be_read_are_damage_and_take_no_earlier_frame_along(
+    torn: Booked,
+) -> None:
+    whole = packed([Booked(count=1, lines=as_json([LINE]))])
+
+    read = unpacked(whole + packed([torn]), limit=100)
+
+    assert read.damaged
+    assert read.size == len(whole)
+    assert [type(row) for row in read.rows] == [RequestRow]
+
+
+def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:
+    """Whatever its vendor's own object was: a row that cannot be read would take others along."""
+    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
+    trip.attempts.append(Attempt(backend="a/m", outcome="upstream_failed"))
+    trip.usage = Usage(prompt_tokens=7, completion_tokens=2, raw=msgspec.Raw(b'{"cost": 0.1}'))
+    trip.set_aside()
+    trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
+    trip.usage = Usage(prompt_tokens=7, completion_tokens=3, raw=msgspec.Raw(b'{"cost": 0.2}'))
+    left = left_of(trip, line_of(trip, 200, 1.0, 0.0, Prices(())), Prices(()))
+
+    read = unpacked(packed([left]), limit=10)
+
+    assert not read.damaged
+    attempts = [row for row in read.rows if isinstance(row, AttemptRow)]
+    assert [(row.backend, row.completion_tokens) for row in attempts] == [("a/m", 2), ("b/m", 3)]
+
+
+def test_an_attempt_for_which_nothing_was_sent_leaves_no_row() -> None:
+    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
+    trip.attempts.append(Attempt(backend="a/m", outcome="unsupported", refused=True))
+
+    line = line_of(trip, 400, 1.0, 0.0, Prices(()))
+
+    assert [type(row) for row in rows_told([left_of(trip, line, Prices(()))])] == [RequestRow]

@@ -1,0 +1,58 @@
+"""What an experiment remembers of those who took part lately."""
+
+import sys
+
+import pytest
+
+from gateway.config.load import read_config
+from gateway.routing.facts import Facts
+from gateway.routing.trial import ExperimentState, Standing, Trial, fingerprint
+from schemas.messages import Message
+from schemas.requests import ChatRequest
+from tests.gateway.routing.test_plan import backend
+
+CONFIG = """
+providers: [{name: a, adapter: openai, api_key: k}]
+models:
+  - {name: chat, backends: [{provider: a, model: old}, {provider: a, model: new}]}
+experiments:
+  - name: trial
+    model: chat
+    primary: thumbs_up
+    assign_by: ASSIGN_BY
+    variants:
+      - {name: control, backend: a/old, weight: 50}
+      - {name: treatment, backend: a/new, weight: 50}
+"""
+
+
+def trial(assign_by: str) -> Trial:
+    text = CONFIG.replace("ASSIGN_BY", assign_by)
+    (config,) = read_config(text, source="config.yaml", env={}).experiments
+    state = ExperimentState()
+    state.push({fingerprint(config): Standing(epoch=1)})
+    return Trial(config, backend, state)
+
+
+def asked(user: str) -> ChatRequest:
+    return ChatRequest(model="chat", messages=(Message(role="user", content="hi"),), user=user)
+
+
+@pytest.mark.parametrize(
+    ("assign_by", "long", "kept"),
+    [("user", False, True), ("user", True, False), ("request", False, False)],
+    ids=["a user", "a name of a megabyte", "one request"],
+)
+def test_names_are_remembered_while_they_are_short_and_come_again(
+    assign_by: str, long: bool, kept: bool
+) -> None:
+    running = trial(assign_by)
+    name = "".join(["u", "x" * (1_000_000 if long else 10)])
+    facts = Facts(request_id=name if assign_by == "request" else "r")
+    request = asked("somebody" if assign_by == "request" else name)
+    before = sys.getrefcount(name)
+
+    first = running.enrol(request, facts)
+
+    assert (sys.getrefcount(name) > before) == kept
+    assert running.enrol(request, facts).part == first.part
