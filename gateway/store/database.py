@@ -12,12 +12,25 @@ from threading import Lock
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from gateway.store.errors import StoreAway, StoreRefused
 from schemas.errors import InvalidConfig
 
 Value = str | int | float | None
 _T = TypeVar("_T")
+
+
+class Insert(Struct, frozen=True, kw_only=True):
+    """Rows for a table, whose columns these are in their order.
+
+    otherwise: what is done about a row whose key is there, and refused without it. It says nothing
+    of two rows with one key that come together, unless what it does is nothing.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    otherwise: str = ""
 
 
 class Cursor(Protocol):
@@ -40,6 +53,8 @@ class Connection(Protocol):
     def execute(self, sql: str, values: Sequence[Value]) -> Cursor: ...
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None: ...
+
+    def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None: ...
 
     def interrupt(self) -> None:
         """What another thread does with it now fails, if it takes any time."""
@@ -88,6 +103,11 @@ class Session:
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """One statement for each of many rows of values."""
         self._connection.many(sql, rows)
+
+    def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
+        """All of them, as quickly as this database takes them."""
+        if rows:
+            self._connection.insert(insert, rows)
 
     def rows(self, kind: type[_T], sql: str, *values: Value) -> list[_T]:
         """All rows of a query, each as a `kind`, which is a tuple type."""

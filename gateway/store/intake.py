@@ -5,13 +5,17 @@ from collections.abc import Iterable, Sequence
 
 from gateway.experiments.metrics import BUILT_IN
 from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Row
-from gateway.store.database import Session, Value
+from gateway.store.database import Insert, Session, Value
 from gateway.store.errors import StoreRefused
 from gateway.store.observations import observations
 
 DAY_S = 86_400
 _AT_ONCE = 512
 """Names in one `IN`, at most: a power of two."""
+
+
+_Place = tuple[str, str, int, str]
+"""Experiment, unit, epoch, variant."""
 
 
 def take(session: Session, rows: Sequence[Row]) -> int:
@@ -24,12 +28,12 @@ def take(session: Session, rows: Sequence[Row]) -> int:
     requests = _new(session, [row for row in rows if isinstance(row, RequestRow)])
     attempts = [row for row in rows if isinstance(row, AttemptRow)]
     feedback = [row for row in rows if isinstance(row, FeedbackRow)]
-    session.many(_REQUEST, [_request(row) for row in requests])
-    session.many(_ATTEMPT, [_attempt(row) for row in attempts])
+    session.insert(_REQUEST, [_request(row) for row in requests])
+    session.insert(_ATTEMPT, [_attempt(row) for row in attempts])
     _experiments(session, [row for row in requests if row.experiment])
     voted = [row for row in feedback if row.metric not in BUILT_IN]
     session.many(_FEEDBACK, [_vote(row) for row in voted])
-    foreign = _join(session, [row.request_id for row in requests])
+    foreign = _join(session, _awaited(session, [row.request_id for row in requests]))
     foreign += _join(session, [row.request_id for row in voted])
     return len(feedback) - len(voted) + foreign
 
@@ -57,12 +61,13 @@ def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
 
 
 def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
-    """Sorted, so that the same rows are written in the same order whoever writes them."""
+    """Sorted, so that neighbours in a table are written one after the other.
+
+    What a unit's requests come to is added up here first: of a thousand, a busy one has many.
+    """
     counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
     firsts: dict[tuple[str, str], tuple[int, str]] = {}
-    totals: defaultdict[tuple[str, str, str, int, str], list[float]] = defaultdict(
-        lambda: [0.0, 0.0]
-    )
+    totals: dict[str, dict[_Place, list[float]]] = {metric: {} for metric in sorted(BUILT_IN)}
     for row in rows:
         count = counts[row.experiment, row.epoch, row.variant]
         count[0] += 1
@@ -70,17 +75,39 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
         count[2] = max(count[2], row.time)
         if not row.unit:
             continue
-        who = (row.experiment, row.unit)
-        firsts[who] = min(firsts.get(who, (row.epoch, row.variant)), (row.epoch, row.variant))
+        who, where = (row.experiment, row.unit), (row.epoch, row.variant)
+        known = firsts.get(who)
+        if known is None or where < known:
+            firsts[who] = where
+        place = who + where
         for metric, value in observations(row):
-            total = totals[row.experiment, metric, row.unit, row.epoch, row.variant]
-            total[0] += 1
-            total[1] += value
-    session.many(_COUNT, [(*place, *count) for place, count in sorted(counts.items())])
-    session.many(_FIRST, [(*who, *place) for who, place in sorted(firsts.items())])
-    session.many(
-        _TOTAL, [(*place, int(count), total) for place, (count, total) in sorted(totals.items())]
+            total = totals[metric].get(place)
+            if total is None:
+                totals[metric][place] = [1, value]
+            else:
+                total[0] += 1
+                total[1] += value
+    session.insert(_COUNT, [(*place, *count) for place, count in sorted(counts.items())])
+    session.insert(_FIRST, [(*who, *where) for who, where in sorted(firsts.items())])
+    places = sorted({place for of_metric in totals.values() for place in of_metric})
+    session.insert(
+        _TOTAL,
+        [
+            (place[0], metric, *place[1:], *of_metric[place])
+            for metric, of_metric in totals.items()
+            for place in places
+            if place in of_metric
+        ],
     )
+
+
+def _awaited(session: Session, request_ids: Sequence[str]) -> list[str]:
+    """Those of new requests that had feedback before they were here: hardly any."""
+    awaited: list[str] = []
+    for ids in _pieces(request_ids):
+        sql = _WAITING.format(marks=_marks(ids))
+        awaited += [known for (known,) in session.rows(tuple[str], sql, *ids)]
+    return awaited
 
 
 def _join(session: Session, request_ids: Sequence[str]) -> int:
@@ -172,28 +199,52 @@ def _vote(row: FeedbackRow) -> Sequence[Value]:
     return (*texts, row.time, row.value, _text(row.comment), int(row.boolean))
 
 
-_REQUEST = f"INSERT INTO requests VALUES ({_marks('?' * 21)})"
-_ATTEMPT = f"INSERT INTO attempts VALUES ({_marks('?' * 15)}) ON CONFLICT DO NOTHING"
-_COUNT = """INSERT INTO experiment_requests
-    (experiment, epoch, variant, requests, fallbacks, last) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
+_REQUEST = Insert(
+    table="requests",
+    columns=(
+        *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
+        *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
+        *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
+    ),
+)
+_ATTEMPT = Insert(
+    table="attempts",
+    columns=(
+        *("request_id", "number", "time", "backend", "role", "outcome", "ms", "source"),
+        *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+        *("reasoning_tokens", "cost_usd", "day"),
+    ),
+    otherwise="ON CONFLICT DO NOTHING",
+)
+_COUNT = Insert(
+    table="experiment_requests",
+    columns=("experiment", "epoch", "variant", "requests", "fallbacks", "last"),
+    otherwise="""ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
     requests = experiment_requests.requests + excluded.requests,
     fallbacks = experiment_requests.fallbacks + excluded.fallbacks,
     last = CASE WHEN excluded.last > experiment_requests.last
-    THEN excluded.last ELSE experiment_requests.last END"""
-_FIRST = """INSERT INTO experiment_first (experiment, unit, epoch, variant) VALUES (?, ?, ?, ?)
-    ON CONFLICT (experiment, unit) DO UPDATE SET epoch = excluded.epoch, variant = excluded.variant
-    WHERE excluded.epoch < experiment_first.epoch"""
-_TOTAL = """INSERT INTO experiment_units
-    (experiment, metric, unit, epoch, variant, count, total) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (experiment, metric, unit, epoch, variant) DO UPDATE SET
+    THEN excluded.last ELSE experiment_requests.last END""",
+)
+_FIRST = Insert(
+    table="experiment_first",
+    columns=("experiment", "unit", "epoch", "variant"),
+    otherwise="""ON CONFLICT (experiment, unit) DO UPDATE SET
+    epoch = excluded.epoch, variant = excluded.variant
+    WHERE excluded.epoch < experiment_first.epoch""",
+)
+_TOTAL = Insert(
+    table="experiment_units",
+    columns=("experiment", "metric", "unit", "epoch", "variant", "count", "total"),
+    otherwise="""ON CONFLICT (experiment, metric, unit, epoch, variant) DO UPDATE SET
     count = experiment_units.count + excluded.count,
-    total = experiment_units.total + excluded.total"""
+    total = experiment_units.total + excluded.total""",
+)
 _FEEDBACK = """INSERT INTO feedback
     (request_id, metric, key_name, time, value, comment, boolean) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (request_id, metric, key_name) DO UPDATE SET time = excluded.time,
     value = excluded.value, comment = excluded.comment, boolean = excluded.boolean
     WHERE excluded.time >= feedback.time"""
+_WAITING = "SELECT request_id FROM feedback WHERE joined = 0 AND request_id IN ({marks})"
 _PLACE = """UPDATE feedback SET joined = 1,
     experiment = (SELECT r.experiment FROM requests r WHERE r.request_id = feedback.request_id),
     epoch = (SELECT r.epoch FROM requests r WHERE r.request_id = feedback.request_id),

@@ -11,16 +11,26 @@ cost_usd:      of everything that has a price, for it was paid.
 What is missing is no observation; it does not count as 0.
 """
 
-from collections.abc import Iterator
-
 from gateway.experiments.metrics import BUILT_IN
 from gateway.records.rows import RequestRow
 
+_ttft, _latency = BUILT_IN["ttft_ms"].scaled, BUILT_IN["latency_ms"].scaled
+_tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled
 
-def observations(row: RequestRow) -> Iterator[tuple[str, float]]:
+
+def observations(row: RequestRow) -> list[tuple[str, float]]:
     """Metrics, and this request's value of each on the metric's scale."""
-    for metric, value in _values(row):
-        yield metric, BUILT_IN[metric].scaled(value)
+    failed = is_error(row)
+    found = [("error", float(failed))]
+    if row.stream and row.status == 200 and row.ttft_ms is not None:
+        found.append(("ttft_ms", _ttft(row.ttft_ms)))
+    if row.status == 200 and not failed:
+        found.append(("latency_ms", _latency(row.ms)))
+        if row.completion_tokens is not None:
+            found.append(("output_tokens", _tokens(float(row.completion_tokens))))
+    if row.cost_usd is not None:
+        found.append(("cost_usd", _cost(row.cost_usd)))
+    return found
 
 
 def is_error(row: RequestRow) -> bool:
@@ -28,17 +38,3 @@ def is_error(row: RequestRow) -> bool:
     if row.status == 429 or row.status >= 500:
         return True
     return row.status < 400 and bool(row.error)
-
-
-def _values(row: RequestRow) -> Iterator[tuple[str, float]]:
-    failed = is_error(row)
-    complete = row.status == 200 and not failed
-    yield "error", float(failed)
-    if row.stream and row.status == 200 and row.ttft_ms is not None:
-        yield "ttft_ms", row.ttft_ms
-    if complete:
-        yield "latency_ms", row.ms
-        if row.completion_tokens is not None:
-            yield "output_tokens", float(row.completion_tokens)
-    if row.cost_usd is not None:
-        yield "cost_usd", row.cost_usd

@@ -8,11 +8,12 @@ from contextlib import suppress
 from time import monotonic
 from typing import LiteralString, TypeVar, cast
 
+import msgspec
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from gateway.store.database import Value
+from gateway.store.database import Insert, Value
 from gateway.store.errors import StoreAway
 from schemas.errors import InvalidConfig
 
@@ -27,6 +28,7 @@ _SILENCE_S = STATEMENT_S + 5.0
 """A server that could say that a statement takes too long, and does not, is no more."""
 
 _T = TypeVar("_T")
+_json = msgspec.json.encode
 
 
 class PostgresDriver:
@@ -39,10 +41,11 @@ class PostgresDriver:
     text = 'TEXT COLLATE "C"'
     begin_read: tuple[str, ...] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     begin_write: tuple[str, ...] = ("BEGIN", f"SELECT pg_advisory_xact_lock({_WRITING})")
-    errors: tuple[type[Exception], ...] = (psycopg.Error, UnicodeEncodeError)
+    errors: tuple[type[Exception], ...] = (psycopg.Error, OverflowError, UnicodeEncodeError)
     refusals: tuple[type[Exception], ...] = (
         psycopg.DataError,
         psycopg.IntegrityError,
+        OverflowError,
         UnicodeEncodeError,
     )
 
@@ -147,6 +150,18 @@ class PostgresConnection:
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(_marked(sql), rows)
+
+    def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
+        """As one value of JSON, which the server reads by the table's own types.
+
+        A statement a row takes it seven times as long, and us four times. What JSON cannot say,
+        a whole number beyond 64 bits, raises OverflowError.
+        """
+        names, into = insert.columns, f"{insert.table} ({', '.join(insert.columns)})"
+        told = _json([dict(zip(names, row, strict=True)) for row in rows]).decode()
+        given = f"json_populate_recordset(NULL::{insert.table}, ?::json)"
+        columns = ", ".join(names)
+        self.execute(f"INSERT INTO {into} SELECT {columns} FROM {given} {insert.otherwise}", [told])
 
     def interrupt(self) -> None:
         self._connection.hang_up()
