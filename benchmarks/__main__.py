@@ -8,6 +8,7 @@ BENCHMARKS = {
     "benchmarks.wire": "our HTTP client beside httpx",
     "benchmarks.surface": "parsing requests, rendering answers",
     "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
+    "benchmarks.redis_delay": "what a Redis that answers, hangs or is gone adds to a request",
     "benchmarks.engine.sampler": "the sampler beside transformers' warpers",
     "benchmarks.engine.decode": "the engine beside transformers' generate",
     "benchmarks.engine.batching": "the engine beside transformers' continuous batching",
