@@ -310,8 +310,8 @@ class Gateway:
         lines = [line_of(trip, status, ended, offset, prices) for trip, status, ended in notes]
         trips = [trip for trip, _, _ in notes]
         several: list[AttemptRow] = []
+        self.metrics.book(lines)
         for trip, line in zip(trips, lines, strict=True):
-            self.metrics.book(line)
             if len(line.attempts) > 1:
                 rows = list(attempts_of(trip, line.time, prices))
                 self.metrics.spend_all(line, rows)

@@ -50,13 +50,14 @@ class ExperimentState:
 
     One for a process, kept over reloads, and so is the dict in it. A generation of the
     configuration asks for its own fingerprint, so requests of two generations never share an
-    epoch by accident.
+    epoch by accident. version: another one after each push.
     """
 
-    __slots__ = ("standings",)
+    __slots__ = ("standings", "version")
 
     def __init__(self) -> None:
         self.standings: Final[dict[str, Standing]] = {}
+        self.version = 0
 
     def standing(self, fingerprint: str) -> Standing:
         return self.standings.get(fingerprint, _UNKNOWN)
@@ -64,6 +65,7 @@ class ExperimentState:
     def push(self, standings: Mapping[str, Standing]) -> None:
         """Replaces those named, from the next request on."""
         self.standings.update(standings)
+        self.version += 1
 
 
 class Arm(Struct, frozen=True, kw_only=True, eq=False):
@@ -114,7 +116,8 @@ class Trial:
         self.apart = frozenset(variant.backend for variant in config.variants)
         self.by = config.assign_by
         self._chats_only = any(arm.system for arm in self.arms.values())
-        self._standings = state.standings
+        self._state = state
+        self._version = -1
         self._assignment = Assignment(
             config.name,
             [assignment.Arm(name=one.name, weight=one.weight) for one in config.variants],
@@ -127,21 +130,27 @@ class Trial:
     @property
     def standing(self) -> Standing:
         """How it stands now, as far as this process has heard."""
-        return self._standings.get(self.fingerprint, _UNKNOWN)
+        return self._state.standing(self.fingerprint)
 
     def enrol(self, request: Request, facts: Facts) -> Enrolment:
         """The request's arm: the one that its unit is assigned to, or control's."""
-        standing = self._standings.get(self.fingerprint, _UNKNOWN)
-        if standing is not self._heard:
-            self._heard, self._enrolled = standing, {}
+        if self._version != self._state.version:
+            self._hear()
         if type(request) is ChatRequest and self.by == "user":
             enrolled = self._enrolled.get(request.user)
             if enrolled is not None:
                 return enrolled
-        return self._decide(request, facts, standing)
+        return self._decide(request, facts)
 
-    def _decide(self, request: Request, facts: Facts, standing: Standing) -> Enrolment:
+    def _hear(self) -> None:
+        self._version = self._state.version
+        standing = self._state.standing(self.fingerprint)
+        if standing is not self._heard:
+            self._heard, self._enrolled = standing, {}
+
+    def _decide(self, request: Request, facts: Facts) -> Enrolment:
         """For one whose unit has not asked lately; it is remembered for as long as that holds."""
+        standing = self._heard
         if standing.paused:
             return self._left_out("paused", reason=standing.reason)
         if not standing.epoch:
@@ -178,7 +187,7 @@ class Trial:
             name: replace(arm, backend=place(arm.backend)) for name, arm in self.arms.items()
         }
         other.control = other.arms[self.control.name]
-        other._heard, other._enrolled = _UNKNOWN, {}
+        other._version, other._heard, other._enrolled = -1, _UNKNOWN, {}
         return other
 
     def hashed(self, unit: str) -> str:

@@ -6,7 +6,8 @@ https://prometheus.github.io/client_python/collector/custom/
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -33,6 +34,11 @@ class Counts(Collector):
             self._values[labels] += amount
         except KeyError:
             self._values[labels] = 0.0 + amount
+
+    def add_all(self, many: Iterable[Labels]) -> None:
+        """One for each: most of those that are booked together are of few kinds."""
+        for labels, count in Counter(many).items():
+            self.add(labels, count)
 
     def describe(self) -> Iterator[CounterMetricFamily]:
         name, meaning, labels = self._about

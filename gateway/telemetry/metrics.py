@@ -4,14 +4,14 @@ Label values come from the configuration (route and backend names), never from w
 sent, so that nobody can grow them. https://prometheus.io/docs/practices/naming/
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from gateway.records.booking import role_of
 from gateway.records.rows import AttemptRow, Role
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.counts import Counts, Spread
+from gateway.telemetry.counts import Counts, Labels, Spread
 from gateway.telemetry.engine_metrics import EngineCollector
 from gateway.telemetry.mirror_metrics import MirrorMetrics
 from gateway.telemetry.trial_metrics import TrialMetrics
@@ -80,30 +80,37 @@ class Metrics:
             registry=self.registry,
         )
 
-    def book(self, line: AccessLine) -> None:
-        route, attempts = line.route, line.attempts
-        target = ""
-        if attempts:
-            last = attempts[-1]
-            if last.backend != line.backend:
-                last = next((one for one in attempts if one.backend == line.backend), last)
-            target = last.pattern or last.backend
-        place = route, target
-        self._requests.add((line.surface, route, target, line.status))
-        self._seconds.observe(place, line.ms / 1e3)
-        if line.ttft_ms is not None:
-            self._first.observe(place, line.ttft_ms / 1e3)
-        for attempt in attempts:
-            self._attempts.add((attempt.pattern or attempt.backend, attempt.outcome))
-            if attempt.hedge:
-                self._hedges.add((route, attempt.outcome))
-        if line.usage_source and len(attempts) == 1:
-            self.spend(place, role_of(attempts[0]), line)
-        if line.experiment:
-            part = line.experiment, line.variant, "yes" if line.fallback else "no"
-            self.trials.requests.add(part)
-        if line.unpriced:
-            self._unpriced.add(place)
+    def book(self, lines: Sequence[AccessLine]) -> None:
+        requests: list[Labels] = []
+        tries: list[Labels] = []
+        hedges: list[Labels] = []
+        parts: list[Labels] = []
+        for line in lines:
+            route, attempts, target = line.route, line.attempts, ""
+            if len(attempts) == 1:
+                target = attempts[0].pattern or attempts[0].backend
+                tries.append((target, attempts[0].outcome))
+            elif attempts:
+                served = [one for one in attempts if one.backend == line.backend]
+                last = served[0] if served else attempts[-1]
+                target = last.pattern or last.backend
+                tries += [(one.pattern or one.backend, one.outcome) for one in attempts]
+                hedges += [(route, one.outcome) for one in attempts if one.hedge]
+            place = route, target
+            requests.append((line.surface, route, target, line.status))
+            self._seconds.observe(place, line.ms / 1e3)
+            if line.ttft_ms is not None:
+                self._first.observe(place, line.ttft_ms / 1e3)
+            if len(attempts) == 1 and line.usage_source:
+                self.spend(place, role_of(attempts[0]), line)
+            if line.experiment:
+                parts.append((line.experiment, line.variant, "yes" if line.fallback else "no"))
+            if line.unpriced:
+                self._unpriced.add(place)
+        self._requests.add_all(requests)
+        self._attempts.add_all(tries)
+        self._hedges.add_all(hedges)
+        self.trials.requests.add_all(parts)
 
     def spend_all(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
         """What a request's several attempts used: all that its line tells is of the last one."""
