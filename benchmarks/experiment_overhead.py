@@ -2,12 +2,13 @@
 
 `python -m benchmarks.experiment_overhead`: two paths in turn, and the median of each over all
 rounds. Without: the upstream is asked, and the access line and the metrics are made. With: the
-same after enrolment and plan, through the pipeline with its breaker, and with the rows of the
-request recorded, packed and written by the recorder's thread, whose CPU time counts too.
+same after enrolment and plan, through the pipeline with its breaker, and with the requests
+recorded, packed and written by the recorder's thread, whose CPU time counts too.
 
-The bound was set on another machine. json.loads of a request of 1.5 KB, timed there and here in
-every round, tells how fast this one is meanwhile, which changes by half from one second to the
-next where others share the processor.
+A processor that others share changes its speed by half within a tenth of a second. So a round is
+many short turns of both paths, which meet the same speeds, and each thread's time is its own
+path's, whenever it works. The bound was set on another machine: json.loads of a request of 1.5 KB,
+timed there and here between the turns, tells how fast this one is meanwhile.
 """
 
 import asyncio
@@ -16,8 +17,10 @@ import io
 import json
 import statistics
 import tempfile
+import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,8 +51,11 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 from schemas.sampling import Sampling
 
 ROUNDS: Final = 9
-REQUESTS: Final = 4_000
-LOADS: Final = 2_000
+TURNS: Final = 8
+"""Of each path in a round."""
+REQUESTS: Final = 500
+"""Of a turn: one of every user's."""
+LOADS: Final = 250
 YARDSTICK: Final = 4.3
 """Microseconds of json.loads on the machine where the bound was set."""
 WRITTEN_S: Final = 1.0
@@ -100,7 +106,7 @@ ASKED: Final = [
         sampling=Sampling(temperature=0.7, max_tokens=100),
         user=f"user-{number}",
     )
-    for number in range(500)
+    for number in range(REQUESTS)
 ]
 
 
@@ -172,17 +178,17 @@ def table_of(state: ExperimentState) -> RouteTable:
 
 
 def yardstick() -> float:
-    """Microseconds of CPU that json.loads of a request of 1.5 KB takes, now: about 10 ms' worth."""
+    """Microseconds of CPU that json.loads of a request of 1.5 KB takes, now: a few ms' worth."""
     turns = [{"role": "user", "content": "x" * 340} for _ in range(4)]
     body = json.dumps({"model": "m", "messages": turns, "temperature": 0.7, "max_tokens": 100})
-    began = time.process_time()
+    began = time.thread_time()
     for _ in range(LOADS):
         json.loads(body)
-    return (time.process_time() - began) / LOADS * 1e6
+    return (time.thread_time() - began) / LOADS * 1e6
 
 
 class Round(NamedTuple):
-    """Microseconds of CPU: a request by either path, and json.loads before, between and after."""
+    """Microseconds of CPU: a request by either path, and json.loads between the turns."""
 
     without: float
     full: float
@@ -198,36 +204,59 @@ class Round(NamedTuple):
         return self.overhead * YARDSTICK / self.loads
 
 
+class Walk:
+    """One path, and the CPU time of all threads that work for it."""
+
+    def __init__(
+        self, runtime: Runtime, spool: Path | None, path: Callable[[Gateway], Awaitable[None]]
+    ) -> None:
+        before = threading.enumerate()
+        self._recorder = None if spool is None else FileRecorder(Spool(spool))
+        self.gateway = Gateway(runtime, AccessLog(io.BytesIO(), "json"), recorder=self._recorder)
+        own = [thread for thread in threading.enumerate() if thread not in before]
+        self._clocks = [time.pthread_getcpuclockid(one.ident) for one in own if one.ident]
+        self._path = path
+        self._here = self._then = 0.0
+
+    async def turn(self) -> None:
+        began = time.thread_time()
+        await self._path(self.gateway)
+        self.gateway.write_books()
+        self._here += time.thread_time() - began
+
+    def spent(self) -> float:
+        """Seconds of CPU since this was asked before. Everything has to be written by now."""
+        now = self._here + sum(map(time.clock_gettime, self._clocks))
+        spent, self._then = now - self._then, now
+        return spent
+
+    def close(self) -> None:
+        self.gateway.access_log.close()
+        if self._recorder is not None:
+            self._recorder.close()
+
+
 async def measured(folder: Path) -> list[Round]:
     runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
-    recorder = FileRecorder(Spool(folder / "spool"))
-    plain = Gateway(runtime, AccessLog(io.BytesIO(), "json"))
-    full = Gateway(runtime, AccessLog(io.BytesIO(), "json"), recorder=recorder)
     table = table_of(runtime.experiments)
+    plain = Walk(runtime, None, without)
+    full = Walk(runtime, folder / "spool", partial(within, table))
     rounds: list[Round] = []
     for _ in range(ROUNDS + 1):
+        gc.collect()
         loads = [yardstick()]
-        first = await cost(plain, without(plain))
-        loads.append(yardstick())
-        second = await cost(full, within(table, full))
-        loads.append(yardstick())
-        rounds.append(Round(first, second, statistics.mean(loads)))
-    for gateway in (plain, full):
-        gateway.access_log.close()
-    recorder.close()
+        for _ in range(TURNS):
+            await plain.turn()
+            loads.append(yardstick())
+            await full.turn()
+            loads.append(yardstick())
+        await asyncio.sleep(WRITTEN_S)
+        each = 1e6 / (TURNS * REQUESTS)
+        rounds.append(Round(plain.spent() * each, full.spent() * each, statistics.mean(loads)))
+    plain.close()
+    full.close()
     await runtime.close()
     return rounds[1:]
-
-
-async def cost(gateway: Gateway, path: Awaitable[None]) -> float:
-    """Microseconds of CPU a request, of all threads, until everything is written."""
-    gc.collect()
-    began = time.process_time()
-    await path
-    gateway.write_books()
-    gateway.access_log.settle()
-    await asyncio.sleep(WRITTEN_S)
-    return (time.process_time() - began) / REQUESTS * 1e6
 
 
 def main() -> None:
