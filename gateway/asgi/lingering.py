@@ -11,6 +11,11 @@ from collections.abc import Callable
 from gateway.asgi.coalescing import Coalescing
 
 
+def _gone() -> bool:
+    """There is nobody to wait for."""
+    return False
+
+
 class Lingering(Coalescing):
     """Its first `close` ends our side alone, where `lingers` says that the client is not done.
 
@@ -28,6 +33,10 @@ class Lingering(Coalescing):
         super().__init__(transport, loop)
         self._left = False
         self._lingers = lingers
+
+    def let_go(self) -> None:
+        """The connection is gone, and no circle through it is left to the collector."""
+        self._lingers = _gone
 
     def is_closing(self) -> bool:
         """Nothing can be said any more."""

@@ -120,6 +120,7 @@ class GatewayHttp(CoalescingHttp):
             running.disconnected = True
             running.message_event.set()
         super().connection_lost(exc)
+        cast(Lingering, self.transport).let_go()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle

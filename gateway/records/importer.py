@@ -20,9 +20,9 @@ from gateway.records.spool import Spool, reading, remove, set_apart
 from gateway.store.errors import Overtaken, StoreAway
 
 _log = logging.getLogger("strowger.records")
-ROWS = 4_000
+ROWS = 2_000
 """Of one transaction, about."""
-_BYTES = 1024 * 1024
+_BYTES = 512 * 1024
 _TIDY_S = 3600.0
 DAY_S = 86_400.0
 

@@ -173,3 +173,39 @@ async def test_nothing_that_clients_may_make_long_is_kept_of_past_requests(tmp_p
     assert kept[1] < MANY * LONG / 4
     assert len(decisions) == MANY
     assert all(len(msgspec.json.encode(one)) < 2_000 for one in decisions)
+
+
+async def drips(request: Received, answer: Answer) -> None:
+    """Until its client leaves."""
+    await answer.begin_stream()
+    await answer.text("some")
+    await answer.gone.wait()
+
+
+@pytest.mark.parametrize("leaves", ["between requests", "within a stream"])
+async def test_of_a_connection_that_is_over_nothing_stays(leaves: str, tmp_path: Path) -> None:
+    streams = leaves == "within a stream"
+    body = msgspec.json.encode(
+        {"model": "chat", "stream": streams, "messages": [{"role": "user", "content": "hi"}]}
+    )
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+    async with (
+        provider(drips if streams else as_told) as remote,
+        serving(one_model(remote.base_url), tmp_path) as gateway,
+    ):
+        with left_to_the_collector() as found:
+            port = int(gateway.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+            await reader.readuntil(b"some" if streams else b"}")
+            writer.close()
+            await writer.wait_closed()
+            del reader, writer
+            for _ in range(500):
+                if not gateway.state.in_flight:
+                    break
+                await asyncio.sleep(0.01)
+            gateway.state.write_books()
+            await asyncio.sleep(0.05)
+
+    assert not found & {"GatewayHttp", "Lingering", "Endpoint.__call__", "Turn"}
