@@ -25,18 +25,23 @@ class Coalescing:
 
     def write(self, data: bytes) -> None:
         if not self._held:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._held.append(data)
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def is_closing(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._transport.is_closing()
+
+    def flush(self) -> None:
+        """Write what was gathered now."""
         held = self._held
         if held:
             self._held = []
-            if not self._transport.is_closing():
+            if not self.is_closing():
                 self._transport.write(held[0] if len(held) == 1 else b"".join(held))
 
 

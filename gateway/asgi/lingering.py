@@ -47,7 +47,7 @@ class Lingering(Coalescing):
         if self._left or transport.is_closing() or not transport.can_write_eof():
             super().close()
         elif self._lingers():
-            self._flush()
+            self.flush()
             self._left = True
             transport.write_eof()
         else:

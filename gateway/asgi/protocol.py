@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol, and what a gateway's clients need beside: see GatewayHttp."""
+"""uvicorn's HTTP/1.1 protocol with what a gateway's clients need in addition: see GatewayHttp."""
 
 import asyncio
 from typing import Literal, NamedTuple, cast
@@ -9,11 +9,13 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from gateway.asgi.coalescing import CoalescingHttp
+from gateway.asgi.host import authority_of, well_formed
 from gateway.asgi.lingering import Lingering
 from gateway.asgi.patience import LEAST_RATE, call_late, unread
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Of a request's head, as far as it comes in pieces: without a bound, memory would be it."""
+"""Of a request's head as far as it comes in pieces, and of whatever else is not a body's bytes:
+trailers, a chunk's extensions, empty lines. Without a bound, memory would be it."""
 
 MOST_WAITING = 4
 """Requests that may wait on a connection for the one before them, and it is still read."""
@@ -21,11 +23,26 @@ MOST_WAITING = 4
 LINGER_S = 30.0
 """For a client to end what it sends after it has been answered; nginx's lingering_time."""
 
+HALF_CLOSED_S = 0.05
+"""For an answer to a client that has ended its side of the connection."""
+
+_FRAMING = 16
+"""Bytes that may come for each byte of a body: the framing of one-byte chunks has five or six."""
+
+_ALL = 1 << 40
+_TWO_HOSTS = b"\0"
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"connection: close\r\ncontent-length: 0\r\n\r\n"
 )
+
+
+def _bad_request(why: str) -> bytes:
+    return (
+        b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(why), why.encode("ascii"))
+    )
 
 
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -40,30 +57,36 @@ class _Turn(NamedTuple):
 
 
 class GatewayHttp(CoalescingHttp):
-    """Five differences.
+    """uvicorn's protocol with these differences.
 
     An offer of HTTP/2 (`upgrade: h2c`), which Java's clients make with every request in the clear,
     is read past as https://www.rfc-editor.org/rfc/rfc9110#section-7.8 allows; the parser would lose
-    the body (https://github.com/Kludex/uvicorn/issues/2722). A head has a limit. A client that
-    leaves is noticed although it has sent its next request already. One that is slow is cut
-    off, which otherwise keeps its connection and its request's place for as long as it likes. And
-    one that is answered before it has said all hears the answer.
+    the body (https://github.com/Kludex/uvicorn/issues/2722). Heads, trailers and chunk extensions
+    have a limit, and trailers never become headers. A target and a Host are required to be valid.
+    A client that leaves is noticed although it has sent its next request already. One that is slow
+    is cut off, which otherwise keeps its connection and its request's place for as long as it
+    likes. One that is answered before it has said all hears the answer. A message that cannot be
+    read never disturbs the answers to those before it.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # pyright: ignore[reportArgumentType]  uvicorn's own
-        self._head_bytes = 0
         self._running: RequestResponseCycle | None = None
         self._seen: _Turn | None = None
         self._since = 0.0
         self._body_bytes = self._unread = 0
-        self._leaving = self._unheard = False
+        # Bytes that came since a head or a message was complete, less the credit of a body's bytes.
+        self._silent = self._credit = 0
+        self._in_body = False
+        self._leaving = self._deaf = self._ended = False
+        self._host: bytes | None = None
+        self._fault = ""
 
     def data_received(self, data: bytes) -> None:
-        if self._leaving:
+        if self._leaving or self._deaf:
             return
-        before = cast("RequestResponseCycle | None", self.cycle)
         self._unset_keepalive_if_required()
+        self._credit = 0
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
@@ -71,21 +94,47 @@ class GatewayHttp(CoalescingHttp):
                 self.handle_websocket_upgrade()
                 return
             self._go_on_without(data[cast(int, exc.args[0]) :])
-        except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
             return
-        if self.cycle is not before:
-            self._head_bytes = 0
-        elif before is not None and (before.more_body or not before.response_complete):
-            self._head_bytes = 0
-            self._body_bytes += len(data)
-        elif self._unheard:
-            self._unheard = False
-        else:
-            self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES:
-                self.transport.write(_TOO_LONG)
-                self.transport.close()
+        except httptools.HttpParserError:
+            self._refuse(_bad_request(self._fault or "Invalid HTTP request received."))
+            return
+        self._silent = max(self._silent + len(data) - self._credit, 0)
+        if self._silent > MOST_HEAD_BYTES:
+            self._refuse(_TOO_LONG)
+
+    def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  as asyncio's own
+        """The client sends no more: it has gone, or it waits for what it has asked for.
+
+        Nothing tells the two apart. A request that has come whole keeps its connection for
+        HALF_CLOSED_S, which is enough for what the gateway answers by itself.
+        """
+        self._ended = True
+        last = cast("RequestResponseCycle | None", self.cycle)
+        if last is None or last.more_body or self._leaving or last.disconnected:
+            return False
+        cast(Lingering, self.transport).flush()
+        if last.response_complete:
+            return False
+        last.keep_alive = False
+        self.loop.call_later(HALF_CLOSED_S, self.transport.close)
+        return True
+
+    # The parser's callbacks. The first two replace uvicorn's, which let trailers become headers.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_body:
+            return
+        name = name.lower()
+        if name == b"host":
+            self._host = value if self._host is None else _TWO_HOSTS
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self._credit += _FRAMING * len(body)
+        self._body_bytes += len(body)
+        super().on_body(body)
 
     def look(self, at: float, limit_s: float) -> None:
         """A head is whole within the limit, a body keeps its rate, an answer is taken on."""
@@ -100,9 +149,14 @@ class GatewayHttp(CoalescingHttp):
         return Lingering(transport, self.loop, self._lingers)
 
     def on_headers_complete(self) -> None:
+        host, self._host = self._host, None
         if self._declines():
             return
+        if host is None or not well_formed(host) or self.url[:1] != b"/":
+            self._check_target(host)
         super().on_headers_complete()
+        self._credit = _ALL
+        self._in_body = True
         if 0 < len(self.pipeline) <= MOST_WAITING:
             self.flow.resume_reading()
 
@@ -110,9 +164,9 @@ class GatewayHttp(CoalescingHttp):
         if self._declines():
             return
         super().on_message_complete()
-        if self.cycle.more_body:  # so uvicorn leaves it where the answer came before this end
-            self.cycle.more_body = False
-            self._unheard = True
+        self._credit = _ALL
+        self._in_body = False
+        self.cycle.more_body = False  # uvicorn leaves it where the answer came before this end
 
     def connection_lost(self, exc: Exception | None) -> None:
         running = self._running
@@ -129,10 +183,14 @@ class GatewayHttp(CoalescingHttp):
     def _lingers(self) -> bool:
         """Whether the client has more to send; from then on it is read and thrown away."""
         last = cast("RequestResponseCycle | None", self.cycle)
-        self._leaving = bool(self._head_bytes) or (last is not None and last.more_body)
+        unfinished = self._deaf or self._head_begun() or (last is not None and last.more_body)
+        self._leaving = unfinished and not self._ended
         if self._leaving:
             self.flow.resume_reading()
         return self._leaving
+
+    def _head_begun(self) -> bool:
+        return self._silent > 0 and not self._in_body
 
     def _turn(self) -> _Turn | None:
         """`None` where it is not the client's, or it is free to be silent between requests."""
@@ -144,7 +202,7 @@ class GatewayHttp(CoalescingHttp):
             return _Turn(last=last, owes="reading")
         if closing:
             return None
-        if last is None or (last.response_complete and self._head_bytes):
+        if last is None or (last.response_complete and self._head_begun()):
             return _Turn(last=last, owes="head")
         ours = not last.more_body or self.pipeline or self.flow.read_paused
         return None if last.response_complete or ours else _Turn(last=last, owes="body")
@@ -162,9 +220,48 @@ class GatewayHttp(CoalescingHttp):
             call_late(cast(HTTPScope, turn.last.scope), limit_s)
             turn.last.message_event.set()
         else:
-            if self._head_bytes:
+            if self._head_begun():
                 self.transport.write(_TOO_LATE)
             self.transport.close()
+
+    def _check_target(self, host: bytes | None) -> None:
+        """Raises ValueError, and notes why, for a target or a Host that HTTP/1.1 forbids."""
+        if host is None and self.parser.get_http_version() == "1.1":
+            self._fault = "The Host header is missing; HTTP/1.1 requires it."
+        elif host is _TWO_HOSTS:
+            self._fault = "There is more than one Host header."
+        elif host is not None and not well_formed(host):
+            self._fault = "The Host header is not a valid host and port."
+        elif (absolute := authority_of(self.url)) is not None:
+            authority, self.url = absolute
+            if not authority or not well_formed(authority):
+                self._fault = "The request target's host is not a valid host and port."
+            others = [field for field in self.headers if field[0] != b"host"]
+            self.headers[:] = [(b"host", authority), *others]
+        elif self.url[:1] != b"/" and (self.url != b"*" or self.parser.get_method() != b"OPTIONS"):
+            self._fault = "The request target must be a path that begins with a slash."
+        if self._fault:
+            raise ValueError(self._fault)
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer a message that cannot be read on, and close, after the answers before it."""
+        running, last = self._running, cast("RequestResponseCycle | None", self.cycle)
+        if running is None or running.response_complete:
+            if not self._in_body:
+                self.transport.write(answer)
+            self._deaf = True
+            self.transport.close()
+        elif self._in_body and last is running:
+            if not running.response_started:
+                self.transport.write(answer)
+            running.disconnected = self._deaf = True
+            running.message_event.set()
+            self.transport.close()
+        else:
+            self._deaf = True
+            if self._in_body:
+                self.pipeline.popleft()
+            (self.pipeline[0][0] if self.pipeline else running).keep_alive = False
 
     def _declines(self) -> bool:
         """Whether the head that was just read offers what we do not speak."""
@@ -177,7 +274,7 @@ class GatewayHttp(CoalescingHttp):
         """
         method, version = self.parser.get_method(), self.parser.get_http_version()
         if method == b"CONNECT":
-            self.send_400_response("This is no proxy.")
+            self._refuse(_bad_request("This server is not a proxy."))
             return
         lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
         lines += [b"%b: %b" % field for field in self.headers if field[0] not in _OFFER]
