@@ -1,6 +1,7 @@
 """The engine processes: started, watched, started again after a crash, and stopped."""
 
 import asyncio
+import logging
 import os
 import re
 import sys
@@ -13,6 +14,8 @@ import msgspec
 
 from gateway.config.model import Engine, Lora, Provider
 from local_engine.config import EngineConfig, LoraConfig, ModelConfig
+
+_log = logging.getLogger("strowger")
 
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL."""
@@ -249,6 +252,9 @@ class EngineProcess:
                 how = _ending(status)
             except OSError as exc:
                 status, how = 1, f"cannot be started ({exc})"
+            except Exception:  # noqa: BLE001  of a line that it wrote, for instance: it is killed then
+                _log.exception("the engine of provider %s cannot be followed", self.name)
+                status, how = 1, "ended, because what it said could not be followed"
             if self._stopping:
                 return
             if status == UNSERVABLE:

@@ -7,6 +7,7 @@ none; later checks leave places alone at which something is already known to be 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path as FilePath
 from typing import TypeVar, cast
 
@@ -29,6 +30,7 @@ _SIZE = re.compile(r"(?P<count>[0-9]+(\.[0-9]+)?) ?(?P<unit>[KMG]iB)")
 _UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB}
 _CREDENTIAL = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
 _MERGE = "; YAML 1.2 has no merge keys, so write out what it would bring"
+_MEANT = "did you mean"
 _RELATIVE = ("./", "../")
 
 
@@ -122,8 +124,9 @@ class Decoder:
         try:
             value = msgspec.convert(plain, cast("type[object]", kind.whole), strict=not lax)
         except msgspec.ValidationError:
-            hint = nearest(plain, kind.words) if isinstance(plain, str) else ""
-            hint = hint if "did you mean" in hint else ""
+            words = () if self._problems.many else kind.words
+            hint = nearest(plain, words) if isinstance(plain, str) else ""
+            hint = hint if _MEANT in hint else ""
             self._problems.add(path, f"expected {kind}, found ", Found(tree), hint)
             return default
         if isinstance(value, float) and not math.isfinite(value):
@@ -148,9 +151,10 @@ class Decoder:
         for name, value in given.items():
             if name in fields:
                 continue
-            hint = _MERGE if name == "<<" else nearest(name, fields, "known are")
+            known = () if self._problems.many else fields
+            hint = _MERGE if name == "<<" else nearest(name, known, "known are")
             self._problems.add((*path, name), "unknown key", hint)
-            if any(hint.endswith(f'"{field}"?') for field in _credentials(fields)):
+            if _MEANT in hint and hint.endswith(_ends(fields)):
                 self._hide(value)
             self._hide_credentials(value, (*path, name))
 
@@ -187,6 +191,7 @@ class Decoder:
                 self._hide_credentials(item, (*path, key))
 
 
+@cache
 def _own(cls: type[Struct]) -> tuple[FieldInfo, ...]:
     """The fields that a file can set: tensors come with requests only."""
     return tuple(
@@ -194,7 +199,8 @@ def _own(cls: type[Struct]) -> tuple[FieldInfo, ...]:
     )
 
 
-def _fields(cls: type[Struct]) -> dict[str, FieldInfo]:
+@cache
+def _fields(cls: type[Struct]) -> Mapping[str, FieldInfo]:
     """By the names that stand in the file, those of a flattened Struct among them."""
     fields: dict[str, FieldInfo] = {}
     for field in _own(cls):
@@ -204,6 +210,11 @@ def _fields(cls: type[Struct]) -> dict[str, FieldInfo]:
         else:
             fields[field.name] = field
     return fields
+
+
+def _ends(fields: Mapping[str, FieldInfo]) -> tuple[str, ...]:
+    """How a hint ends that names a field whose value is secret."""
+    return tuple(f'"{name}"?' for name in _credentials(fields))
 
 
 def _credentials(fields: Mapping[str, FieldInfo]) -> Iterator[str]:

@@ -11,6 +11,10 @@ Tree = None | bool | int | float | str | list["Tree"] | dict[str, "Tree"]
 """What a document holds. Keys are text, whatever they look like."""
 
 DEEPEST = 32
+"""Levels of lists and mappings, one inside the other."""
+
+MOST = 100_000
+"""Values and keys, those that aliases repeat counted each time: what takes seconds to check."""
 
 LONGEST_NUMBER = 64
 """Characters; what is longer stays text."""
@@ -33,18 +37,17 @@ _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 def parse(text: str, problems: Problems) -> Tree:
     """The document's values; `None` for an empty one or one that cannot be parsed.
 
-    The parser stops at its first fault; duplicate keys are all found.
+    The parser stops at its first fault; duplicate keys are all found. What is nested more than
+    DEEPEST, or has more than MOST values, is refused while it is read.
     """
     try:
-        loader = yaml.SafeLoader(text)
-        loader.yaml_implicit_resolvers = {}  # YAML 1.1's: `on`, 0777, 1:30 and dates are text
-        node = loader.get_single_node()
+        node = _Loader(text).get_single_node()
+        return None if node is None else _Reader(problems).value(node, (), ())
+    except _Unbounded as exc:
+        problems.add((), str(exc))
     except yaml.YAMLError as exc:
         problems.add((), _syntax(exc, text.splitlines()))
-        return None
-    if node is None:
-        return None
-    return _Reader(problems).value(node, (), ())
+    return None
 
 
 def scalar(text: str) -> Tree:
@@ -62,11 +65,40 @@ def scalar(text: str) -> Tree:
     return text
 
 
+class _Unbounded(Exception):
+    """The document has more than is read."""
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's, which calls itself for each level and has no bound of its own."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.yaml_implicit_resolvers = {}  # YAML 1.1's: `on`, 0777, 1:30 and dates are text
+        self._level = self._nodes = 0
+
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        self._nodes += 1
+        if self._level > DEEPEST + 1 and parent is not None:
+            raise _Unbounded(f"line {_line(parent)}: nested more than {DEEPEST} levels deep")
+        if self._nodes > MOST:
+            raise _Unbounded(f"has more than {MOST:,} values; split it over several gateways")
+        self._level += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._level -= 1
+
+
 class _Reader:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
+        self._nodes = 0
 
     def value(self, node: Node, path: Path, inside: tuple[Node, ...]) -> Tree:
+        self._nodes += 1
+        if self._nodes > MOST:
+            raise _Unbounded(f"has more than {MOST:,} values, those of its aliases (*…) included")
         if node in inside or len(inside) > DEEPEST:
             self._problems.add(path, f"line {_line(node)}: nested too deeply, or inside itself")
             return None

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 from gateway.config.document import Tree
+from gateway.config.files import LARGEST, TooLarge, read_text
 from gateway.config.problems import Path, Problems
+from gateway.config.quantities import MIB
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}]*)\}|\$\{")
 _NAME = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(:-(?P<default>.*))?", re.DOTALL)
@@ -102,9 +104,12 @@ class Interpolation:
     def _file(self, name: str, path: Path) -> str | None:
         """The file's text without the line break at its end."""
         try:
-            text = (self._folder / name).read_text(encoding="utf-8").rstrip("\r\n")
+            text = read_text(self._folder / name).rstrip("\r\n")
         except OSError as exc:
             self._problems.add(path, f"the file {name} cannot be read: {exc.strerror}")
+            return None
+        except TooLarge:
+            self._problems.add(path, f"the file {name} is larger than {LARGEST // MIB} MiB")
             return None
         except (UnicodeDecodeError, ValueError):
             self._problems.add(path, f"the file {name} does not hold UTF-8 text")

@@ -6,11 +6,13 @@ from pathlib import Path
 from gateway.config.check import check
 from gateway.config.decode import Decoder
 from gateway.config.document import parse
+from gateway.config.files import LARGEST, TooLarge, read_text
 from gateway.config.interpolate import Interpolation
 from gateway.config.known import Defaults, known_adapters, with_base_urls
 from gateway.config.model import Config
 from gateway.config.not_yet import refuse_not_yet
 from gateway.config.problems import Problems
+from gateway.config.quantities import MIB
 from gateway.config.store import with_store_placed
 from schemas.errors import InvalidConfig
 
@@ -27,9 +29,12 @@ def load_config(
     warn: gets a sentence for everything that can be served and has no effect.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as exc:
         raise InvalidConfig((f"{path}: cannot be read: {exc.strerror}",)) from exc
+    except TooLarge as exc:
+        told = f"{path}: is larger than {LARGEST // MIB} MiB, which is more than one file may have"
+        raise InvalidConfig((told,)) from exc
     except UnicodeDecodeError as exc:
         raise InvalidConfig((f"{path}: is not UTF-8 text",)) from exc
     return read_config(text, source=str(path), env=env, folder=path.parent, warn=warn)

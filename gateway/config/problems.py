@@ -17,6 +17,8 @@ SHORTEST_SECRET = 4
 """Characters. A shorter one is masked where it is the whole value, else it would be in any word."""
 LONGEST_SHOWN = 80
 FEW = 12
+MOST_SHOWN = 200
+"""Problems. Beyond that they are counted, and get no hints, which take a millisecond each."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -40,9 +42,19 @@ class Problems:
         self._found: list[Problem] = []
         self._vain: list[Problem] = []
         self._secrets: set[str] = set()
+        self._longest_first: list[str] = []
+        self._places: set[Path] = set()
+        self._around: set[Path] = set()
+
+    @property
+    def many(self) -> bool:
+        """No further one will be shown."""
+        return len(self._found) >= MOST_SHOWN
 
     def add(self, path: Path, *parts: str | Found) -> None:
         self._found.append(Problem(path, parts))
+        self._places.add(path)
+        self._around.update(path[:end] for end in range(len(path) + 1))
 
     def warn(self, path: Path, *parts: str | Found) -> None:
         """Of what can be served and has no effect, which nobody may have meant."""
@@ -57,19 +69,23 @@ class Problems:
     def hide(self, *secrets: str) -> None:
         """From now on, and in what was added before."""
         self._secrets.update(secret for secret in secrets if secret.strip())
+        self._longest_first.clear()
 
     def under(self, path: Path) -> bool:
         """Something at `path`, or inside it, is already known to be wrong."""
-        return any(problem.path[: len(path)] == path for problem in self._found)
+        return path in self._around
 
     def at(self, path: Path) -> bool:
         """`path`, or something that contains it, is already known to be wrong."""
-        return any(path[: len(problem.path)] == problem.path for problem in self._found)
+        return any(path[:end] in self._places for end in range(len(path) + 1))
 
     def raise_if_any(self) -> None:
         """Raises InvalidConfig."""
         if self._found:
-            raise InvalidConfig(tuple(dict.fromkeys(map(self._render, self._found))))
+            shown = dict.fromkeys(map(self._render, self._found[:MOST_SHOWN]))
+            more = len(self._found) - MOST_SHOWN
+            counted = (f"{self.source}: and {more} problems more",) if more > 0 else ()
+            raise InvalidConfig((*shown, *counted))
 
     def _render(self, problem: Problem) -> str:
         text = "".join(
@@ -107,9 +123,12 @@ class Problems:
                 return MASK if str(value) in self._secrets else self._mask(json.dumps(value))
 
     def _mask(self, text: str) -> str:
-        for secret in sorted(self._secrets, key=len, reverse=True):
-            if len(secret) >= SHORTEST_SECRET:
-                text = text.replace(secret, MASK)
+        if not self._longest_first:
+            self._longest_first = sorted(self._secrets, key=len, reverse=True)
+        for secret in self._longest_first:
+            if len(secret) < SHORTEST_SECRET:
+                break
+            text = text.replace(secret, MASK)
         return text
 
 

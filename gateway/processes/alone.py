@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from prometheus_client.registry import CollectorRegistry
-
+from gateway.background import count_unhandled, kept
 from gateway.config.model import Config
 from gateway.processes.engines import EngineHouse
 from gateway.processes.hub import Hub
@@ -54,9 +53,11 @@ async def alone(
     serving = Serving(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
     metrics = ProcessMetrics()
     metrics.workers.set(1)
+    crashed = metrics.internal_errors.count
+    count_unhandled(crashed)
 
     serving.gateway.peers = Counting(metrics)
-    minding = serving.gateway.minding = minding_of(records.store, lambda: reload.config)
+    minding = serving.gateway.minding = minding_of(records.store, lambda: reload.config, crashed)
     for told in (records.metrics, JudgeCollector(minding.judge)):
         metrics.registry.register(told)
     reload = Reload(
@@ -69,10 +70,12 @@ async def alone(
     )
     on_stop(serving.drain, serving.quit)
     on_reload(reload.reload)
-    watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
+    watching = None
+    if config.server.reload == "auto":
+        watching = asyncio.create_task(kept("file watcher", reload.watch, crashed))
     engines.start()
     try:
-        async with _among_replicas(link, serving, reload, metrics.registry):
+        async with _among_replicas(link, serving, reload, metrics):
             await serving.run(listener)
     finally:
         if watching is not None:
@@ -83,7 +86,7 @@ async def alone(
 
 @asynccontextmanager
 async def _among_replicas(
-    link: Link | None, serving: Serving, reload: Reload, registry: CollectorRegistry
+    link: Link | None, serving: Serving, reload: Reload, metrics: ProcessMetrics
 ) -> AsyncGenerator[None, None]:
     """This process as the one worker of a hub, where there are replicas to speak to."""
     if link is None:
@@ -93,10 +96,13 @@ async def _among_replicas(
     sharing = Sharing(serving.gateway, LocalLeases(holders), partial(hub.hear, 0))
     serving.adopted = sharing.follow
     hub.join(0, sharing.hear)
-    telling = asyncio.create_task(sharing.tell())
+    crashed = metrics.internal_errors.count
+    telling = asyncio.create_task(kept("sharing of loads", sharing.tell, crashed))
     try:
         bars = partial(LocalLeases, holders)
-        async with among_replicas(link, hub, bars, lambda: reload.config, registry):
+        async with among_replicas(
+            link, hub, bars, lambda: reload.config, metrics.registry, crashed
+        ):
             yield
     finally:
         telling.cancel()

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import logging
-import os
 import socket
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.background import kept
 from gateway.config.model import Config
 from gateway.engines import EngineView
 from gateway.processes.channel import Channel
@@ -48,6 +47,7 @@ from gateway.processes.messages import (
     state_of,
     to_leader,
 )
+from gateway.processes.spawning import spawn
 from gateway.processes.target import Ended, Proposal
 from gateway.telemetry.families import Families, added, counted, families
 from gateway.telemetry.process_metrics import ProcessMetrics
@@ -74,9 +74,6 @@ the machine, or of the container with all its processes, nobody is found to have
 
 PREPARING = 2
 """Times HANG_S more may one say nothing that has begun to get a configuration ready."""
-
-ROOT = str(Path(__file__).resolve().parent.parent.parent)
-"""The folder of the packages."""
 
 _T = TypeVar("_T")
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
@@ -220,7 +217,8 @@ class Crew:
         file was refused since."""
         self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
-        self._watching = asyncio.create_task(self._watch())
+        watch = kept("workers' watch", self._watch, self._metrics.internal_errors.count)
+        self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
         """Returns when every worker has ended after `drain` or `leave`."""
@@ -305,6 +303,10 @@ class Crew:
             status = await self._run(number)
         except OSError as exc:
             return f"cannot be started ({exc})"
+        except Exception:  # noqa: BLE001  a bug must not leave us with a worker less for good
+            _log.exception("a worker cannot be led on by a bug of ours")
+            self._metrics.internal_errors.count("worker's leader")
+            return "is ended, because its leader failed by a bug of ours"
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         return f"{how}, and its requests with it"
 
@@ -314,7 +316,7 @@ class Crew:
         async with self._birth:
             with theirs:
                 try:
-                    process = await _spawn(theirs, self._listener)
+                    process = await spawn(theirs, self._listener)
                 except OSError:
                     ours.close()
                     raise
@@ -330,11 +332,17 @@ class Crew:
         if self._stopping.is_set():
             worker.send(Quit())
         self.hub.join(number, worker.send)
-        async for message in worker.channel.heard():
-            self._hear(worker, message)
-        self.hub.leave(number)
-        del self.workers[number]
-        worker.lose()
+        try:
+            async for message in worker.channel.heard():
+                self._hear(worker, message)
+        except BaseException:
+            worker.channel.close()
+            process.kill()
+            raise
+        finally:
+            self.hub.leave(number)
+            del self.workers[number]
+            worker.lose()
         if worker.counted is not None:
             self._past = added((self._past, counted(_families.decode(worker.counted))))
         self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
@@ -382,19 +390,3 @@ class Crew:
 def _settle(future: "asyncio.Future[_T] | None", value: _T) -> None:
     if future is not None and not future.done():
         future.set_result(value)
-
-
-async def _spawn(control: socket.socket, listener: socket.socket) -> asyncio.subprocess.Process:
-    """A worker, which inherits both sockets, our output and nothing else."""
-    numbers = (control.fileno(), listener.fileno())
-    inherited = os.environ.get("PYTHONPATH")
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.processes.worker"),
-        *("--control", str(numbers[0]), "--listener", str(numbers[1])),
-        stdin=asyncio.subprocess.DEVNULL,
-        pass_fds=numbers,
-        env={
-            **os.environ,
-            "PYTHONPATH": ROOT if not inherited else os.pathsep.join((ROOT, inherited)),
-        },
-    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from gateway.background import count_unhandled, kept
 from gateway.config.model import Config
 from gateway.engines import EngineProcess
 from gateway.processes.crew import Crew
@@ -32,7 +33,9 @@ async def lead(
     """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
     link = link_of(config)
     metrics = ProcessMetrics()
-    minding = minding_of(records.store, lambda: reload.config)
+    crashed = metrics.internal_errors.count
+    count_unhandled(crashed)
+    minding = minding_of(records.store, lambda: reload.config, crashed)
     for told in (records.metrics, JudgeCollector(minding.judge)):
         metrics.registry.register(told)
     crew = Crew(listener, run_dir, metrics, past=lambda: minding.history.past)
@@ -56,12 +59,16 @@ async def lead(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.refused),
     )
-    watching = asyncio.create_task(reload.watch()) if config.server.reload == "auto" else None
+    watching = None
+    if config.server.reload == "auto":
+        watching = asyncio.create_task(kept("file watcher", reload.watch, crashed))
     engines.start()
     minding.start()
     leases = partial(Leases, run_dir / PROBES)
     try:
-        async with among_replicas(link, crew.hub, leases, lambda: reload.config, metrics.registry):
+        async with among_replicas(
+            link, crew.hub, leases, lambda: reload.config, metrics.registry, crashed
+        ):
             await crew.ended()
     finally:
         if watching is not None:

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 
+from gateway.background import Crashed
 from gateway.config.model import Config
 from gateway.store.base import Store
 from gateway.trials.minding import Minding
 
 
-def minding_of(store: Store, config: Callable[[], Config]) -> Minding:
+def minding_of(store: Store, config: Callable[[], Config], crashed: Crashed) -> Minding:
     """config: what is in force. A history is for whoever has the key to the page."""
     return Minding(
         store,
         lambda: config().experiments,
         shown=lambda: bool(config().auth.admin_key),
+        crashed=crashed,
     )

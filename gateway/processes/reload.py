@@ -4,10 +4,14 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
+from msgspec import Struct
+
+from gateway.config.files import LARGEST
 from gateway.config.model import Config
 from gateway.engines import EngineProcess
 from gateway.processes.engines import EngineHouse
@@ -27,6 +31,9 @@ TRIES = 2
 
 LOOK_S = 0.4
 """Between looks at the file. A change counts when two looks in a row saw the same."""
+
+GONE_LOOKS = 5
+"""So many looks in a row must find no file before that counts: editors and mounts replace it."""
 
 
 class Reload:
@@ -63,10 +70,16 @@ class Reload:
         self._number = 0
         self._turn = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
+        self._known: _Look | None = None
 
-    async def reload(self) -> bool:
-        """Whether the file as it is now is in force; what is wrong with it is in the log."""
+    async def reload(self, by: str) -> bool:
+        """Whether the file as it is now is in force; what is wrong with it is in the log.
+
+        by: who or what asked for it, for the log. A bug on the way is a refusal, too: what is in
+        force goes on, and so does whoever called.
+        """
         async with self._turn:
+            _log.info("reading the configuration in %s: %s", self._source, by)
             try:
                 config = await asyncio.to_thread(self._read)
                 if config != self.config:
@@ -74,27 +87,33 @@ class Reload:
                 else:
                     _log.info("the configuration in %s is the one in force", self._source)
             except InvalidConfig as exc:
-                self._metrics.reloaded("refused")
-                self._tell(refused=True)
-                _log.error(
-                    "the configuration in %s is refused, the one before it stays in force: %s",
-                    self._source,
-                    "; ".join(exc.problems),
-                )
+                self._refuse(exc.problems)
+                return False
+            except Exception as exc:  # noqa: BLE001  of whatever a file makes our code do
+                _log.exception("a configuration cannot be brought into force by a bug of ours")
+                self._metrics.internal_errors.count("reload")
+                self._refuse((f"an internal error: {type(exc).__name__}; the log has the trace",))
                 return False
             self._tell(refused=False)
             return True
 
     async def watch(self) -> None:
-        """Reload whenever the file's content has changed and has come to rest."""
-        known = seen = await asyncio.to_thread(_digest, self._source)
+        """Reload whenever the file's content has changed and has come to rest.
+
+        A file that is gone, or cannot be read, is a change as well, which is refused. When this
+        crashed and is called again, it goes on from what it had seen.
+        """
+        seen = await asyncio.to_thread(_look, self._source)
+        if self._known is None:
+            self._known = seen
+        same = 1
         while True:
             await asyncio.sleep(LOOK_S)
-            before, seen = seen, await asyncio.to_thread(_digest, self._source)
-            if seen and seen != known and seen == before:
-                known = seen
-                _log.info("%s has changed", self._source)
-                await self.reload()
+            before, seen = seen, await asyncio.to_thread(_look, self._source)
+            same = same + 1 if seen == before else 1
+            if seen != self._known and same >= (2 if seen.readable else GONE_LOOKS):
+                self._known = seen
+                await self.reload("it has changed" if seen.readable else "it cannot be read")
 
     async def close(self) -> None:
         for task in tuple(self._stopping):
@@ -126,7 +145,7 @@ class Reload:
         proposal = Proposal(number=number, config=config, engines=plan.processes)
         try:
             answers = await self._prepared(targets, proposal)
-        except Ended:
+        except BaseException:
             for one in targets:
                 one.abandon(number)
             raise
@@ -174,6 +193,15 @@ class Reload:
             _log.warning("requests on a former engine outlasted drain_timeout_s and are cut")
         await self._engines.stop(leaving)
 
+    def _refuse(self, problems: Sequence[str]) -> None:
+        self._metrics.reloaded("refused")
+        self._tell(refused=True)
+        _log.error(
+            "the configuration in %s is refused, the one before it stays in force: %s",
+            self._source,
+            "; ".join(problems),
+        )
+
     def _tell(self, *, refused: bool) -> None:
         self.refused = refused
         self._metrics.refused(refused)
@@ -181,12 +209,25 @@ class Reload:
             one.tell(refused=refused)
 
 
-def _digest(path: Path) -> bytes:
-    """Of the content, which is what counts: editors replace files, and mounts swap links.
+class _Look(Struct, frozen=True):
+    """What a look at the file found. mark: of the content, or of why there is none."""
 
-    Empty while there is no file.
+    readable: bool
+    mark: bytes
+
+
+def _look(path: Path) -> _Look:
+    """The content counts, and no times: editors replace files, and mounts swap links.
+
+    Never waits for what a pipe brings, and reads no more than a configuration may have.
     """
     try:
-        return hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
-    except OSError:
-        return b""
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            return _Look(False, b"not a regular file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as exc:
+        return _Look(False, str(exc.errno).encode())
+    size = b"" if len(content) <= LARGEST else str(found.st_size).encode()
+    return _Look(True, hashlib.blake2b(content, digest_size=16).digest() + size)

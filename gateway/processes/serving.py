@@ -14,6 +14,7 @@ import uvicorn
 from gateway.app import build_app
 from gateway.asgi.patience import Patience
 from gateway.asgi.protocol import GatewayHttp
+from gateway.background import kept
 from gateway.config.model import Config
 from gateway.engines import EngineView
 from gateway.processes.generations import Generations
@@ -68,6 +69,7 @@ class Serving:
             first.experiments,
             lambda: self.gateway.runtime.config.experiments,
             announces=announces,
+            crashed=self.gateway.metrics.internal_errors.count,
         )
         self.name = "this process"
         self._run_dir = run_dir
@@ -97,7 +99,11 @@ class Serving:
 
     async def run(self, listener: socket.socket) -> None:
         """Serve until `drain` or `quit` has come to its end; then everything is closed."""
-        beside = [asyncio.create_task(self._drain()), asyncio.create_task(self._patience.watch())]
+        crashed = self.gateway.metrics.internal_errors.count
+        beside = [
+            asyncio.create_task(kept("drain", self._drain, crashed)),
+            asyncio.create_task(kept("slow clients' watch", self._patience.watch, crashed)),
+        ]
         _settle_memory()
         try:
             await self._server.serve(sockets=[listener])

@@ -22,14 +22,14 @@ def on_stop(drain: Callable[[], None], leave: Callable[[], None]) -> None:
         loop.add_signal_handler(number, hear, number)
 
 
-def on_reload(reload: Callable[[], Awaitable[object]]) -> None:
+def on_reload(reload: Callable[[str], Awaitable[object]]) -> None:
     """SIGHUP reads the configuration again."""
     if sys.platform == "win32":
         return
     running: set[asyncio.Future[object]] = set()
 
     def hear() -> None:
-        task = asyncio.ensure_future(reload())
+        task = asyncio.ensure_future(reload("SIGHUP"))
         running.add(task)
         task.add_done_callback(running.discard)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.background import count_unhandled
 from gateway.config.model import Config
 from gateway.processes.channel import Channel
 from gateway.processes.leases import PROBES, Leases, Turn
@@ -145,6 +146,7 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, listener: socket.socket) -> None:
+        count_unhandled(self.serving.gateway.metrics.internal_errors.count)
         for work in (self._follow(), self._sharing.tell(), self._count()):
             task = asyncio.create_task(work)
             self._tasks.add(task)
@@ -162,6 +164,7 @@ class Worker:
     def _fail(self, task: asyncio.Task[None]) -> None:
         """A worker that hears or tells no more, by a bug of ours, makes room for another."""
         if not task.cancelled() and (exc := task.exception()) is not None:
+            self.serving.gateway.metrics.internal_errors.count("worker")
             _log.error("this worker cannot go on; ending with its last stream", exc_info=exc)
             self.serving.orphan()
 

@@ -142,6 +142,11 @@ class Importer:
         except (StoreAway, OSError) as exc:
             self._lose(exc)
             return 0
+        except Exception as exc:  # noqa: BLE001  a bug must not end imports for as long as we run
+            if not self.away:
+                _log.exception("an import failed by a bug of ours; it is tried again")
+            self._lose(exc)
+            return 0
         if self.away:
             _log.warning("the store is back and has the records that waited")
         self.away = False

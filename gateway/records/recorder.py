@@ -113,6 +113,11 @@ class FileRecorder:
                 _log.error("records cannot be written and wait in memory: %s", exc)
             self._failing = True
             return
+        except Exception:  # noqa: BLE001  a bug must not end records for as long as we run
+            if not self._failing:
+                _log.exception("records cannot be written by a bug of ours and wait in memory")
+            self._failing = True
+            return
         if self._failing:
             _log.warning("records are written again; %d were lost", self.lost - self._told)
             self._told = self.lost

@@ -1,20 +1,18 @@
 """A replica's exchange while it serves, where the configuration has one."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from prometheus_client.registry import CollectorRegistry
 
+from gateway.background import Crashed, kept
 from gateway.config.model import Config
 from gateway.processes.hub import Hub
 from gateway.replicas.exchange import Exchange
 from gateway.replicas.link import Link, open_link
 from gateway.replicas.turns import Bars
 from gateway.telemetry.replica_metrics import ReplicaCollector
-
-_log = logging.getLogger("strowger")
 
 
 def link_of(config: Config) -> Link | None:
@@ -29,6 +27,7 @@ async def among_replicas(
     bars: Callable[[], Bars],
     config: Callable[[], Config],
     registry: CollectorRegistry,
+    crashed: Crashed,
 ) -> AsyncGenerator[None, None]:
     """link: see `link_of`. bars: made where they are needed. config: what is in force.
 
@@ -39,15 +38,9 @@ async def among_replicas(
         return
     exchange = Exchange(hub, link, bars(), config)
     registry.register(ReplicaCollector(exchange))
-    task = asyncio.create_task(exchange.run())
-    task.add_done_callback(_ended)
+    task = asyncio.create_task(kept("exchange with replicas", exchange.run, crashed))
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def _ended(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("the exchange with other replicas has failed", exc_info=error)

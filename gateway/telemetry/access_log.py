@@ -1,5 +1,6 @@
 """One structured line a request, written by a thread so that a slow reader stops nobody."""
 
+import logging
 import queue
 import threading
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ Source = Literal["", "reported", "counted", "estimated"]
 """Who says how many tokens there were; "": nobody."""
 
 _encoder = msgspec.json.Encoder()
+_log = logging.getLogger("strowger")
 
 
 class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -86,6 +88,7 @@ class AccessLog:
         self._queued = 0
         self._written = 0
         self._lost = 0
+        self._failing = False
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._thread.start()
 
@@ -120,13 +123,21 @@ class AccessLog:
             if isinstance(batch, threading.Event):
                 batch.set()
                 continue
-            with self._turn:
-                self._put(batch)
+            try:
+                with self._turn:
+                    self._out.write(batch)
+                    self._out.flush()
+            except (OSError, ValueError) as exc:
+                self._fail(exc)
+            else:
+                self._failing = False
+            self._written += batch.count(b"\n")
 
-    def _put(self, batch: bytes) -> None:
-        self._out.write(batch)
-        self._out.flush()
-        self._written += batch.count(b"\n")
+    def _fail(self, why: Exception) -> None:
+        """The disk under it is full, or its reader has gone: the thread goes on, for it may end."""
+        if not self._failing:
+            _log.error("access lines cannot be written and are late or lost: %s", why)
+        self._failing = True
 
 
 def as_json(lines: Sequence[AccessLine | MirrorLine]) -> bytes:

@@ -13,6 +13,7 @@ from gateway.records.rows import AttemptRow, Role
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.counts import Counts, Labels, Spread
 from gateway.telemetry.engine_metrics import EngineCollector
+from gateway.telemetry.internal_errors import InternalErrors
 from gateway.telemetry.mirror_metrics import MirrorMetrics
 from gateway.telemetry.trial_metrics import TrialMetrics
 
@@ -26,6 +27,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.engines = EngineCollector()
         self.registry.register(self.engines)
+        self.internal_errors = InternalErrors(self.registry)
         self._requests = Counts(
             "strowger_requests",
             "Requests by what became of them.",

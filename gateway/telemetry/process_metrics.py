@@ -4,6 +4,8 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from gateway.telemetry.internal_errors import InternalErrors
+
 
 class ProcessMetrics:
     """A registry of its own, which is added to what the processes that serve have counted."""
@@ -27,6 +29,7 @@ class ProcessMetrics:
         self.restarts = Counter(
             "strowger_worker_restarts", "Workers that ended unasked.", registry=self.registry
         )
+        self.internal_errors = InternalErrors(self.registry)
         for outcome in ("done", "refused"):
             self._reloads.labels(outcome)
 

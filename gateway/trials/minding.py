@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 
+from gateway.background import Crashed, kept, uncounted
 from gateway.config.experiment import Experiment
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
 from gateway.trials.history import History
 from gateway.trials.judge import JUDGE_S, Judge
 from gateway.trials.pace import Pace
-from gateway.trials.trials import mourn
 
 
 class Minding:
@@ -26,6 +26,7 @@ class Minding:
         shown: Callable[[], bool],
         judge_s: float = JUDGE_S,
         pace: Pace | None = None,
+        crashed: Crashed = uncounted,
     ) -> None:
         """experiments: of the configuration in force. shown: whether anybody may see a history.
 
@@ -37,15 +38,14 @@ class Minding:
         self._experiments = experiments
         self._judge_s = judge_s
         self._pace = pace or Pace(judge_s)
+        self._crashed = crashed
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     def start(self) -> None:
         self._tasks = (
-            asyncio.create_task(self._mind()),
-            asyncio.create_task(self.history.run()),
+            asyncio.create_task(kept("guardrails", self._mind, self._crashed)),
+            asyncio.create_task(kept("history of experiments", self.history.run, self._crashed)),
         )
-        for task in self._tasks:
-            task.add_done_callback(mourn)
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from gateway.background import Crashed, kept, uncounted
 from gateway.config.experiment import Experiment
 from gateway.records.rows import Recorder
 from gateway.routing.trial import ExperimentState, Standing, fingerprint
@@ -45,6 +46,7 @@ class Trials:
         *,
         announces: bool = True,
         ask_s: float = ASK_S,
+        crashed: Crashed = uncounted,
     ) -> None:
         """experiments: of the configuration in force. announces: logs what it learns."""
         self.store = store
@@ -60,12 +62,14 @@ class Trials:
         self._others = ThreadPoolExecutor(_AT_ONCE, "store")
         self._asking: asyncio.Task[None] | None = None
         self._away = ""
+        self._crashed = crashed
 
     async def start(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.refresh(), FIRST_S)
-        self._asking = asyncio.create_task(self._ask())
-        self._asking.add_done_callback(mourn)
+        self._asking = asyncio.create_task(
+            kept("standing of experiments", self._ask, self._crashed)
+        )
 
     async def close(self) -> None:
         if self._asking is not None:
@@ -145,9 +149,3 @@ class Trials:
 
     async def _apart(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def mourn(task: asyncio.Task[None]) -> None:
-    """A loop that ends by itself is a bug of ours, and must not go unnoticed."""
-    if not task.cancelled() and (exc := task.exception()) is not None:
-        _log.error("experiments are watched no more", exc_info=exc)

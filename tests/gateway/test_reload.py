@@ -174,6 +174,21 @@ async def test_a_wrong_edit_is_refused_as_a_whole_and_told_in_full(rig: Rig) -> 
     assert "strowger_configuration_refused 1.0" in metrics
 
 
+async def test_a_leaked_key_can_be_removed_after_a_file_that_no_parser_gets_through(
+    rig: Rig,
+) -> None:
+    await rig.up.reload(rig.text(keys=f"{ANNE}, {BOB}"))
+    since = len(rig.up.lines)
+    rig.up.edit("a: " + "[" * 5000 + "]" * 5000)
+    told = await rig.up.said("refused", since=since)
+    await rig.up.reload(rig.text())
+    leaked = {"authorization": "Bearer key-of-bob"}
+    answers = [await client.get("/v1/models", headers=leaked) for client in rig.workers]
+
+    assert "line 1: nested more than 32 levels deep" in told
+    assert {answer.status_code for answer in answers} == {401}
+
+
 async def test_what_a_restart_alone_can_change_is_refused_by_name(rig: Rig) -> None:
     since = len(rig.up.lines)
     rig.up.edit(rig.text(serves="other").replace("drain_delay_s: 0.1", "host: 127.0.0.2"))

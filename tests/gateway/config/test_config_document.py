@@ -123,6 +123,42 @@ def test_a_document_inside_itself_is_refused() -> None:
         parsed("a: &a [*a]")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: " + "[" * 5000 + "]" * 5000, "line 1: nested more than 32 levels deep"),
+        ("{a: " * 5000 + "1" + "}" * 5000, "line 1: nested more than 32 levels deep"),
+        ("a:\n" + "- " * 5000, "line 2: nested more than 32 levels deep"),
+        ("? " * 5000, "line 1: nested more than 32 levels deep"),
+        ("\n".join(" " * level + "a:" for level in range(500)), "line 34: nested more than"),
+        (
+            "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+            + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+            "has more than 100,000 values, those of its aliases",
+        ),
+        (
+            "a0: &a0 {x: 1, y: 2}\n"
+            + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 31)),
+            "has more than 100,000 values, those of its aliases",
+        ),
+    ],
+    ids=["lists", "mappings", "dashes", "keys", "lines", "aliases", "aliased mappings"],
+)
+def test_a_document_that_is_nested_or_repeated_beyond_reason_is_refused_while_it_is_read(
+    text: str, told: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=told):
+        parsed(text)
+
+
+def test_problems_beyond_two_hundred_are_counted() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        parsed("\n".join(f"a: {n}" for n in range(302)))
+
+    assert len(caught.value.problems) == 201
+    assert caught.value.problems[-1].endswith("and 101 problems more")
+
+
 def test_a_key_that_is_no_word_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="line 1: a key must be a word"):
         parsed("? [a, b]\n: 1")

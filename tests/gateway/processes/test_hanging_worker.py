@@ -110,7 +110,7 @@ async def test_a_reload_goes_on_without_a_worker_that_hangs_and_another_takes_it
     hanging, other = led.pid(1), led.pid(0)
     os.kill(hanging, signal.SIGSTOP)
 
-    done = await led.reload.reload()
+    done = await led.reload.reload("a test")
     after = await led.models()
 
     assert (before, done, after) == ({"early"}, True, {"late"})
@@ -156,7 +156,7 @@ async def test_a_configuration_is_said_to_be_in_force_when_every_worker_has_chan
     reload = reload_of(tmp_path, *behind)
     caplog.set_level("INFO")
 
-    reloading = asyncio.create_task(reload.reload())
+    reloading = asyncio.create_task(reload.reload("a test"))
     for one in behind:
         await one.told.wait()
     behind[0].let.set()
@@ -213,7 +213,7 @@ async def test_a_reload_that_takes_too_long_names_who_was_not_ready(
     reload = reload_of(tmp_path, slow, prepare_s=0.1)
     first = reload.config
 
-    done = await reload.reload()
+    done = await reload.reload("a test")
 
     assert (done, reload.config, slow.refused) == (False, first, True)
     assert "worker 7 did not get it ready within 0.1 s" in caplog.text
