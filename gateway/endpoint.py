@@ -8,12 +8,16 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
+from typing import Final
 
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 from gateway.asgi.answering import Answering
 from gateway.asgi.hangup import HangUp
+from gateway.asgi.inflating import ENCODINGS, inflate
 from gateway.asgi.intake import Head, check_type, read_body, read_head
+from gateway.asgi.weighing import Weight, weighed
 from gateway.auth import check_model, check_priority
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
@@ -23,8 +27,9 @@ from gateway.routing.failures import let_go
 from gateway.routing.plan import Plan, enrol, plan
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
+from gateway.shares import Held
 from gateway.state import Gateway
-from gateway.surfaces.base import Inbound, Renderer
+from gateway.surfaces.base import Inbound, Renderer, Surface, plain
 from gateway.surfaces.hot import HotRoute, Paths
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
@@ -32,6 +37,9 @@ from schemas.errors import GatewayError, MethodNotAllowed
 from schemas.events import Event
 from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+LARGE: Final = 64 * 1024
+"""Bytes of a body that is parsed at once, in the event loop, in 5 ms at the worst."""
 
 _log = logging.getLogger("strowger.endpoint")
 
@@ -105,17 +113,9 @@ class Endpoint:
         caller = runtime.keyring.caller(scope["headers"])
         trip.caller = caller.name
         check_type(head, self._surface.accepts)
-        server = runtime.config.server
-        body = await read_body(head, scope, receive, server.max_body_bytes, gateway)
-        size = len(body)
+        held = gateway.hold(caller)
         try:
-            inbound = Inbound(
-                body=body,
-                max_choices=server.max_choices,
-                model=self._model(scope["path"], runtime),
-                headers=scope["headers"],
-            )
-            request = self._surface.parse(inbound)
+            request = await self._request(scope, head, gateway, runtime, trip, receive, held)
             trip.model, trip.task = request.model, task_of(request)
             route = runtime.table.find(request.model)
             trip.route = route.name
@@ -132,7 +132,44 @@ class Endpoint:
                     trip.prompt = estimated_tokens(request)
             return 200
         finally:
-            gateway.release(size)
+            held.close()
+
+    async def _request(
+        self,
+        scope: HTTPScope,
+        head: Head,
+        gateway: Gateway,
+        runtime: Runtime,
+        trip: Trip,
+        receive: Receive,
+        held: Held,
+    ) -> Request:
+        """What the client asks for. A large or compressed body is worked on in a thread, in turn.
+
+        Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
+        """
+        server = runtime.config.server
+        body = await read_body(head, scope, receive, server.max_body_bytes, held)
+        inbound = Inbound(
+            body=body,
+            max_choices=server.max_choices,
+            model=self._model(scope["path"], runtime),
+            headers=scope["headers"],
+        )
+        encoded = self._surface.compressed and head.encoding in ENCODINGS
+        if len(body) <= LARGE and not encoded:
+            return self._surface.parse(inbound)
+        trip.large = True
+        with HangUp(receive):
+            async with gateway.large.turn(trip.caller):
+                if encoded:
+                    whole = await inflate(body, head.encoding, server.max_body_bytes, held)
+                    inbound = plain(inbound, whole)
+                    held.release(len(body))
+                del body
+                weight = await gateway.large.work(partial(_weighed, self._surface, inbound))
+                held.buffer(weight.size)
+                return await gateway.large.work(partial(self._surface.parse, inbound))
 
     async def _answer(
         self,
@@ -254,6 +291,10 @@ class Endpoint:
             return
         error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
         await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))
+
+
+def _weighed(surface: Surface, inbound: Inbound) -> Weight:
+    return weighed(inbound.body, surface.json_length(inbound))
 
 
 def _plan(

@@ -68,6 +68,7 @@ class Runtime:
         self.in_flight = 0
         self.experiments = before.experiments if before else ExperimentState()
         self.keyring = Keyring(config.auth)
+        self.several_keys = config.auth.mode == "keys" and len(config.auth.keys) > 1
         self.admin_key = AdminKey(config.auth)
         self._own = engine_processes(config, run_dir) if engines is None else {}
         self.engines: Mapping[str, EngineView] = self._own if engines is None else engines

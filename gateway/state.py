@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gateway.asgi.cors import Cors
 from gateway.asgi.keepalive import KeepAlive
+from gateway.asgi.turns import Turns
 from gateway.auth import Caller
 from gateway.clock import now
 from gateway.mirror.line import MirrorLine
@@ -19,6 +20,7 @@ from gateway.routing.plan import Plan
 from gateway.routing.trial import fingerprint
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
+from gateway.shares import Held, Shares
 from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
 from gateway.telemetry.decisions import TOLD, Decision, Decisions
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
@@ -29,7 +31,7 @@ from gateway.trials.history import Past
 from gateway.trials.minding import Minding
 from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
-from schemas.errors import Unavailable
+from schemas.errors import Throttled, Unavailable
 from schemas.requests import Request
 
 _BATCH, _BOOK_S = 64, 0.2
@@ -107,6 +109,8 @@ class Gateway:
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
+        self.shares = Shares()
+        self.large = Turns()
         self.mirrors = Mirrors(self._book_mirrored)
         self.trials: Trials | None = None
         self.minding: Minding | None = None
@@ -172,6 +176,30 @@ class Gateway:
             )
         if self.unrecorded:
             raise Unavailable("what requests use cannot be recorded now", retry_after=5)
+
+    def hold(self, caller: Caller) -> Held:
+        """A place for a request of this key; to be closed at its end.
+
+        Raises Throttled for a key that has its share of `max_in_flight`, where there are others.
+        Each process counts its own, of what the others leave.
+        """
+        share = self.shares.of(caller.name)
+        server = self.runtime.config.server
+        if self.runtime.several_keys and share.in_flight >= server.max_share_per_key * (
+            server.max_in_flight - self.others_in_flight
+        ):
+            raise Throttled(
+                f"the API key {caller.name!r} has {share.in_flight} requests under way, the most "
+                "that one key may have (server.max_share_per_key of server.max_in_flight)",
+                retry_after=1,
+            )
+        return Held(self, share, self._room)
+
+    def _room(self) -> float:
+        """Bytes that one key's bodies may take together."""
+        server = self.runtime.config.server
+        part = server.max_share_per_key if self.runtime.several_keys else 1
+        return part * (server.max_buffered_bytes - self.others_buffered)
 
     def mirror(
         self,

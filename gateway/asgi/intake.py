@@ -1,7 +1,6 @@
 """Reading a request's head and body, within the limits that protect the gateway."""
 
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from litestar.types import HTTPScope, Receive, ReceiveMessage
 from msgspec import Struct
@@ -18,10 +17,11 @@ class Head(Struct, frozen=True, kw_only=True, gc=False):
     length: int = -1
     request_id: str = ""
     origin: bytes = b""
+    encoding: bytes = b""
 
 
 def read_head(scope: HTTPScope) -> Head:
-    content_type = origin = b""
+    content_type = origin = encoding = b""
     length = -1
     request_id = ""
     for name, value in scope["headers"]:
@@ -33,7 +33,15 @@ def read_head(scope: HTTPScope) -> Head:
             request_id = value.decode("latin-1")
         elif name == b"origin":
             origin = value
-    return Head(content_type=content_type, length=length, request_id=request_id, origin=origin)
+        elif name == b"content-encoding":
+            encoding = value.strip().lower()
+    return Head(
+        content_type=content_type,
+        length=length,
+        request_id=request_id,
+        origin=origin,
+        encoding=encoding,
+    )
 
 
 def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
@@ -58,7 +66,7 @@ class Memory(Protocol):
 async def read_body(
     head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: Memory
 ) -> bytes:
-    """Claims the memory as pieces come; whoever has the body gives its length back.
+    """Claims the memory as pieces come; the caller gives it back, also after an error.
 
     Raises BodyTooLarge over `limit` bytes, RequestTimeout when the pieces come too slowly,
     Unavailable when there is no memory for them, and ClientGone when the client leaves half-way.
@@ -69,34 +77,22 @@ async def read_body(
     if first["type"] == "http.request" and not first["more_body"] and len(first["body"]) <= limit:
         memory.buffer(len(first["body"]))
         return first["body"]
-    with _Pieces(limit, memory) as pieces:
-        more = pieces.add(first)
-        while more:
-            check_in_time(scope)
-            more = pieces.add(await receive())
-        return pieces.whole()
+    pieces = _Pieces(limit, memory)
+    more = pieces.add(first)
+    while more:
+        check_in_time(scope)
+        more = pieces.add(await receive())
+    return pieces.whole()
 
 
 class _Pieces:
-    """A body that does not come at once. If it is left half-way, its memory is given back."""
+    """A body that does not come at once."""
 
     def __init__(self, limit: int, memory: Memory) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
         self._limit = limit
         self._memory = memory
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            self._memory.release(self._size)
 
     def add(self, message: ReceiveMessage) -> bool:
         """Whether there is more to come."""

@@ -77,6 +77,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_body_bytes:     of one request. max_buffered_bytes: of all bodies in memory together.
     client_timeout_s:   for a whole head, and of a body or an answer for anything to move.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
+    max_share_per_key:  of max_in_flight and max_buffered_bytes, where there are several keys.
     commit_after_s:     send 200 and keep-alive comments after so long without content.
     sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
     drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
@@ -94,6 +95,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     client_timeout_s: Seconds = 60.0
     max_in_flight: Count = 4096
     max_choices: Count = 256
+    max_share_per_key: Share = 0.5
     commit_after_s: Seconds | None = None
     sse_keepalive_s: Seconds = 15.0
     drain_delay_s: SecondsOrZero = 5.0

@@ -203,6 +203,7 @@ class Attempts:
             deadline=self.deadline,
             request_id=self.trip.request_id,
             tenant=self._tenant,
+            large=self.trip.large,
         )
         probe = candidate.backend.breaker.begin(at)
         record = ask(candidate, self.trip, at)
@@ -283,5 +284,11 @@ def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn:
     if at >= firsts.over_at:
         firsts.go_on(at)
     firsts.current += 1
-    call = Call(model=candidate.model, deadline=deadline, request_id=trip.request_id, tenant=tenant)
+    call = Call(
+        model=candidate.model,
+        deadline=deadline,
+        request_id=trip.request_id,
+        tenant=tenant,
+        large=trip.large,
+    )
     return Turn(candidate, request, call, trip, ask(candidate, trip, at), at, plan)

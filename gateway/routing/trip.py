@@ -49,6 +49,7 @@ class Trip(Struct, kw_only=True, gc=False):
     part:    in its model's experiment.
     rule, candidates, ruled_out: as planned; candidates by name.
     refused: our own words where no backend was asked.
+    large:   its body is; what takes long with it is done in a thread.
     asking_since: when the first of the tries began that are under way, or were until the last
              ended; before that, some were for `upstream_s`.
     """
@@ -58,6 +59,7 @@ class Trip(Struct, kw_only=True, gc=False):
     surface: str = ""
     task: str = ""
     model: str = ""
+    large: bool = False
     route: str = ""
     caller: str = ""
     stream: bool = False

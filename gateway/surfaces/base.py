@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
@@ -33,6 +34,12 @@ class Inbound(Struct, frozen=True, kw_only=True, gc=False):
     max_choices: int
     model: str = ""
     headers: Iterable[tuple[bytes, bytes]] = ()
+
+
+def plain(inbound: Inbound, body: bytes) -> Inbound:
+    """The same with the body that its content-encoding, which is dropped, stood for."""
+    headers = [pair for pair in inbound.headers if pair[0] != b"content-encoding"]
+    return replace(inbound, body=body, headers=headers)
 
 
 class Renderer(Protocol):
@@ -79,6 +86,7 @@ class Surface(Protocol):
     name:        stands in logs and metrics.
     task:        the only one that it knows, `None` where the body tells.
     accepts:     content types of bodies beside JSON.
+    compressed:  bodies may have a content-encoding, gzip or deflate.
     keep_alive:  a frame that clients skip, for streams that are silent.
     media_type, stream_media_type: of whole bodies (errors among them), and of streams.
     """
@@ -90,11 +98,17 @@ class Surface(Protocol):
     @property
     def accepts(self) -> tuple[bytes, ...]: ...
     @property
+    def compressed(self) -> bool: ...
+    @property
     def keep_alive(self) -> bytes: ...
     @property
     def media_type(self) -> str: ...
     @property
     def stream_media_type(self) -> str: ...
+
+    def json_length(self, inbound: Inbound) -> int:
+        """Bytes of the body that are JSON, from its start."""
+        ...
 
     def parse(self, inbound: Inbound) -> Request:
         """What the client asks for.

@@ -27,6 +27,7 @@ class DatabricksSurface:
 
     name = "databricks"
     accepts: tuple[bytes, ...] = ()
+    compressed = False
     keep_alive = BLANK_LINE
     media_type = JSON
     stream_media_type = EVENT_STREAM
@@ -34,6 +35,9 @@ class DatabricksSurface:
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task
         self._openai = OpenAISurface("chat")
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         body, model, most = inbound.body, inbound.model, inbound.max_choices

@@ -31,18 +31,27 @@ from gateway.surfaces.openai_parse import (
     parse_completion,
     parse_embeddings,
 )
-from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
+from gateway.surfaces.openai_wire import (
+    CHAT_NUMBERS,
+    INPUT_NUMBERS,
+    PROMPT_NUMBERS,
+    ChatWire,
+    CompletionWire,
+    EmbeddingsWire,
+)
 from schemas.errors import InvalidRequest
 from schemas.fields import Task
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, Request
 
-_chat: Final[Reader[ChatWire]] = Reader(DatabricksChatWire, DATABRICKS_CHAT_ALLOWED)
+_chat: Final[Reader[ChatWire]] = Reader(
+    DatabricksChatWire, DATABRICKS_CHAT_ALLOWED, numbers=CHAT_NUMBERS
+)
 _completion: Final[Reader[CompletionWire]] = Reader(
-    DatabricksCompletionWire, DATABRICKS_COMPLETION_ALLOWED
+    DatabricksCompletionWire, DATABRICKS_COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS
 )
 _embeddings: Final[Reader[EmbeddingsWire]] = Reader(
-    DatabricksEmbeddingsWire, DATABRICKS_EMBEDDINGS_ALLOWED
+    DatabricksEmbeddingsWire, DATABRICKS_EMBEDDINGS_ALLOWED, numbers=INPUT_NUMBERS
 )
 
 TASKS: Final[dict[str, Task]] = {

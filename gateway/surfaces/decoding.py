@@ -5,19 +5,27 @@ forbids unknown fields. Only if that fails is the body decoded again, more lenie
 time to set aside what the struct does not know.
 """
 
+import codecs
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 
+from gateway.surfaces.slices import SHORT, is_long, lists
 from schemas.errors import InvalidRequest
 
 W = TypeVar("W", bound=msgspec.Struct)
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
+MOST_FIELDS: Final = 1_000
+"""At the top of a body that has unknown ones among them."""
+
+_SHOWN: Final = 300
+_utf8: Final = codecs.getincrementaldecoder("utf-8")
 _BRACE: Final = ord("{")
 _SAID: Final = re.compile(r"(.*?)(?: - at (?:`key` in )?`\$(.*)`)?", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field (.*)")
@@ -30,9 +38,16 @@ class Reader(Generic[W]):
     wire:    forbids unknown fields.
     allowed: a field's path, indices left out (`stop[]`), to what it must be (`a string`).
     where:   the path of what is read, "" for the whole body.
+    numbers: fields that may be long lists of numbers, to their whole type and that of a flat list.
     """
 
-    def __init__(self, wire: type[W], allowed: Mapping[str, str], where: str = "") -> None:
+    def __init__(
+        self,
+        wire: type[W],
+        allowed: Mapping[str, str],
+        where: str = "",
+        numbers: Mapping[str, tuple[object, object]] | None = None,
+    ) -> None:
         lenient = msgspec.defstruct(
             wire.__name__, (), bases=(wire,), frozen=True, kw_only=True, forbid_unknown_fields=False
         )
@@ -41,27 +56,125 @@ class Reader(Generic[W]):
         self._known = frozenset(field.encode_name for field in msgspec.structs.fields(wire))
         self._allowed = allowed
         self._where = where
+        self._numbers = Numbers(wire, numbers, where, allowed) if numbers else None
 
     def read(self, body: bytes) -> tuple[W, dict[str, Raw]]:
         """The known fields, and the unknown ones that are not null. Raises InvalidRequest."""
         try:
             if not body.isascii():
-                body.decode()
+                check_utf8(body)
+            if self._numbers is not None and len(body) > SHORT:
+                return self._in_pieces(body, self._numbers)
             return self._strict.decode(body), {}
         except ValidationError:
             return self._set_aside(body)
         except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
             raise refusal(exc, self._where, self._allowed) from exc
 
-    def _set_aside(self, body: bytes) -> tuple[W, dict[str, Raw]]:
+    def _in_pieces(self, body: bytes, numbers: "Numbers[W]") -> tuple[W, dict[str, Raw]]:
         try:
-            wire = self._lenient.decode(body)
+            wire, found = numbers.strict.decode(body), {}
+        except ValidationError:
+            wire, found = self._set_aside(body, numbers.lenient)
+        return numbers.filled(wire), found
+
+    def _set_aside(
+        self, body: bytes, lenient: "msgspec.json.Decoder[W] | None" = None
+    ) -> tuple[W, dict[str, Raw]]:
+        try:
+            wire = (lenient or self._lenient).decode(body)
             fields = _fields.decode(body)
         except (DecodeError, RecursionError) as exc:
             raise refusal(exc, self._where, self._allowed) from exc
+        if len(fields) > MOST_FIELDS:
+            raise InvalidRequest(
+                f"the body has {len(fields)} fields; at most {MOST_FIELDS} are taken",
+                param=self._where or None,
+            )
         known = self._known
         unknown = {name: raw for name, raw in fields.items() if name not in known}
         return wire, {name: raw for name, raw in unknown.items() if not is_null(raw)}
+
+
+class Numbers(Generic[W]):
+    """The wire struct again, with its long lists as JSON, which is then decoded in pieces."""
+
+    def __init__(
+        self,
+        wire: type[W],
+        fields: Mapping[str, tuple[object, object]],
+        where: str,
+        allowed: Mapping[str, str],
+    ) -> None:
+        """fields, where, allowed: as for `Reader`."""
+        self._whole = {name: _decoder(whole) for name, (whole, _) in fields.items()}
+        self._flat = {name: _decoder(numbers) for name, (_, numbers) in fields.items()}
+        self._where = where
+        self._allowed = allowed
+        self._wire = wire
+
+    @cached_property
+    def strict(self) -> "msgspec.json.Decoder[W]":
+        """Forbids unknown fields."""
+        return self._unread(forbid_unknown_fields=True)
+
+    @cached_property
+    def lenient(self) -> "msgspec.json.Decoder[W]":
+        return self._unread(forbid_unknown_fields=False)
+
+    def filled(self, wire: W) -> W:
+        """The same object with its lists decoded. Raises InvalidRequest."""
+        for name, whole in self._whole.items():
+            raw: Raw | UnsetType = getattr(wire, name)
+            value = None
+            if raw is not UNSET:
+                where = _join(self._where, name)
+                try:
+                    value = self._long(raw, name, where) if is_long(raw) else whole.decode(raw)
+                except (DecodeError, RecursionError) as exc:
+                    raise refusal(exc, where, self._allowed) from exc
+            msgspec.structs.force_setattr(wire, name, value)
+        return wire
+
+    def _long(self, raw: Raw, name: str, where: str) -> tuple[object, ...]:
+        try:
+            return lists(bytes(raw), self._flat[name])
+        except DecodeError as exc:  # its index is that within a piece
+            must = self._allowed.get(where, "a list of numbers")
+            raise InvalidRequest(f"{where} must be {must}", param=where) from exc
+
+    def _unread(self, *, forbid_unknown_fields: bool) -> "msgspec.json.Decoder[W]":
+        required = {field.name for field in msgspec.structs.fields(self._wire) if field.required}
+        unread = msgspec.defstruct(
+            self._wire.__name__,
+            [
+                (name, Raw) if name in required else (name, Raw | UnsetType, UNSET)
+                for name in self._whole
+            ],
+            bases=(self._wire,),
+            frozen=True,
+            kw_only=True,
+            forbid_unknown_fields=forbid_unknown_fields,
+        )
+        return msgspec.json.Decoder(cast(type[W], unread))
+
+
+def _decoder(kind: object) -> "msgspec.json.Decoder[tuple[object, ...]]":
+    return msgspec.json.Decoder(cast("type[tuple[object, ...]]", kind))
+
+
+def check_utf8(body: bytes) -> None:
+    """Raises UnicodeDecodeError. In pieces: each call holds the interpreter to its end."""
+    if len(body) <= SHORT:
+        body.decode()
+        return
+    decoder = _utf8()
+    for at in range(0, len(body), SHORT):
+        try:
+            decoder.decode(body[at : at + SHORT], final=at + SHORT >= len(body))
+        except UnicodeDecodeError as exc:
+            place = max(at + exc.start, 0)
+            raise UnicodeDecodeError(exc.encoding, b"", place, place + 1, exc.reason) from exc
 
 
 def is_null(raw: Raw) -> bool:
@@ -106,6 +219,8 @@ def refusal(
 
 
 def _parts(text: str) -> tuple[str, str]:
+    if len(text) > 2 * _SHOWN:  # it may hold what the client sent
+        text = f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
     match = _SAID.fullmatch(text)
     if match is None:
         return text, ""

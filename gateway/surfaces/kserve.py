@@ -8,7 +8,7 @@ from typing import Final, overload
 
 from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
 from gateway.surfaces.hot import HotRoute
-from gateway.surfaces.kserve_binary import OCTETS, inflated
+from gateway.surfaces.kserve_binary import OCTETS, inflated, json_length
 from gateway.surfaces.kserve_bodies import VERSION, error_body
 from gateway.surfaces.kserve_generate_parse import parse_generate
 from gateway.surfaces.kserve_generate_render import GenerateRenderer
@@ -34,9 +34,13 @@ class InferSurface:
     name = "kserve"
     task: Task | None = None
     accepts = (OCTETS,)
+    compressed = True
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+
+    def json_length(self, inbound: Inbound) -> int:
+        return json_length(inbound)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_infer(inbound)
@@ -60,6 +64,7 @@ class GenerateSurface:
     name = "kserve"
     task: Task | None = None
     accepts = ()
+    compressed = True
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
@@ -67,6 +72,9 @@ class GenerateSurface:
     def __init__(self, *, streams: bool) -> None:
         """streams: this is generate_stream, which answers in server-sent events."""
         self._streams = streams
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_generate(inbound, inflated(inbound), streams=self._streams)

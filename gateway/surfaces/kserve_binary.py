@@ -52,7 +52,7 @@ def cut(inbound: Inbound) -> tuple[bytes, Tail]:
     given = _header(inbound.headers, HEADER)
     if not given:
         return body, Tail(memoryview(b""))
-    if not given.isdigit() or int(given) > len(body):
+    if not given.isdigit() or len(given) > 18 or int(given) > len(body):
         raise InvalidRequest(
             f"inference-header-content-length: {given.decode('latin-1')!r} must be the JSON's "
             f"length, at most the body's {len(body)} bytes",
@@ -60,6 +60,13 @@ def cut(inbound: Inbound) -> tuple[bytes, Tail]:
         )
     length = int(given)
     return body[:length], Tail(memoryview(body)[length:])
+
+
+def json_length(inbound: Inbound) -> int:
+    """Bytes of a body, without its content-encoding, that are JSON; all where it does not say."""
+    given = _header(inbound.headers, HEADER)
+    size = len(inbound.body)
+    return min(int(given), size) if given.isdigit() and len(given) < 19 else size
 
 
 def inflated(inbound: Inbound) -> bytes:

@@ -16,6 +16,7 @@ from schemas.errors import InvalidRequest
 Int = int | tuple[int] | None
 Float = float | tuple[float] | None
 Bool = bool | tuple[bool] | None
+_TOKENS = tuple[int, ...]
 Text = str | tuple[str, ...] | None
 
 
@@ -144,7 +145,7 @@ ALLOWED: Final = {
     "id": "a string",
 }
 
-_READER: Final = Reader(GenerateWire, ALLOWED)
+_READER: Final = Reader(GenerateWire, ALLOWED, numbers={"input_ids": (_TOKENS, _TOKENS)})
 
 
 def read_generate(body: bytes) -> GenerateWire:

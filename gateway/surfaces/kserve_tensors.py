@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeVar, cast
 import msgspec
 from msgspec import DecodeError, Raw
 
+from gateway.surfaces.slices import flat_pieces, is_long
 from schemas.errors import InvalidRequest
 from schemas.tensors import ITEM_BYTES, DType, Tensor
 
@@ -61,14 +62,13 @@ def tensor_of_json(name: str, datatype: Datatype, shape: tuple[int, ...], data: 
         )
     match dtype:
         case "bool":
-            values = _flat(name, data, _bools, "true or false")
-            packed = bytes(values)
+            packed = b"".join(map(bytes, _lists(name, data, _bools, "true or false")))
         case "int32" | "int64" | "uint64":
-            numbers = _flat(name, data, _ints, f"integers ({datatype})")
-            packed = _packed(name, datatype, dtype, numbers)
+            numbers = _lists(name, data, _ints, f"integers ({datatype})")
+            packed = b"".join([_packed(name, datatype, dtype, some) for some in numbers])
         case _:
-            floats = _flat(name, data, _floats, "numbers")
-            packed = _packed(name, datatype, "float32", floats)
+            floats = _lists(name, data, _floats, "numbers")
+            packed = b"".join([_packed(name, datatype, "float32", some) for some in floats])
     items = len(packed) // ITEM_BYTES[dtype]
     _check_count(name, shape, items)
     return Tensor(dtype=dtype, shape=shape, data=packed)
@@ -96,8 +96,13 @@ def strings_of_bytes(name: str, shape: tuple[int, ...], data: bytes) -> tuple[st
     Raises InvalidRequest.
     """
     values: list[str] = []
+    wanted = prod(shape)
     at = 0
     while at < len(data):
+        if len(values) == wanted:
+            raise InvalidRequest(
+                f"{name}: its data has more than the {wanted} items of its shape", param=name
+            )
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
         if at + 4 > len(data) or end > len(data):
             raise InvalidRequest(f"{name}: its binary data ends inside a string", param=name)
@@ -183,6 +188,23 @@ def _packed(name: str, datatype: Datatype, dtype: DType, values: Sequence[float]
         raise InvalidRequest(f"{name}: a value is out of range for {datatype}", param=name) from exc
 
 
+def _lists(
+    name: str, data: Raw, flat: msgspec.json.Decoder[list[_T]], what: str
+) -> Iterator[Sequence[_T]]:
+    """The items in order: all at once, or in pieces where there are many."""
+    if not is_long(data):
+        yield _flat(name, data, flat, what)
+        return
+    try:
+        yield from flat_pieces(bytes(data), flat)
+    except DecodeError as exc:
+        raise _wrong(name, what) from exc
+
+
+def _wrong(name: str, what: str) -> InvalidRequest:
+    return InvalidRequest(f"{name}: data must be {what}, in one list or in nested ones", param=name)
+
+
 def _flat(name: str, data: Raw, flat: msgspec.json.Decoder[list[_T]], what: str) -> list[_T]:
     try:
         return flat.decode(data)
@@ -191,9 +213,7 @@ def _flat(name: str, data: Raw, flat: msgspec.json.Decoder[list[_T]], what: str)
     try:
         return msgspec.convert(list(_leaves(_anything.decode(data))), flat.type)
     except (DecodeError, RecursionError) as exc:
-        raise InvalidRequest(
-            f"{name}: data must be {what}, in one list or in nested ones", param=name
-        ) from exc
+        raise _wrong(name, what) from exc
 
 
 def _leaves(value: object) -> Iterator[object]:

@@ -22,9 +22,13 @@ class MindieSurface:
     name = "mindie"
     task: Task = "tokens"
     accepts: tuple[bytes, ...] = ()
+    compressed = False
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_infer_token(inbound.body, model=inbound.model)

@@ -16,6 +16,7 @@ from gateway.surfaces.mindie_wire import (
     DEFAULT_NEW_TOKENS,
     MAX_SEED,
     PARAMETERS,
+    TOKENS,
     InferTokenOuter,
     ParametersWire,
 )
@@ -37,7 +38,7 @@ class _Text(Struct, frozen=True, kw_only=True):
 
 
 _text: Final = msgspec.json.Decoder(_Text)
-_body: Final = Reader(InferTokenOuter, ALLOWED)
+_body: Final = Reader(InferTokenOuter, ALLOWED, numbers={"input_id": (TOKENS, TOKENS)})
 _parameters: Final = Reader(ParametersWire, ALLOWED, where="parameters")
 
 
@@ -92,7 +93,7 @@ def _outer(body: bytes) -> tuple[InferTokenOuter, dict[str, Raw]]:
 def _has_text(body: bytes) -> bool:
     try:
         return given(_text.decode(body).inputs) is not UNSET
-    except DecodeError:
+    except (DecodeError, RecursionError):
         return False
 
 

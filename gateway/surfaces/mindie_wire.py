@@ -14,6 +14,7 @@ DEFAULT_NEW_TOKENS: Final = 20
 """Tokens generated where the request does not say how many."""
 
 TokenId = Annotated[int, Meta(ge=0, le=MAX_TOKEN_ID)]
+TOKENS = Annotated[tuple[TokenId, ...], Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
@@ -40,7 +41,7 @@ class ParametersWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class PromptWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What stands at the top of the body beside `parameters`."""
 
-    input_id: Annotated[tuple[TokenId, ...], Meta(min_length=1)]
+    input_id: TOKENS
     stream: bool | None = None
 
 

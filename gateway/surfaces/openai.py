@@ -42,6 +42,7 @@ class OpenAISurface:
 
     name = "openai"
     accepts: tuple[bytes, ...] = ()
+    compressed = False
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
@@ -49,6 +50,9 @@ class OpenAISurface:
     def __init__(self, task: Task, *, reasoning: ReasoningNames = "both") -> None:
         self.task: Task = task
         self._reasoning: ReasoningNames = reasoning
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         body, model = inbound.body, inbound.model

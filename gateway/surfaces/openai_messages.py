@@ -29,11 +29,16 @@ class _MessageWire(Struct, frozen=True, kw_only=True):
 
 
 _decoder: Final = msgspec.json.Decoder(_MessageWire)
+MOST_MESSAGES: Final = 10_000
 _SPEAKERS: Final = frozenset(("user", "system", "developer"))
 
 
 def read_messages(raws: list[Raw]) -> tuple[Message, ...]:
     """Raises InvalidRequest with a path that starts with `messages[i]`."""
+    if len(raws) > MOST_MESSAGES:
+        raise InvalidRequest(
+            f"messages has {len(raws)} entries; at most {MOST_MESSAGES} are taken", param="messages"
+        )
     return tuple([_read(raw, place) for place, raw in enumerate(raws)])
 
 

@@ -20,8 +20,11 @@ from gateway.surfaces.openai_tools import read_response_format, read_tool_choice
 from gateway.surfaces.openai_wire import (
     ALLOWED,
     CHAT_ALLOWED,
+    CHAT_NUMBERS,
     COMPLETION_ALLOWED,
+    INPUT_NUMBERS,
     MODEL_NAME,
+    PROMPT_NUMBERS,
     ChatWire,
     CompletionWire,
     EmbeddingsWire,
@@ -35,6 +38,8 @@ COMPLETION_MAX_TOKENS: Final = 16
 """Tokens generated for a completion whose request does not say how many."""
 MAX_CHOICES: Final = 256
 MAX_INPUTS: Final = 2048
+
+_MANY: Final = 100_000
 
 _RARE: Final = (
     "top_k",
@@ -54,9 +59,9 @@ _RARE: Final = (
 _NOTHING_RARE: Final = (None,) * len(_RARE)
 _rare: Final[Callable[[SamplingWire], tuple[object, ...]]] = attrgetter(*_RARE)
 
-CHAT_READER: Final = Reader(ChatWire, CHAT_ALLOWED)
-COMPLETION_READER: Final = Reader(CompletionWire, COMPLETION_ALLOWED)
-EMBEDDINGS_READER: Final = Reader(EmbeddingsWire, ALLOWED)
+CHAT_READER: Final = Reader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
+COMPLETION_READER: Final = Reader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
+EMBEDDINGS_READER: Final = Reader(EmbeddingsWire, ALLOWED, numbers=INPUT_NUMBERS)
 
 
 class _OnlyUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -321,6 +326,13 @@ def _metadata(raw: Raw) -> Raw | UnsetType:
     return raw
 
 
+def _kinds(items: tuple[object, ...]) -> set[type]:
+    if len(items) <= _MANY:
+        return set(map(type, items))
+    pieces = (items[at : at + _MANY] for at in range(0, len(items), _MANY))
+    return {kind for piece in pieces for kind in set(map(type, piece))}
+
+
 def _prompts(
     given_prompt: str | tuple[str | int | tuple[int, ...], ...], field: str
 ) -> tuple[tuple[Prompt, ...], bool]:
@@ -329,7 +341,7 @@ def _prompts(
         return (given_prompt,), False
     if not given_prompt:
         raise InvalidRequest(f"{field} must not be empty", param=field)
-    kinds = set(map(type, given_prompt))
+    kinds = _kinds(given_prompt)
     if kinds == {str}:
         return cast(tuple[str, ...], given_prompt), True
     if kinds == {int}:

@@ -28,6 +28,14 @@ Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Priority = Annotated[int, Meta(ge=1, le=5)]
 FunctionName = Annotated[str, Meta(pattern=FUNCTION_PATTERN)]
 PromptItem = str | TokenId | tuple[TokenId, ...]
+_STOP_NUMBERS: Final = (tuple[TokenId, ...] | None, tuple[TokenId, ...])
+CHAT_NUMBERS: Final = {"stop_token_ids": _STOP_NUMBERS}
+PROMPT_NUMBERS: Final = {
+    "prompt": (str | tuple[PromptItem, ...], tuple[TokenId, ...]),
+    "stop_token_ids": _STOP_NUMBERS,
+}
+INPUT_NUMBERS: Final = {"input": (str | tuple[PromptItem, ...], tuple[TokenId, ...])}
+"""Fields that may be long lists of numbers; see `gateway.surfaces.decoding.Reader`."""
 
 
 class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -19,6 +19,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     request_id: the gateway's id, for logs and for the engine.
     tenant:     the key's name, "" without keys; salts the local prefix cache.
     begun:      loop time at which the attempt began, where it needs several calls; else `None`.
+    large:      the request's body is; it is encoded in a thread, and the event loop goes on.
     """
 
     model: str
@@ -26,6 +27,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     request_id: str
     tenant: str = ""
     begun: float | None = None
+    large: bool = False
 
 
 class Upstream(Protocol):

@@ -1,5 +1,6 @@
 """A remote provider: an adapter's bytes over a transport, under the provider's timeouts."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from typing import cast
@@ -68,7 +69,11 @@ class HttpUpstream:
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        outbound = self.adapter.encode(scoped(request, call.tenant), call.model)
+        sent = scoped(request, call.tenant)
+        if call.large:
+            outbound = await asyncio.to_thread(self.adapter.encode, sent, call.model)
+        else:
+            outbound = self.adapter.encode(sent, call.model)
         started = now()
         begun = started if call.begun is None else call.begun
         over = min(begun + self._timeouts.total_s, call.deadline)
@@ -117,16 +122,19 @@ class HttpUpstream:
         )
         over = min(now() + self._timeouts.total_s, call.deadline)
         if most is None:
-            return await self._embed(request, call.model, over)
+            return await self._embed(request, call, over)
         parts = batches(request, most)
-        return joined([await self._embed(one, call.model, over) for one in parts])
+        return joined([await self._embed(one, call, over) for one in parts])
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _embed(self, request: EmbeddingsRequest, model: str, over: float) -> Embeddings:
+    async def _embed(self, request: EmbeddingsRequest, call: Call, over: float) -> Embeddings:
         """over: loop time at which the last of the batches must be there."""
-        outbound = self.adapter.encode(request, model)
+        if call.large:
+            outbound = await asyncio.to_thread(self.adapter.encode, request, call.model)
+        else:
+            outbound = self.adapter.encode(request, call.model)
         reply = await self._exchange(outbound, now(), over)
         try:
             await self._check(reply, over)

@@ -33,6 +33,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
         max_buffered_bytes=512 * MIB,
         max_in_flight=4096,
         max_choices=256,
+        max_share_per_key=0.5,
         commit_after_s=None,
         sse_keepalive_s=15,
         drain_delay_s=5,

@@ -1,0 +1,98 @@
+"""How much work a JSON body is, found before any decoder works on it.
+
+A decoder runs in one call that no other thread can interrupt, and its time goes by the number of
+values, not of bytes: a megabyte of `[],[],[]` takes longer than twenty megabytes of prompt.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from schemas.errors import InvalidRequest
+
+MOST_FIELDS: Final = 50_000
+"""Fields of all objects of a body, and as many objects and lists: some 20 ms of decoding."""
+
+MOST_STRINGS: Final = 200_000
+"""Strings of a body, the names of its fields included."""
+
+MOST_VALUES: Final = 1_000_000
+"""Values of a body. Long lists of numbers are decoded in pieces."""
+
+PIECE: Final = 256 * 1024
+"""Bytes that are looked at in one call: less than 10 ms of the worst."""
+
+_VALUE_BYTES: Final = 40
+"""That a decoded value takes, its place in a list or an object included."""
+
+
+class Weight(Struct, kw_only=True):
+    """What a body holds. values: by the commas; containers: objects and lists."""
+
+    values: int = 1
+    fields: int = 0
+    containers: int = 0
+    strings: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that its decoded values take in addition to its own, as an estimate."""
+        return _VALUE_BYTES * (self.values + self.strings + 2 * self.containers)
+
+
+def weighed(body: bytes, end: int) -> Weight:
+    """Counts what stands outside of strings in the first `end` bytes, piece by piece.
+
+    Raises InvalidRequest, which names the bound, as soon as there is too much of anything.
+    """
+    weight = Weight()
+    inside = False
+    at = 0
+    while at < end:
+        stop = _whole(body, at, min(at + PIECE, end))
+        piece = body[at:stop]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        inside = _count(piece, weight, inside=inside)
+        _check(weight)
+        at = stop
+    return weight
+
+
+def _count(piece: bytes, weight: Weight, *, inside: bool) -> bool:
+    """inside: a string goes on from the piece before. Returns whether one goes on after it."""
+    quotes = piece.count(b'"')
+    if quotes:
+        structure = b"".join(piece.split(b'"')[inside::2])
+        weight.strings += (quotes + (not inside)) // 2
+    elif inside:
+        return True
+    else:
+        structure = piece
+    weight.values += structure.count(b",")
+    weight.fields += structure.count(b":")
+    weight.containers += structure.count(b"{") + structure.count(b"[")
+    return inside != bool(quotes % 2)
+
+
+def _whole(body: bytes, at: int, stop: int) -> int:
+    """The end of a piece that does not part a backslash from what it escapes."""
+    end = stop
+    while end > at and body[end - 1] == 0x5C:
+        end -= 1
+    return stop if (stop - end) % 2 == 0 else stop + 1
+
+
+def _check(weight: Weight) -> None:
+    found = (
+        (weight.fields, MOST_FIELDS, "fields"),
+        (weight.containers, MOST_FIELDS, "objects and lists"),
+        (weight.strings, MOST_STRINGS, "strings"),
+        (weight.values, MOST_VALUES, "values"),
+    )
+    for count, most, what in found:
+        if count > most:
+            raise InvalidRequest(
+                f"the body has more than {most} {what}; split it into several requests",
+                code="body_too_complex",
+            )
