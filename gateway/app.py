@@ -1,8 +1,10 @@
 """The ASGI application: the hot endpoints before Litestar, everything else as its routes."""
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import cast
 
 import msgspec
 from litestar import Litestar, Request, Response
@@ -16,7 +18,7 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp, ControllerRouterHandler
 
-from gateway.admin.access import SCHEME
+from gateway.admin.access import DENIED, SCHEME
 from gateway.admin.routes import admin_routes
 from gateway.documentation import documented
 from gateway.endpoint import Endpoint
@@ -30,6 +32,7 @@ from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.routes import HOT
+from gateway.watched import REQUEST_ID, Watched
 from schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -39,6 +42,7 @@ from schemas.errors import (
 )
 
 _Request = Request[object, object, State]
+_log = logging.getLogger("strowger")
 
 
 class _Application(Litestar):
@@ -65,7 +69,9 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
     hot = {route.path: Endpoint(current, route) for route in HOT}
 
     def rest() -> ASGIApp:
-        return _litestar(gateway, [*_handlers(gateway, hot), admin_routes(current)])
+        return Watched(
+            _litestar(gateway, [*_handlers(gateway, hot), admin_routes(current)]), current
+        )
 
     front = Front(hot, Paths(HOT), rest)
     if at_once:
@@ -104,7 +110,11 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
         on_startup=[partial(_start, gateway)],
         on_shutdown=[partial(_stop, gateway)],
-        exception_handlers={HTTPException: _framework_error, GatewayError: _gateway_error},
+        exception_handlers={
+            HTTPException: _framework_error,
+            GatewayError: _gateway_error,
+            Exception: partial(_bug, gateway),
+        },
         logging_config=None,
     )
 
@@ -121,6 +131,21 @@ async def _stop(gateway: Gateway) -> None:
         await gateway.minding.close()
     if gateway.trials is not None:
         await gateway.trials.close()
+
+
+def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]:
+    """The last resort: logged once, with what finds it again, and counted by its route."""
+    scope = request.scope
+    request_id = str(scope["state"].get(REQUEST_ID, ""))
+    route = str(cast("Mapping[str, object]", scope).get("path_template", "unknown route"))
+    told = "request %s at %s %s failed by a bug of ours"
+    _log.error(told, request_id, request.method, route, exc_info=exc)
+    gateway.metrics.internal_errors.count(route)
+    answer = _gateway_error(
+        request, GatewayError("an internal error; the gateway's log has the request id")
+    )
+    answer.headers["x-gateway-request-id"] = request_id
+    return answer
 
 
 class _Fault(msgspec.Struct):
@@ -149,6 +174,8 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
         case status:
             error = GatewayError(exc.detail)
             error.status = status
+            if status >= 500:
+                _log.error("%s %s is answered with %d", request.method, path, status, exc_info=exc)
     return _gateway_error(request, error)
 
 
@@ -168,6 +195,8 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
         headers["connection"] = "close"
     if exc.status == 401:
         headers["www-authenticate"] = "Bearer"
+    if exc.status in (401, 403):
+        request.scope["state"][DENIED] = exc.message
     return Response(
         envelope(request.scope["path"])(exc),
         status_code=exc.status,

@@ -94,6 +94,34 @@ class AdminKey:
         return False
 
 
+class MetricsAccess:
+    """Who may read /metrics, which shows the models and the traffic of all clients."""
+
+    def __init__(self, auth: Auth) -> None:
+        self._everyone = auth.metrics == "open" or (auth.metrics == "admin" and auth.mode == "none")
+        self._clients = auth.metrics == "client"
+        self._admin, self._keyring = AdminKey(auth), Keyring(auth)
+        scraper = auth.metrics_key.reveal()
+        self._scraper = sha256(scraper.encode()).digest() if scraper else None
+
+    def check(self, sent: Iterable[tuple[bytes, bytes]]) -> None:
+        """sent: the request's headers. Raises Unauthenticated."""
+        headers = tuple(sent)
+        if self._everyone or self._admin.opens(headers):
+            return
+        if self._scraper is not None:
+            digest = sha256(_credential(headers)).digest()
+            if hmac.compare_digest(digest, self._scraper):
+                return
+        if self._clients:
+            self._keyring.caller(headers)
+            return
+        raise Unauthenticated(
+            "/metrics needs auth.metrics_key or the operator's key; use the header "
+            "`Authorization: Bearer <key>`"
+        )
+
+
 def check_model(caller: Caller, asked: str, route: str) -> None:
     """Raises Forbidden unless the key may use the model by either of its names."""
     if not caller.may_use(asked, route):

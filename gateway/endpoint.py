@@ -18,7 +18,7 @@ from gateway.asgi.hangup import HangUp
 from gateway.asgi.inflating import ENCODINGS, inflate
 from gateway.asgi.intake import Head, check_type, read_body, read_head
 from gateway.asgi.weighing import Weight, weighed
-from gateway.auth import check_model, check_priority
+from gateway.auth import Caller, check_priority
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
@@ -33,7 +33,7 @@ from gateway.surfaces.base import Inbound, Renderer, Surface, plain
 from gateway.surfaces.hot import HotRoute, Paths
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
-from schemas.errors import GatewayError, MethodNotAllowed
+from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
 from schemas.events import Event
 from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
@@ -49,6 +49,7 @@ class Endpoint:
 
     def __init__(self, gateway: Callable[[], Gateway], route: HotRoute) -> None:
         self._gateway = gateway
+        self._route = route
         self._surface = route.surface
         self._default_model = route.default_model
         self._paths = Paths((route,)) if route.templated else None
@@ -66,6 +67,7 @@ class Endpoint:
             attempts=[],
         )
         runtime = gateway.enter()
+        trip.client = runtime.clients.of(scope)
         extra = gateway.cors.headers(head.origin) if head.origin else []
         expose = runtime.config.server.expose_headers
         answering = Answering(send, trip, extra, expose=expose)
@@ -78,7 +80,8 @@ class Endpoint:
             status = await self._serve(scope, head, gateway, runtime, trip, answering, receive)
         except GatewayError as exc:
             status = exc.status
-            trip.error = exc.code
+            hidden = isinstance(exc, ModelNotFound) and exc.hidden
+            trip.error = Forbidden.code if hidden else exc.code
             trip.refused = "" if trip.attempts else exc.message
             await self._fail(exc, answering)
             let_go(exc)
@@ -87,7 +90,9 @@ class Endpoint:
             trip.error = "cut_by_shutdown"
             raise
         except Exception as exc:  # noqa: BLE001  the last resort: a bug of ours
-            _log.exception("request %s failed by a bug of ours", trip.request_id)
+            told = "request %s at %s failed by a bug of ours"
+            _log.exception(told, trip.request_id, self._route.path)
+            gateway.metrics.internal_errors.count(self._route.path)
             trip.error = "internal_error"
             failure = GatewayError("an internal error; the gateway's log has the request id")
             failure.__cause__ = exc
@@ -115,11 +120,12 @@ class Endpoint:
         check_type(head, self._surface.accepts)
         held = gateway.hold(caller)
         try:
-            request = await self._request(scope, head, gateway, runtime, trip, receive, held)
+            request = await self._request(
+                scope, head, gateway, runtime, caller, trip, receive, held
+            )
             trip.model, trip.task = request.model, task_of(request)
-            route = runtime.table.find(request.model)
+            route = runtime.table.find(request.model, caller.may_use)
             trip.route = route.name
-            check_model(caller, request.model, route.name)
             if not isinstance(request, EmbeddingsRequest):
                 check_priority(caller, request.priority)
                 trip.stream = request.stream
@@ -140,6 +146,7 @@ class Endpoint:
         head: Head,
         gateway: Gateway,
         runtime: Runtime,
+        caller: Caller,
         trip: Trip,
         receive: Receive,
         held: Held,
@@ -153,7 +160,7 @@ class Endpoint:
         inbound = Inbound(
             body=body,
             max_choices=server.max_choices,
-            model=self._model(scope["path"], runtime),
+            model=self._model(scope["path"], runtime, caller),
             headers=scope["headers"],
         )
         encoded = self._surface.compressed and head.encoding in ENCODINGS
@@ -207,11 +214,15 @@ class Endpoint:
         if planned.mirror is not None:
             gateway.mirror(planned, request, trip, real, runtime)
 
-    def _model(self, path: str, runtime: Runtime) -> str:
-        """The one that the path names, or the operator's where nothing names one, or ""."""
+    def _model(self, path: str, runtime: Runtime, caller: Caller) -> str:
+        """The one that the path names, or the operator's where nothing names one, or "".
+
+        A key that may not use the operator's does not learn its name.
+        """
         if self._paths is not None:
             return self._paths.find(path)[1]
-        return runtime.default_model if self._default_model else ""
+        name = runtime.default_model if self._default_model else ""
+        return name if caller.may_use(name, runtime.table.aliases.get(name, name)) else ""
 
     async def _stream(
         self,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
-from gateway.auth import AdminKey, Keyring
+from gateway.auth import AdminKey, Keyring, MetricsAccess
+from gateway.client_address import ClientAddresses
 from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.model import Config, Model, Provider, WhenRule
@@ -70,6 +71,9 @@ class Runtime:
         self.keyring = Keyring(config.auth)
         self.several_keys = config.auth.mode == "keys" and len(config.auth.keys) > 1
         self.admin_key = AdminKey(config.auth)
+        self.metrics_access = MetricsAccess(config.auth)
+        shown = config.logging.client_address
+        self.clients = ClientAddresses(config.server.trusted_proxies, shown=shown)
         self._own = engine_processes(config, run_dir) if engines is None else {}
         self.engines: Mapping[str, EngineView] = self._own if engines is None else engines
         self.links: dict[str, LocalUpstream] = {}

@@ -98,6 +98,9 @@ class Forbidden(CallerError):
 
 
 class ModelNotFound(CallerError):
+    """hidden: it exists, and this key may not use it: the log says so, the answer does not."""
+
+    hidden: bool = False
     status = 404
     code = "model_not_found"
 

@@ -1,6 +1,7 @@
 """Who may use /admin: whoever sends the operator's key, or reads with a session begun with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 from litestar.connection import ASGIConnection
 from litestar.datastructures import State
@@ -13,6 +14,10 @@ from schemas.errors import RouteNotFound, Unauthenticated
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 SCHEME = "admin_key"
 """What the API's description calls this way in."""
+
+Actor = Literal["admin key", "session", ""]
+ACTOR, DENIED = "strowger.actor", "strowger.denied"
+"""In the scope's state: as whom a request signed in, and why it was refused."""
 
 _READING = ("GET", "HEAD")
 _Guard = Callable[[_Connection, BaseRouteHandler], None]
@@ -47,3 +52,10 @@ def admin_only(current: Callable[[], AdminKey]) -> _Guard:
             )
 
     return guard
+
+
+def actor(key: AdminKey, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
+    """As whom a request comes, for the log; "" for nobody known."""
+    if key.opens(headers):
+        return "admin key"
+    return "session" if signed_in(key, headers) else ""

@@ -1,5 +1,6 @@
 """`/admin/experiments`: what experiments have shown, and the operator's hand on the switch."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -23,6 +24,7 @@ from gateway.trials.trials import Trials
 from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
 
 _Request = Request[object, object, State]
+_log = logging.getLogger("strowger.experiments")
 LONGEST_REASON = 1_000
 
 
@@ -74,7 +76,9 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     async def pause(name: FromPath[str], request: _Request) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
-        await trials.pause(experiment, _reason(await request.body()), time.time())
+        reason = _reason(await request.body())
+        await trials.pause(experiment, reason, time.time())
+        _told(request, current(), "paused", name)
         return _view(trials, experiment)
 
     @post(
@@ -83,13 +87,21 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         summary="Variants serve again, in a new epoch",
         security=[{SCHEME: []}],
     )
-    async def resume(name: FromPath[str]) -> ListedExperiment:
+    async def resume(name: FromPath[str], request: _Request) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
         await trials.resume(experiment)
+        _told(request, current(), "resumed", name)
         return _view(trials, experiment)
 
     return [listed, report, pause, resume]
+
+
+def _told(request: _Request, gateway: Gateway, done: str, name: str) -> None:
+    """Whoever gets here sent the admin key: see `admin_only`."""
+    scope = request.scope
+    where = gateway.runtime.clients.of(scope) if scope["type"] == "http" else ""
+    _log.warning("experiment %s is %s by the admin key%s", name, done, where and f" from {where}")
 
 
 def _trials(gateway: Gateway) -> Trials:

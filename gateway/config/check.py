@@ -57,15 +57,20 @@ def _server(server: Server, problems: Problems) -> None:
 
 
 def _fetch(server: Server, problems: Problems) -> None:
-    for index, network in enumerate(server.fetch.allow):
-        path: Path = ("server", "fetch", "allow", index)
+    _networks(server.fetch.allow, ("server", "fetch", "allow"), problems)
+    _networks(server.trusted_proxies, ("server", "trusted_proxies"), problems)
+    if server.fetch.ca_file is not None:
+        check_file(server.fetch.ca_file, ("server", "fetch", "ca_file"), problems)
+
+
+def _networks(networks: tuple[str, ...], path: Path, problems: Problems) -> None:
+    for index, network in enumerate(networks):
         try:
             ipaddress.ip_network(network)
         except ValueError:
-            if not problems.at(path):
-                problems.add(path, Found(network), " is no network; write it as 10.1.0.0/16")
-    if server.fetch.ca_file is not None:
-        check_file(server.fetch.ca_file, ("server", "fetch", "ca_file"), problems)
+            if not problems.at((*path, index)):
+                told = " is no network; write it as 10.1.0.0/16"
+                problems.add((*path, index), Found(network), told)
 
 
 def _default_model(config: Config, problems: Problems) -> None:
@@ -128,14 +133,19 @@ def _keys(config: Config, problems: Problems) -> None:
 
 def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> None:
     """secrets: the clients' keys, and whose they are."""
-    path: Path = ("auth", "admin_key")
-    secret = config.auth.admin_key
-    if problems.at(path) or not secret.reveal():
-        return
-    check_key(secret, path, problems)
-    first = secrets.get(secret.reveal())
-    if first is not None:
-        problems.add(path, f"auth.keys[{first}] is the same; no client may have the operator's key")
+    auth = config.auth
+    for path, secret, whose in (
+        (("auth", "admin_key"), auth.admin_key, "the operator's key"),
+        (("auth", "metrics_key"), auth.metrics_key, "the key for /metrics"),
+    ):
+        if problems.at(path) or not secret.reveal():
+            continue
+        check_key(secret, path, problems)
+        first = secrets.get(secret.reveal())
+        if first is not None:
+            problems.add(path, f"auth.keys[{first}] is the same; no client may have {whose}")
+    if auth.metrics_key.reveal() and auth.metrics_key.reveal() == auth.admin_key.reveal():
+        problems.add(("auth", "metrics_key"), "is the admin key; a scraper gets one of its own")
 
 
 def _key_model(pattern: str, path: Path, models: tuple[Model, ...], problems: Problems) -> None:

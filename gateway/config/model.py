@@ -81,6 +81,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     commit_after_s:     send 200 and keep-alive comments after so long without content.
     sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
     drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
+    trusted_proxies:    networks whose x-forwarded-for and forwarded are believed, for the log.
     expose_headers:     x-gateway-* on answers.
     default_model:      who answers on routes that name no model, such as /infer_token.
     fetch:              images by URL, for providers that need the bytes.
@@ -101,6 +102,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drain_delay_s: SecondsOrZero = 5.0
     drain_timeout_s: SecondsOrZero = 30.0
     cors: Cors = Cors()
+    trusted_proxies: tuple[Name, ...] = ()
     expose_headers: bool = True
     default_model: Name | None = None
     fetch: Fetch = Fetch()
@@ -138,12 +140,17 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """mode none serves everyone, hence loopback only unless `allow_open`."""
+    """mode none serves everyone, hence loopback only unless `allow_open`.
+
+    metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
+    """
 
     mode: Literal["none", "keys"] = "none"
     allow_open: bool = False
     keys: tuple[Key, ...] = ()
     admin_key: Secret = Secret("")
+    metrics: Literal["admin", "client", "open"] = "admin"
+    metrics_key: Secret = Secret("")
 
 
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -359,11 +366,12 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """format auto: coloured on a terminal, JSON otherwise."""
+    """format auto: coloured on a terminal, JSON otherwise. client_address: in access lines."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "console", "json"] = "auto"
     payloads: Literal["off", "on"] = "off"
+    client_address: bool = True
 
 
 class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,6 +29,8 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
         time=ended + offset,
         request_id=trip.request_id,
         client_request_id=trip.client_request_id,
+        client=trip.client,
+        denied=trip.refused if status in (401, 403) else "",
         surface=trip.surface,
         status=status,
         ms=milliseconds(ended - trip.started),

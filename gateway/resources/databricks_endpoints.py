@@ -64,8 +64,8 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
     )
     async def endpoint(request: _Request, name: FromPath[str]) -> bytes:
         asked, who = name.removeprefix("/"), caller(request)
-        route = gateway.runtime.table.find(asked)
-        if asked.endswith("*") or not who.may_use(asked, route.name):
+        route = gateway.runtime.table.find(asked, who.may_use)
+        if asked.endswith("*"):
             raise ModelNotFound(f"name: there is no serving endpoint {asked!r} here", param="name")
         return endpoint_body(view(asked, route))
 

@@ -13,7 +13,7 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
-from gateway.auth import Caller, check_model
+from gateway.auth import Caller
 from gateway.clock import now
 from gateway.routing.route import Backend, Route
 from gateway.state import Gateway
@@ -64,8 +64,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def model(request: _Request, asked: FromPath[str]) -> bytes:
         caller = gateway.runtime.keyring.caller(request.scope["headers"])
         wanted = _asked(asked.removeprefix("/"))
-        route = gateway.runtime.table.find(wanted.model)
-        check_model(caller, wanted.model, route.name)
+        route = gateway.runtime.table.find(wanted.model, caller.may_use)
         if wanted.what == "config":
             return config_body(wanted.model)
         if wanted.what == "":

@@ -34,9 +34,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
     async def metrics(request: _Request) -> bytes:
-        headers = request.scope["headers"]
-        if not gateway.runtime.admin_key.opens(headers):
-            gateway.runtime.keyring.caller(headers)
+        gateway.runtime.metrics_access.check(request.scope["headers"])
         return await gateway.metrics_text()
 
     @get("/openapi.json", media_type="application/json", include_in_schema=False)

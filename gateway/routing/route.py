@@ -1,6 +1,6 @@
 """What can be followed: backends, and the routes that lead to them, by model name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
@@ -121,14 +121,22 @@ class RouteTable:
         wild = [route for route in routes if route.name.endswith("*")]
         self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
 
-    def find(self, model: str) -> Route:
-        """Raises ModelNotFound, with the nearest names."""
+    def find(self, model: str, may_use: Callable[[str, str], bool] | None = None) -> Route:
+        """may_use: whether a key may use a model, by the name asked for and the route's own.
+
+        Raises ModelNotFound, with the nearest names of those that the key may use. What it may
+        not use is as unknown to it as what does not exist.
+        """
         route = self.routes.get(self.aliases.get(model, model))
-        if route is not None:
+        if route is None:
+            wild = (one for one in self._wild if model.startswith(one.name[:-1]))
+            route = next(wild, None)
+        if route is not None and (may_use is None or may_use(model, route.name)):
             return route
-        for route in self._wild:
-            if model.startswith(route.name[:-1]):
-                return route
-        near = get_close_matches(model, [*self.routes, *self.aliases], n=3)
+        names = [(name, name) for name in self.routes] + list(self.aliases.items())
+        known = [name for name, own in names if may_use is None or may_use(name, own)]
+        near = get_close_matches(model, known, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-        raise ModelNotFound(f"model: there is no model {model!r} here{hint}", param="model")
+        error = ModelNotFound(f"model: there is no model {model!r} here{hint}", param="model")
+        error.hidden = route is not None
+        raise error

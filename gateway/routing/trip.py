@@ -68,6 +68,7 @@ class Trip(Struct, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     attempts: list[Attempt]
     client_request_id: str = ""
+    client: str = ""
     error: str = ""
     first_content: float | None = None
     asking_since: float = 0.0

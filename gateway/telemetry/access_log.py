@@ -28,6 +28,10 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
                   out, where the answer ended before usage came.
     experiment:   it takes part in it as `variant`; without one it was left out.
     fallback:     another backend than its variant's answered, or was the last to fail.
+    client:       the address that the request came from.
+    denied:       why it got 401 or 403, in the words of its answer.
+    method, path, actor: of a request at /admin, or of one that was refused on a route of its kind.
+                  actor: the `admin key` or a browser's `session`; "" for nobody known.
     unpriced:     tokens were used, `prices` is in use, and none of its rows is this backend's.
     """
 
@@ -37,6 +41,11 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     status: int
     ms: float
     client_request_id: str = ""
+    client: str = ""
+    method: str = ""
+    path: str = ""
+    actor: str = ""
+    denied: str = ""
     key: str = ""
     task: str = ""
     model: str = ""
@@ -145,10 +154,20 @@ def as_json(lines: Sequence[AccessLine | MirrorLine]) -> bytes:
     return _encoder.encode_lines(lines)
 
 
+def _other_as_text(line: AccessLine) -> bytes:
+    """The path is the client's: escaped, so that it cannot command the terminal."""
+    colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
+    words = (line.method, ascii(line.path)[1:-1], line.actor, line.client, line.denied)
+    text = " ".join(filter(None, words))
+    return f"\x1b[{colour}m{line.status}\x1b[0m {text} \x1b[2m{line.request_id}\x1b[0m\n".encode()
+
+
 def _as_text(line: AccessLine | MirrorLine) -> bytes:
     if isinstance(line, MirrorLine):
         text = f"mirror {line.route} -> {line.mirror} {line.mirror_ms:.0f} ms {line.outcome}"
         return f"\x1b[2m{text} {line.mirror_of}\x1b[0m\n".encode()
+    if line.method:
+        return _other_as_text(line)
     colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
     tried = f" after {len(line.attempts)} attempts" if len(line.attempts) > 1 else ""
     tokens = ""

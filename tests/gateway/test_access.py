@@ -50,9 +50,51 @@ async def test_a_key_opens_its_own_models_and_no_others(tmp_path: Path) -> None:
         root = await send(gateway.url, "key-of-root", model="spare")
         lines = gateway.access_lines()
 
-    assert [allowed.status_code, refused.status_code, root.status_code] == [200, 403, 200]
-    assert refused.json()["error"]["code"] == "model_not_allowed"
+    assert [allowed.status_code, refused.status_code, root.status_code] == [200, 404, 200]
+    assert refused.json()["error"]["code"] == "model_not_found"
     assert [line.key for line in lines] == ["team-a", "team-a", "root"]
+    assert lines[1].error == "model_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [("spare", ""), ("spara", ""), ("chap", "; did you mean 'chat'?"), ("spare-alias", "")],
+)
+async def test_a_key_learns_no_names_that_it_may_not_use(
+    asked: str, hint: str, tmp_path: Path
+) -> None:
+    """Neither from a hint nor from another status: what it may not use does not exist for it."""
+    config = KEYS.replace("name: spare,", "name: spare, aliases: [spare-alias],")
+    async with provider() as a, serving(one_model(a.base_url, config), tmp_path) as gateway:
+        answer = await send(gateway.url, "key-of-team-a", model=asked)
+        async with httpx.AsyncClient(base_url=gateway.url) as client:
+            client.headers["authorization"] = "Bearer key-of-team-a"
+            text = {"text_input": "hi", "max_tokens": 1}
+            at_v2 = await client.post(f"/v2/models/{asked}/generate", json=text)
+            shown = await client.get(f"/v2/models/{asked}")
+            endpoint = await client.get(f"/api/2.0/serving-endpoints/{asked}")
+
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == f"model: there is no model '{asked}' here{hint}"
+    for other in (at_v2, shown, endpoint):
+        assert other.status_code == 404
+        assert "'spare'" not in other.text.replace(f"'{asked}'", "")
+
+
+async def test_routes_that_name_no_model_do_not_name_the_operators_to_a_key_without_it(
+    tmp_path: Path,
+) -> None:
+    config = KEYS + "server: {default_model: spare}\n"
+    async with provider() as a, serving(one_model(a.base_url, config), tmp_path) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.url) as client:
+            answer = await client.post(
+                "/infer_token",
+                json={"input_id": [1], "parameters": {}},
+                headers={"authorization": "Bearer key-of-team-a"},
+            )
+
+    assert answer.status_code == 400
+    assert "spare" not in answer.text
 
 
 async def test_a_key_may_not_push_in_front_of_its_priority(tmp_path: Path) -> None:

@@ -69,16 +69,39 @@ async def test_the_admin_key_is_no_clients_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
-    [({}, 401), (bearer("key-of-a-client"), 200), (bearer(KEY), 200)],
-    ids=["nobody", "a client", "the operator"],
+    ("more", "nobody", "client", "scraper"),
+    [
+        ("", 401, 401, 401),
+        (", metrics_key: key-of-prometheus", 401, 401, 200),
+        (", metrics: client", 401, 200, 401),
+        (", metrics: client, metrics_key: key-of-prometheus", 401, 200, 200),
+        (", metrics: open", 200, 200, 200),
+    ],
 )
-async def test_where_keys_are_asked_for_metrics_need_one_too(
-    headers: dict[str, str], status: int, tmp_path: Path
+async def test_metrics_show_everybodys_traffic_only_to_whom_the_operator_lets(
+    more: str, nobody: int, client: int, scraper: int, tmp_path: Path
 ) -> None:
-    answer = await get(f"auth: {{admin_key: {KEY}, {CLIENTS}}}", "/metrics", headers, tmp_path)
+    config = f"auth: {{admin_key: {KEY}, {CLIENTS}{more}}}"
+    keys = {"": nobody, "key-of-a-client": client, "key-of-prometheus": scraper, KEY: 200}
+    async with provider() as remote, serving(one_model(remote.base_url, config), tmp_path) as up:
+        async with httpx.AsyncClient(base_url=up.url) as ask:
+            found = {
+                key: (await ask.get("/metrics", headers=bearer(key) if key else {})).status_code
+                for key in keys
+            }
 
-    assert answer.status_code == status
+    assert found == keys
+
+
+def test_the_key_for_metrics_is_nobody_elses() -> None:
+    clients = "mode: keys, keys: [{name: a, key: same-key}], admin_key: key-of-admin"
+
+    assert faults(f"{GOOD}auth: {{metrics_key: same-key, {clients}}}\n") == [
+        "auth.metrics_key: auth.keys[0] is the same; no client may have the key for /metrics"
+    ]
+    assert faults(f"{GOOD}auth: {{metrics_key: key-of-admin, {clients}}}\n") == [
+        "auth.metrics_key: is the admin key; a scraper gets one of its own"
+    ]
 
 
 async def test_admin_is_documented_with_its_key_and_its_answer(tmp_path: Path) -> None:

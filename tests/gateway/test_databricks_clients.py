@@ -163,7 +163,7 @@ async def test_the_sdk_is_told_what_is_wrong(workspace: WorkspaceClient, gateway
         await asyncio.to_thread(lambda: query("chat", prompt="x", temperature=3))
     with pytest.raises(platform.BadRequest, match="dataframe_records"):
         await asyncio.to_thread(lambda: query("chat", dataframe_records=[{"a": 1}]))
-    with pytest.raises(platform.PermissionDenied, match="may not use"):
+    with pytest.raises(platform.ResourceDoesNotExist, match=r"no model 'secret' here$"):
         await asyncio.to_thread(lambda: query("secret", prompt="x"))
     with pytest.raises(platform.ResourceDoesNotExist, match="no model 'nobody'"):
         await asyncio.to_thread(lambda: query("nobody", prompt="x"))

@@ -264,7 +264,7 @@ async def test_what_is_wrong_is_told_in_the_dialects_envelope(
     ("path", "key", "parameters", "status", "kind"),
     [
         ("/infer_token", "", {}, 401, "Unauthorized"),
-        ("/infer_token", "key-for-elsewhere", {}, 403, "Forbidden"),
+        ("/infer_token", "key-for-elsewhere", {}, 400, "Input Validation Error"),
         ("/infer_token", "key-of-the-patient", {"priority": 2}, 403, "Forbidden"),
         ("/infer_token", "key-of-the-patient", {"priority": 3}, 200, ""),
         ("/v1/models/none/infer_token", "key-of-all", {}, 404, "NotFoundError"),

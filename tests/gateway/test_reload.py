@@ -163,7 +163,8 @@ async def test_a_wrong_edit_is_refused_as_a_whole_and_told_in_full(rig: Rig) -> 
         async with asyncio.timeout(SOON_S):
             while "configuration" not in (ready := await client.get("/readyz")).json():  # noqa: ASYNC110  it is another process's doing
                 await asyncio.sleep(0.01)
-        metrics = (await client.get("/metrics")).text
+        operator = {"authorization": "Bearer key-of-the-operator"}
+        metrics = (await client.get("/metrics", headers=operator)).text
 
     assert "models[0].backends[0]" in told
     assert "prices" in told

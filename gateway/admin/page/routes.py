@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 from markupsafe import Markup
 
+from gateway.admin.access import ACTOR, DENIED
 from gateway.admin.page.chat import chat_section
 from gateway.admin.page.document import page, sign_in_page
 from gateway.admin.page.files import read_files
@@ -70,7 +71,9 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         key = current().runtime.admin_key
         fields = parse_qs((await request.body()).decode("latin-1"), encoding="utf-8")
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
+            request.scope["state"][DENIED] = "a wrong operator's key"
             return _html(sign_in_page("That is not the operator’s key."), 401)
+        request.scope["state"][ACTOR] = "admin key"
         return _to("/admin", set_cookie(Sessions(key).begin(), secure=_over_tls(request)))
 
     @post("/sign-out", include_in_schema=False)
