@@ -15,6 +15,7 @@ from gateway.config.model import Config, Model, Provider, WhenRule
 from gateway.engines import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.breaker import Breaker
 from gateway.routing.load import Load
+from gateway.routing.named import Breakers
 from gateway.routing.policies import POLICIES
 from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
@@ -192,6 +193,7 @@ class Runtime:
             upstream=upstream,
             supports=upstream.supports,
             breaker=known.breaker if known and same_rule else Breaker(model.breaker),
+            breakers=known.breakers if known and same_rule else Breakers(model.breaker),
             budget=self.budgets[provider],
             load=known.load if known else Load(),
             prices=self.prices,

@@ -162,7 +162,7 @@ def _order(model: Model, path: Path, problems: Problems) -> None:
             "cooldown_s",
             model.breaker.cooldown_s,
             "max_cooldown_s",
-            model.breaker.max_cooldown_s,
+            model.breaker.longest_s,
         ),
     )
     for group, low, least, high, most in pairs:

@@ -262,13 +262,26 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A backend rests when `failure_rate` of at least `min_requests` in `window_s` failed."""
+    """When a failing backend is not asked for a while, and for how long.
+
+    min_requests:   so many failures in a row open it. A success takes back
+                    failure_rate / (1 - failure_rate) of them.
+    window_s:       a failure is forgotten when none followed it for so long.
+    max_cooldown_s: `None` is 10, or cooldown_s where that is more.
+    """
 
     failure_rate: Share = 0.5
-    min_requests: Count = 5
+    min_requests: Count = 12
     window_s: Seconds = 30.0
-    cooldown_s: Seconds = 15.0
-    max_cooldown_s: Seconds = 300.0
+    cooldown_s: Seconds = 5.0
+    max_cooldown_s: Seconds | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """The longest cooldown, seconds."""
+        if self.max_cooldown_s is None:
+            return max(self.cooldown_s, 10.0)
+        return self.max_cooldown_s
 
 
 class Mirror(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ import msgspec
 
 from gateway.config.model import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
+from gateway.routing.named import Breakers
 from gateway.routing.route import Backend, Route, RouteTable
 
 _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_cooldown_s=3600.0)
@@ -28,7 +29,9 @@ def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTab
         if id(backend) not in known:
             meant = any(is_meant(backend, name) for name in names)
             known[id(backend)] = (
-                msgspec.structs.replace(backend, breaker=_open(now)) if meant else backend
+                msgspec.structs.replace(backend, breaker=_open(now), breakers=_AllOpen(now))
+                if meant
+                else backend
             )
         return known[id(backend)]
 
@@ -50,6 +53,14 @@ def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTab
 def is_down(backend: Backend) -> bool:
     """Whether it was taken for broken, and is not so by itself."""
     return backend.breaker.rule is _RULE
+
+
+class _AllOpen(Breakers):
+    """Each name's breaker is open."""
+
+    def __init__(self, now: float) -> None:
+        super().__init__(_RULE)
+        self.made = lambda name, breaker: breaker.fail(now, probe=False)
 
 
 def _open(now: float) -> Breaker:

@@ -171,7 +171,7 @@ def _planned(
     first = plan(table, route, request, facts)
     arms = _arms(route, request, facts)
     drawn = bool(arms) and route.trial is not None and route.trial.by == "request"
-    steps = DRAWS if drawn or len(first.candidates) > 1 else 1
+    steps = DRAWS if drawn or len(first.names) > 1 else 1
     orders = [
         plan(table, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
     ]
@@ -180,7 +180,7 @@ def _planned(
     known: dict[str, dict[str, Candidate]] = {}
     for one in orders:
         begun: set[str] = set()
-        for place, candidate in enumerate(one.candidates):
+        for place, candidate in enumerate(one.candidates or one.ill):
             own = homes.get(id(candidate.backend), route.name)
             home = _ARM if id(candidate.backend) in arms else own
             key = f"{home}: {candidate.name}"
@@ -275,7 +275,7 @@ def _candidate(
         )
         + (("system",) if arm is not None and arm.system else ()),
         variant="" if arm is None else arm.name,
-        health=health_of(one.backend, facts.now),
+        health=health_of(one.backend, facts.now, one.breaker),
     )
 
 
@@ -336,7 +336,7 @@ def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> 
         yield Reason(field=fault.field, words=fault.reason)
     if is_down(backend):
         yield Reason(words="is taken for broken")
-    elif not backend.breaker.allows(facts.now):
-        yield Reason(words=in_words(health_of(backend, facts.now)))
+    elif not (breaker := backend.known(request.model)).allows(facts.now):
+        yield Reason(words=in_words(health_of(backend, facts.now, breaker)))
     elif not faults:
         yield Reason(words="is not among those that answer this request")

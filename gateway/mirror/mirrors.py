@@ -62,7 +62,7 @@ class Mirrors:
             line = _line(trip, unsent, trip, runtime.prices, None)
             self._booked(msgspec.structs.replace(line, reason=copy.reason), None)
             return
-        if busy or len(self._running) >= MOST or not copy.backend.breaker.allows(now()):
+        if busy or len(self._running) >= MOST or not copy.breaker.allows(now()):
             shed = Attempt(backend=copy.name, pattern=_pattern(copy), outcome="shed")
             self._booked(_line(trip, shed, trip, runtime.prices, None), None)
             return

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from gateway.processes.messages import Busy, News
 from gateway.routing.breaker import Health
+from gateway.routing.named import bound
 
 GATHER_S = 0.05
 """What several peers say of their loads is added up at most this often."""
@@ -45,6 +46,7 @@ class Hub:
                 for key, one in health.items():
                     known = self._health.get(key)
                     self._health[key] = one if known is None else later(known, one)
+                bound(self._health)
                 for other, send in self._peers.items():
                     if other != peer:
                         send(message)

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Protocol
 
 from gateway.processes.messages import Busy, News
-from gateway.routing.breaker import Health, Lease
+from gateway.routing.breaker import Breaker, Health, Lease
+from gateway.routing.named import NAMED
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
@@ -41,6 +42,9 @@ class Sharing:
             breaker = backend.breaker
             breaker.changed = partial(self._changed, key)
             breaker.lease = self._leases.lease(key)
+            for name, one in backend.breakers:
+                self._share(key, name, one)
+            backend.breakers.made = partial(self._share, key)
             backend.load.elsewhere = self._heard.get(key, 0)
 
     def hear(self, message: News | Busy) -> None:
@@ -49,8 +53,9 @@ class Sharing:
         match message:
             case News(health=health):
                 for key, one in health.items():
-                    if (backend := backends.get(key)) is not None:
-                        backend.breaker.hear(one)
+                    place, _, name = key.partition(NAMED)
+                    if (backend := backends.get(place)) is not None:
+                        (backend.breakers.of(name) if name else backend.breaker).hear(one)
             case Busy(attempts=attempts):
                 for key, count in attempts.items():
                     self._heard[key] = count
@@ -78,12 +83,21 @@ class Sharing:
             self._totals = totals
             self._send(Busy(attempts=changed, in_flight=totals[0], buffered=totals[1]))
 
-    def _changed(self, key: str) -> None:
+    def _share(self, key: str, name: str, breaker: Breaker) -> None:
+        """A wildcard's breaker for one name. Its probes are each process's own: clients choose
+        names, and leases are never taken down."""
+        breaker.changed = partial(self._changed, key, name)
+
+    def _changed(self, key: str, name: str = "") -> None:
+        backend = self._gateway.runtime.backends.get(key)
+        if backend is None:
+            return
+        breaker = backend.breakers.get(name) if name else backend.breaker
+        if breaker is None:
+            return
         if not self._news:
             asyncio.get_running_loop().call_soon(self._flush)
-        backend = self._gateway.runtime.backends.get(key)
-        if backend is not None:
-            self._news[key] = backend.breaker.health()
+        self._news[key + NAMED + name if name else key] = breaker.health()
 
     def _flush(self) -> None:
         news, self._news = self._news, {}

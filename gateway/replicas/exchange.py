@@ -30,6 +30,7 @@ from gateway.replicas.notices import (
 )
 from gateway.replicas.turns import Bars, Turns
 from gateway.routing.breaker import Health
+from gateway.routing.named import NAMED, bound
 
 _log = logging.getLogger("strowger")
 
@@ -110,6 +111,7 @@ class Exchange:
                     own = _without(one, self._passed.get(key))
                     known = self._own.get(key)
                     self._own[key] = own if known is None else later(known, own)
+                bound(self._own)
             case Busy(attempts=attempts):
                 merged = {**self._busy, **attempts}
                 self._busy = {key: count for key, count in merged.items() if count}
@@ -142,7 +144,11 @@ class Exchange:
             del self._others[name]
         notices = await self._link.swap(notice(now, self._body(now)), gone)
         self._read(notices, self._clock())
-        places = {key: place for key in self._known if (place := self._shared.place(key))}
+        places = {
+            key: place
+            for key in self._known
+            if NAMED not in key and (place := self._shared.place(key))
+        }
         await self._turns.settle(self._known, places, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
@@ -218,6 +224,7 @@ class Exchange:
                     self._know(key, news[key])
                     passed = self._passed.get(key)
                     self._passed[key] = later(passed, news[key]) if passed else news[key]
+        bound(self._passed)
         return news
 
     def _pass_loads(self) -> None:
@@ -237,6 +244,7 @@ class Exchange:
     def _know(self, key: str, health: Health) -> None:
         known = self._known.get(key)
         self._known[key] = later(known, health) if known else health
+        bound(self._known)
 
     def _lose(self, why: LinkAway) -> None:
         if not self.away:

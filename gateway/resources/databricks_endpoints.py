@@ -14,6 +14,7 @@ from gateway.clock import now
 from gateway.config.model import Provider
 from gateway.engines import EngineView
 from gateway.engines import State as EngineState
+from gateway.routing.breaker import Breaker
 from gateway.routing.route import Backend, Route
 from gateway.runtime import Runtime
 from gateway.state import Gateway
@@ -86,7 +87,7 @@ def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
         if name in found:
             continue
         provider = providers[backend.name.partition("/")[0]]
-        deployment, message = _state(backend, runtime.engines.get(provider.name))
+        deployment, message = _state(backend.known(asked), runtime.engines.get(provider.name))
         found[name] = Served(
             name=name,
             model=model,
@@ -109,15 +110,15 @@ def _shares(runtime: Runtime, route: Route) -> Iterator[tuple[Backend, float]]:
         yield from ((backend, 0.0) for backend in runtime.table.routes[name].backends)
 
 
-def _state(backend: Backend, engine: EngineView | None) -> tuple[Deployment, str]:
+def _state(breaker: Breaker, engine: EngineView | None) -> tuple[Deployment, str]:
     if engine is not None and engine.state != "ready":
         return _DEPLOYMENTS[engine.state], engine.status
     at = now()
-    if backend.breaker.allows(at):
+    if breaker.allows(at):
         return "DEPLOYMENT_READY", ""
-    if backend.breaker.resting(at):
-        return "DEPLOYMENT_RECOVERING", "resting, as it asked for"
-    return "DEPLOYMENT_RECOVERING", f"breaker {backend.breaker.state(at)}"
+    if breaker.resting(at):
+        return "DEPLOYMENT_RECOVERING", "rate-limited by the provider"
+    return "DEPLOYMENT_RECOVERING", f"breaker {breaker.state(at)}"
 
 
 def _tasks(backend: Backend, provider: Provider) -> tuple[Task, ...]:

@@ -37,6 +37,7 @@ def able(
         wild = backend.model == "*"
         candidate = Candidate(
             backend=backend,
+            breaker=backend.breakers.of(request.model) if wild else backend.breaker,
             name=named(backend, request),
             model=request.model if wild else backend.model,
             request=request,

@@ -6,7 +6,8 @@ import random
 from gateway.clock import now
 from gateway.routing.candidate import Candidate
 from gateway.routing.failures import let_go
-from gateway.routing.plan import Plan
+from gateway.routing.last_resort import LastResort
+from gateway.routing.plan import Plan, none_left
 from gateway.routing.retry import may_move_on, may_repeat, pause
 from gateway.routing.tries import TIMER_S, Try, ask
 from gateway.routing.trip import Attempt, Trip
@@ -15,7 +16,6 @@ from schemas.errors import (
     DeadlineExceeded,
     GatewayError,
     InvalidRequest,
-    Unavailable,
     UpstreamBusy,
     UpstreamError,
     UpstreamTimeout,
@@ -43,6 +43,7 @@ class Attempts:
         "_queue",
         "_repeats",
         "_request",
+        "_resorts",
         "_rule",
         "_taken",
         "_tenant",
@@ -60,7 +61,8 @@ class Attempts:
         self._rule = plan.retry
         self._taken: tuple[str, ...] = ()
         self._tenant = tenant
-        self._queue = plan.candidates
+        self._queue: tuple[Candidate, ...] = plan.candidates
+        self._resorts = LastResort(plan.ill, plan.retry)
         self._repeats = 0
         self._left = plan.retry.attempts
         self._hedged = False
@@ -68,13 +70,14 @@ class Attempts:
         if plan.hedging is not None:
             plan.hedging.budget.firsts.add(trip.started)
 
-    def first(self) -> "Turn":
-        """Raises Unavailable where another request has become the probe of every backend."""
-        breaker = self._queue[0].backend.breaker
-        if breaker.open_until is not None and breaker.probing:
-            self._skip_the_unfit(now())
-            if not self._queue:
-                raise Unavailable("every backend is being probed", retry_after=1.0)
+    async def first(self) -> "Turn":
+        """Waits where no backend is healthy and one can be tried in time.
+
+        Raises Unavailable where none can.
+        """
+        self._skip_the_unfit(now())
+        if not self._queue and not await self._resort():
+            raise none_left(self._resorts.untried or self.plan.candidates, now())
         return self._turn()
 
     def begun(self) -> None:
@@ -99,7 +102,7 @@ class Attempts:
         whole = not self._queue[0].dropped
         for place in range(1, len(self._queue)):
             other = self._queue[place]
-            if other.backend.breaker.allows(at) and not (whole and other.dropped):
+            if other.breaker.allows(at) and not (whole and other.dropped):
                 break
         else:
             return None
@@ -135,43 +138,65 @@ class Attempts:
             self.give_back()
         if self._told is None or not refused:
             self._told = failed.current.candidate, error
-        if self._detour(error) or await self._repeat(failed, error):
-            return
+        if not self._detour(error):
+            if await self._repeat(failed, error):
+                return
+            self._queue = self._queue[1:]
         self._repeats = 0
-        self._queue = self._queue[1:]
         self._skip_the_unfit(now())
-        if self._left <= 0 or not self._queue:
-            told, failure = self._told
-            self.trip.backend, self.trip.dropped = told.name, told.told
-            raise failure
+        if self._left > 0 and (self._queue or await self._resort()):
+            return
+        told, failure = self._told
+        self.trip.backend, self.trip.dropped = told.name, told.told
+        raise failure
 
     async def _repeat(self, failed: "Turn", error: GatewayError) -> bool:
         """Whether the same backend is asked again; if so, the pause before it is over.
 
         Not one that is busy, or let us wait in vain, while others can be asked at once; nor one
-        that rests for longer than the pause, for whatever reason.
+        that rests for longer than the pause, for whatever reason. The last attempt is not its,
+        while there is an unhealthy one that was not asked.
         """
         at, others = now(), len(self._queue) - 1
-        backend = failed.current.candidate.backend
-        if others and isinstance(error, UpstreamBusy | UpstreamTimeout):
-            return False
+        candidate = failed.current.candidate
+        backend, breaker = candidate.backend, candidate.breaker
         wait = pause(error, self._rule, self._repeats, random.random())
+        may = may_repeat(error, self._rule)
+        if may:
+            busy = isinstance(error, UpstreamBusy)
+            self._resorts.failed(candidate, not_before=at + wait, busy=busy)
+        ill = 1 if self._resorts.hopeful(at, self.deadline) else 0
+        if (others and isinstance(error, UpstreamBusy)) or (
+            others + ill and isinstance(error, UpstreamTimeout)
+        ):
+            return False
         repeat = (
-            self._left > others
-            and may_repeat(error, self._rule)
+            may
+            and self._left > others + ill
             and wait <= self._rule.max_backoff_s
             and at + wait < self.deadline
-            and backend.breaker.available_in(at) <= wait
+            and breaker.available_in(at) <= wait
             and backend.budget.take(at)
         )
         if not repeat:
             return False
         self._repeats += 1
         await asyncio.sleep(wait + TIMER_S)  # a pause is a lower bound
-        return backend.breaker.allows(now())
+        return breaker.allows(now())
+
+    async def _resort(self) -> bool:
+        """Whether there is one to try where no healthy one is left; it is in the queue, then."""
+        choice = await self._resorts.next(self._left, self.deadline)
+        if choice is None:
+            return False
+        self._repeats = 0 if choice.tried is None else choice.tried.times
+        self._queue = (choice.candidate,)
+        return True
 
     def _skip_the_unfit(self, at: float) -> None:
-        while self._queue and not self._queue[0].backend.breaker.allows(at):
+        """They are tried when no other is left."""
+        while self._queue and not self._queue[0].breaker.allows(at):
+            self._resorts.untried.append(self._queue[0])
             self._queue = self._queue[1:]
 
     def _detour(self, error: GatewayError) -> bool:
@@ -184,8 +209,7 @@ class Attempts:
             return False
         if self._left <= 0:
             raise error
-        self._repeats = 0
-        self._queue = others
+        self._queue, self._resorts = others, LastResort((), self._rule)
         return True
 
     def _turn(self) -> "Turn":
@@ -205,7 +229,7 @@ class Attempts:
             tenant=self._tenant,
             large=self.trip.large,
         )
-        probe = candidate.backend.breaker.begin(at)
+        probe = candidate.breaker.begin(at)
         record = ask(candidate, self.trip, at)
         return candidate, self._request, call, self.trip, record, at, self.plan, probe
 
@@ -268,19 +292,21 @@ class Turn(Try, eq=False):
         return False
 
 
-def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn:
-    """The first turn of a request. Raises as `Attempts.first` does.
+def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn | None:
+    """The first turn of a request; `None` where it takes `Attempts.first`, which may wait.
 
     Nearly every request needs no other, so what keeps account of several is made when one fails.
+    Raises DeadlineExceeded.
     """
+    if not plan.candidates or plan.hedging is not None:
+        return None
     candidate = plan.candidates[0]
-    backend = candidate.backend
-    if plan.hedging is not None or backend.breaker.open_until is not None:
-        return Attempts(plan, request, trip, tenant).first()
+    if candidate.breaker.open_until is not None:
+        return None
     at, deadline = now(), trip.started + plan.deadline_s
     if at >= deadline:
         raise DeadlineExceeded(PASSED)
-    firsts = backend.budget.firsts
+    firsts = candidate.backend.budget.firsts
     if at >= firsts.over_at:
         firsts.go_on(at)
     firsts.current += 1

@@ -1,14 +1,24 @@
-"""Whether a backend may be asked now: a circuit breaker by failure rate, and rests after a 429.
+"""Whether a backend may be asked now: a circuit breaker, and cooldowns after a 429.
 
-closed -> open when, within the window, at least `min_requests` were tried and the share that
-failed reached `failure_rate`; open -> half-open after a cool-down, which lets one probe through;
-the probe's first content, or its success, closes, its failure opens again for twice as long. A
-rest is a lower bound that the backend itself named; it never counts as a failure, and neither
+closed -> open by Page's cumulative sum test: the evidence grows by 1 with each failure, shrinks by
+failure_rate / (1 - failure_rate) with each success, and is never below 0. The breaker opens when
+the evidence reaches `min_requests`, or a share of the requests in the window where that is more.
+The sum drifts upwards only if more than `failure_rate` of the requests fail, and there is no best
+moment to look at it: how often chance alone opens a breaker is known per request, not per look
+(docs/adr/0020). Open -> half-open after a cooldown, which lets one probe through. Its first
+content, or its success, closes; its failure opens again for twice as long, up to a maximum.
+
+A rest is a lower bound that the backend itself named; it never counts as a failure, and neither
 shortens the other. A 429 that names none spares the backend for a while of our choosing: it may be
 asked, but others are asked before it. Times are seconds of a monotonic clock, passed in.
 
+Where no other backend is left, a request may be sent to an open one (`last_chance_in`): a few at a
+time. Its success closes the breaker; its failure changes nothing.
+
 Breakers of the same backend in several processes act as one: what opens, closes or rests one is
 told to the others (`health`, `hear`), and a lease sees to it that one process probes at a time.
+
+E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """
 
 from collections.abc import Callable
@@ -26,6 +36,17 @@ SPARE_S, MAX_SPARE_S = 1.0, 60.0
 
 _DOUBLINGS = 6
 """From the one to beyond the other."""
+
+SHARE = 0.02
+"""Of the requests in the window: the least evidence that opens a breaker where that is more than
+`min_requests`. A backend that fails every request opens it after this part of the window."""
+
+CHANCE_EVERY_S, MOST_CHANCES = 0.1, 10
+"""Between two requests to a backend whose breaker is open, and how many are under way at once, per
+process, where no other backend is left for them."""
+
+JITTER = 0.2
+"""The part of a cooldown that is drawn, so that gateways do not probe in step."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -84,16 +105,20 @@ class Breaker:
     changed: called when `health` tells something new. lease: to probe.
     spares: how often it was spared since the last success. tried: what ended within the window;
     all that a success is to a breaker that is closed and spares nobody is one more of them.
+    waiting: requests that wait until it can be asked.
     trouble_until: after that it is as good a choice as any; infinity while it is not closed, and
     then `welcomes` tells.
     """
 
     __slots__ = (
         "_at",
+        "_begun_at",
         "_cooldown",
-        "_failed",
-        "_probing",
+        "_evidence",
+        "_failed_at",
+        "_probes",
         "_rest_until",
+        "_seen",
         "_spare_until",
         "changed",
         "last_failure",
@@ -103,16 +128,19 @@ class Breaker:
         "spares",
         "tried",
         "trouble_until",
+        "waiting",
     )
 
     def __init__(self, rule: BreakerRule) -> None:
         self.rule = rule
         self.last_failure = float("-inf")
         self.tried = SlidingCount(rule.window_s)
-        self._failed = SlidingCount(rule.window_s)
+        self._evidence = 0.0
+        self._seen = 0
+        self._failed_at = self._begun_at = float("-inf")
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
-        self._probing = False
+        self._probes = self.waiting = 0
         self._rest_until = float("-inf")
         self._spare_until = float("-inf")
         self.spares = 0
@@ -140,8 +168,7 @@ class Breaker:
             self.open_until = health.open_until
             self._cooldown = health.cooldown_s
             if health.open_until is None:
-                self.tried.clear()
-                self._failed.clear()
+                self._forget()
         self._sum_up()
 
     def state(self, now: float) -> State:
@@ -155,7 +182,7 @@ class Breaker:
             return False
         if self.open_until is None:
             return True
-        return now >= self.open_until and not self._probing and self.lease.free()
+        return now >= self.open_until and not self._probes and self.lease.free()
 
     def welcomes(self, now: float) -> bool:
         """Whether it is as good a choice as any: allowed, and not spared."""
@@ -170,53 +197,73 @@ class Breaker:
         until = max(self._rest_until, self.open_until or float("-inf"))
         return max(0.0, until - now)
 
+    def last_chance_in(self, now: float) -> float:
+        """Seconds until a request that has no other backend left may be sent, open or not.
+
+        0 where it may be sent now; infinity while as many as may be are under way.
+        """
+        wait = max(0.0, self._rest_until - now)
+        if self.open_until is None or self.allows(now):
+            return wait
+        if self._probes >= MOST_CHANCES:
+            return float("inf")
+        return max(wait, max(self._failed_at, self._begun_at) + CHANCE_EVERY_S - now)
+
+    def rests_for(self, now: float) -> float:
+        """Seconds of the rest that are left."""
+        return max(0.0, self._rest_until - now)
+
     def resting(self, now: float) -> bool:
         return now < self._rest_until
 
     @property
     def probing(self) -> bool:
         """Here or elsewhere."""
-        return self._probing or not self.lease.free()
+        return self._probes > 0 or not self.lease.free()
 
     def begin(self, now: float) -> bool:
-        """A request is about to be sent. True: it is the probe; hand that back when it ends."""
-        if self.open_until is None or self._probing or not self.lease.take():
+        """A request is about to be sent. True: it is a probe; hand that back when it ends."""
+        if self.open_until is None:
             return False
-        self._probing = True
+        if now >= self.open_until:
+            self.lease.take()
+        self._begun_at = now
+        self._probes += 1
         return True
 
     def succeed(self, now: float, *, probe: bool) -> None:
         if probe:
-            self._close(now)
+            self._answered(now)
         self.spares = 0
         self.tried.add(now)
 
     def prove(self, now: float) -> None:
         """The probe has shown content: it closes, though what was the probe goes on."""
         self.spares = 0
-        self._close(now)
+        self._answered(now)
 
-    def fail(self, now: float, *, probe: bool) -> None:
+    def fail(self, now: float, *, probe: bool, draw: float = 1.0) -> None:
+        """draw: uniform in [0, 1), for the cooldown's jitter."""
+        before, self._failed_at = self._failed_at, now
         self.last_failure = now
+        if probe and self.open_until is not None and now >= self.open_until:
+            # Idle time has shown nothing of the backend: the cooldown begins anew.
+            idle = now - self.open_until > max(self._cooldown, self.rule.window_s)
+            longer = self.rule.cooldown_s if idle else self._cooldown * 2
+            self._cooldown = min(longer, self.rule.longest_s)
+            self._open(now, draw)
+        else:
+            self._weigh(now, before)
+            needed = max(self.rule.min_requests, SHARE * self.tried.total)
+            if self.open_until is None and self._evidence >= needed:
+                self._open(now, draw)
         if probe:
-            self._cooldown = min(self._cooldown * 2, self.rule.max_cooldown_s)
-            self._open(now, max(now + self._cooldown, self.open_until or 0.0))
             self._end_probe()
-            return
-        self.tried.add(now)
-        self._failed.add(now)
-        tried, failed = self.tried.total, self._failed.at(now)
-        if (
-            self.open_until is None
-            and tried >= self.rule.min_requests
-            and failed >= self.rule.failure_rate * tried
-        ):
-            self._open(now, now + self._cooldown)
 
     def rest(self, now: float, seconds: float, *, probe: bool) -> None:
         """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept."""
         if probe:
-            self._close(now)
+            self._answered(now)
         if now + seconds > self._rest_until:
             self._rest_until = now + seconds
             self._sum_up()
@@ -228,7 +275,7 @@ class Breaker:
         What comes while it is spared was sent before, or by want of others: that is no news.
         """
         if probe:
-            self._close(now)
+            self._answered(now)
         if now >= self._spare_until:
             seconds = min(SPARE_S * 2.0**self.spares, MAX_SPARE_S)
             self.spares = min(self.spares + 1, _DOUBLINGS)
@@ -247,24 +294,50 @@ class Breaker:
         self.spares = 0
         self._close(now)
 
-    def _open(self, now: float, until: float) -> None:
-        self._at, self.open_until = now, until
+    def _weigh(self, now: float, before: float) -> None:
+        """One more failure. before: when the one before it was.
+
+        Successes are counted, not weighed, as they come: since the last failure they could only
+        lower the sum. A failure that is older than the window is no evidence of now.
+        """
+        passed = self.tried.ever - self._seen
+        rate = self.rule.failure_rate
+        left = 0.0 if now - before > self.rule.window_s else self._evidence
+        if passed and left:
+            left = max(0.0, left - passed * rate / (1.0 - rate)) if rate < 1.0 else 0.0
+        self._evidence = left + 1.0
+        self.tried.add(now)
+        self._seen = self.tried.ever
+
+    def _open(self, now: float, draw: float) -> None:
+        self._at = now
+        self.open_until = now + self._cooldown * (1.0 - JITTER + JITTER * draw)
         self._sum_up()
         self.changed()
 
+    def _answered(self, now: float) -> None:
+        """By a probe."""
+        if self.open_until is not None:
+            self._close(now)
+        self._end_probe()
+
     def _close(self, now: float) -> None:
         self._at, self.open_until = now, None
-        self._cooldown = self.rule.cooldown_s
-        self.tried.clear()
-        self._failed.clear()
+        self._forget()
         self._sum_up()
         self.changed()
-        self._end_probe()
+
+    def _forget(self) -> None:
+        """What was before says nothing about it."""
+        self._cooldown = self.rule.cooldown_s
+        self._evidence, self._seen = 0.0, 0
+        self.tried.clear()
 
     def _sum_up(self) -> None:
         closed = self.open_until is None
         self.trouble_until = max(self._rest_until, self._spare_until) if closed else float("inf")
 
     def _end_probe(self) -> None:
-        self._probing = False
-        self.lease.give()
+        self._probes -= 1
+        if not self._probes:
+            self.lease.give()

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gateway.routing.breaker import Breaker
 from gateway.routing.route import Backend
 from schemas.requests import Request
 
@@ -10,11 +11,13 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """One of those that may answer.
 
     name:    the backend's with the model that is asked for, where its own is a wildcard.
+    breaker: the backend's, or that of the model that is asked for, where its own is a wildcard.
     request: what it would get, where that is not what the client asked.
     dropped: fields that it cannot honour. left_out: what of the content it does not get to see.
     """
 
     backend: Backend
+    breaker: Breaker
     name: str
     model: str
     weight: float

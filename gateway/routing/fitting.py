@@ -188,7 +188,13 @@ def _fit(request: Request, backends: Sequence[Backend], weights: Sequence[float]
         all_bounds += [one for one in bounds if one not in all_bounds]
     return Fit(
         candidates=tuple(
-            Candidate(backend=backend, name=backend.name, model=backend.model, weight=weight)
+            Candidate(
+                backend=backend,
+                breaker=backend.breaker,
+                name=backend.name,
+                model=backend.model,
+                weight=weight,
+            )
             for backend, weight in zip(backends, weights, strict=True)
         ),
         bounds=tuple(all_bounds),

@@ -4,7 +4,7 @@ from math import ceil, isinf
 
 from msgspec import Struct
 
-from gateway.routing.breaker import State
+from gateway.routing.breaker import Breaker, State
 from gateway.routing.route import Backend
 
 
@@ -35,9 +35,9 @@ class Health(Struct, frozen=True, kw_only=True):
     failed_s_ago: float | None
 
 
-def health_of(backend: Backend, now: float) -> Health:
-    """now: the clock's seconds."""
-    breaker, load = backend.breaker, backend.load
+def health_of(backend: Backend, now: float, of: Breaker | None = None) -> Health:
+    """now: the clock's seconds. of: a name's, where the backend's model is a wildcard."""
+    breaker, load = of or backend.breaker, backend.load
     return Health(
         available=breaker.allows(now),
         breaker=breaker.state(now),

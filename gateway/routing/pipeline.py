@@ -10,7 +10,7 @@ from typing import cast
 
 from gateway.clock import now
 from gateway.routing import hedge
-from gateway.routing.attempts import Turn, first_of
+from gateway.routing.attempts import Attempts, Turn, first_of
 from gateway.routing.intervals import Intervals
 from gateway.routing.plan import Plan
 from gateway.routing.tries import embedding
@@ -46,6 +46,8 @@ async def stream(
     cut. Closing the generator early cancels the attempt.
     """
     turn = first_of(plan, request, trip, tenant)
+    if turn is None:
+        turn = await Attempts(plan, request, trip, tenant).first()
     while True:
         held: list[Event] = []
         tokens = isinstance(turn.request, TokenRequest)
@@ -77,6 +79,8 @@ async def stream(
 async def whole(plan: Plan, request: GenerateRequest, trip: Trip, *, tenant: str = "") -> Answer:
     """The complete answer of the first backend that completes one."""
     turn = first_of(plan, request, trip, tenant)
+    if turn is None:
+        turn = await Attempts(plan, request, trip, tenant).first()
     while True:
         fold = Fold()
         source = _events(turn)
@@ -106,6 +110,8 @@ async def embed(
 ) -> Embeddings:
     """The vectors of the first backend that returns them."""
     turn = first_of(plan, request, trip, tenant)
+    if turn is None:
+        turn = await Attempts(plan, request, trip, tenant).first()
     while True:
         try:
             if plan.hedging is None:

@@ -1,6 +1,7 @@
 """From a request to the ordered backends that may answer it."""
 
 from collections.abc import Callable, Sequence
+from math import ceil
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from gateway.routing.able import able, named, valued
 from gateway.routing.candidate import Candidate, Uncopied
 from gateway.routing.facts import Facts
 from gateway.routing.fitting import keep, shape_of
+from gateway.routing.last_resort import hopeless
 from gateway.routing.route import Hedging, Mirror, Route, RouteTable
 from gateway.routing.search import Search, rule_of
 from gateway.routing.trial import Arm, Enrolment
@@ -32,7 +34,9 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
     Nothing of the request is in it, so that requests of a kind can share one.
 
-    names:     of the candidates.
+    candidates: the healthy. Empty where none is: then `ill` is not.
+    ill:       those that could answer and are not healthy: tried when no other is left.
+    names:     of the candidates, or of the ill where there are none.
     deadline_s: over everything: the operator's, or the client's where that is shorter.
     patience_s: the operator's.
     ruled_out: backends that may not, each with the reason, for logs and `strowger explain`.
@@ -47,6 +51,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     retry: RetryRule
     deadline_s: float
     patience_s: float
+    ill: tuple[Candidate, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
     rule: int | None = None
     detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
@@ -77,7 +82,7 @@ def plan(
     first, then those of the route and of its fallbacks that are no arm's.
 
     Raises InvalidRequest naming the field that no backend can honour; Unavailable with
-    retry_after when every backend rests, as it asked for, or is being probed.
+    retry_after when every backend is rate-limited for longer than a request waits.
     """
     if enrolment is None and route.trial is not None:
         enrolment = enrol(route, request, facts)
@@ -90,12 +95,12 @@ def plan(
         found = _sought(search, route, arm)
         if search.fixed and shape is not None and not route.detours:
             keep(table.plans, known, found)
-    for candidate in found.candidates:
-        if facts.now < candidate.backend.breaker.trouble_until:
-            found = _without_the_ill(found, facts.now)
-            break
     if request.timeout_s is not UNSET:
         found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
+    for candidate in found.candidates:
+        if facts.now < candidate.breaker.trouble_until:
+            found = _without_the_ill(found, facts.now)
+            break
     if route.mirror is not None:
         found = replace(found, mirror=_copy(route, route.mirror, request, facts.draw))
     return found
@@ -162,7 +167,9 @@ def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, .
                     able = later.ordered(other, rule_of(other, search.request, at))
                 except InvalidRequest:
                     continue
-                found += [one for one in able if one.backend.breaker.allows(at.now)]
+                found += able
+        if hopeless(found, route.retry, route.deadline_s, at.now):
+            return ()
         return tuple(found)
 
     return detour
@@ -175,39 +182,39 @@ def _deadline(route: Route, request: Request, timeout_s: float) -> float:
 
 
 def _without_the_ill(plan: Plan, now: float) -> Plan:
-    """Of those that may be asked; the spared ones are asked when all others have been."""
+    """The healthy first; the spared ones are asked when all others have been.
+
+    Raises Unavailable where no backend can be tried in time.
+    """
     able = plan.candidates
-    welcome = tuple([one for one in able if one.backend.breaker.welcomes(now)])
+    welcome = tuple([one for one in able if one.breaker.welcomes(now)])
     if len(welcome) == len(able):
         return plan
-    spared = [one for one in able if one not in welcome and one.backend.breaker.allows(now)]
+    spared = [one for one in able if one not in welcome and one.breaker.allows(now)]
     healthy = (*welcome, *spared)
-    ruled_out = list(plan.ruled_out)
-    for candidate in able:
-        breaker = candidate.backend.breaker
-        if not breaker.allows(now):
-            why = (
-                "resting, as it asked for"
-                if breaker.resting(now)
-                else f"breaker {breaker.state(now)}"
-            )
-            ruled_out.append((candidate.name, why))
-    if not healthy:
-        healthy = (_least_ill(able, now, ruled_out),)
-    return replace(plan, candidates=healthy, names=_names(healthy), ruled_out=tuple(ruled_out))
+    ill = tuple([one for one in able if not one.breaker.allows(now)])
+    reasons = [(one.name, why_ill(one, now)) for one in ill]
+    if not healthy and hopeless(ill, plan.retry, plan.deadline_s, now):
+        raise none_left(ill, now)
+    return replace(
+        plan,
+        candidates=healthy,
+        names=_names(healthy or ill),
+        ill=ill,
+        ruled_out=(*plan.ruled_out, *reasons),
+    )
 
 
-def _least_ill(
-    able: Sequence[Candidate], now: float, ruled_out: Sequence[tuple[str, str]]
-) -> Candidate:
-    """Where nobody may be asked, who is asked all the same. Raises Unavailable."""
-    idle = [
-        candidate
-        for candidate in able
-        if not candidate.backend.breaker.resting(now) and not candidate.backend.breaker.probing
-    ]
-    if idle:
-        return min(idle, key=lambda candidate: candidate.backend.breaker.last_failure)
-    wait = min(candidate.backend.breaker.available_in(now) for candidate in able)
-    names = ", ".join(f"{name}: {why}" for name, why in ruled_out)
-    raise Unavailable(f"no backend can answer now ({names})", retry_after=max(wait, 1.0))
+def why_ill(candidate: Candidate, now: float) -> str:
+    """Why it is not asked like any other: its cooldown, or its breaker."""
+    breaker = candidate.breaker
+    if breaker.resting(now):
+        return f"rate-limited, available in {ceil(breaker.rests_for(now))} s"
+    return f"breaker {breaker.state(now)}"
+
+
+def none_left(ill: Sequence[Candidate], now: float) -> Unavailable:
+    """No backend can be tried in time. Its retry_after is at least a second."""
+    wait = min(one.breaker.available_in(now) for one in ill)
+    names = ", ".join(f"{one.name}: {why_ill(one, now)}" for one in ill)
+    return Unavailable(f"no backend is available ({names})", retry_after=max(wait, 1.0))

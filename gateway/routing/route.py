@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 
 from adapters.base import Supports
+from gateway.config.model import Breaker as BreakerRule
 from gateway.config.model import RequestFields, WhenRule
 from gateway.config.model import Retry as RetryRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.load import Load
+from gateway.routing.named import Breakers
 from gateway.routing.policies import Policy
 from gateway.routing.prices import UNPRICED, Prices
 from gateway.routing.retry import RetryBudget
@@ -30,6 +32,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     """One place that can serve a model: PROVIDER/MODEL. `model` "*" hands the asked-for name on.
 
     budget is shared by all backends of one provider; breaker and load are this backend's own.
+    breakers: in place of `breaker`, where its model is "*".
     prices: the operator's, by the name of a candidate.
     """
 
@@ -39,8 +42,15 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     supports: Supports
     breaker: Breaker
     budget: RetryBudget
+    breakers: Breakers = field(default_factory=lambda: Breakers(BreakerRule()))
     load: Load = field(default_factory=Load)
     prices: Prices = UNPRICED
+
+    def known(self, model: str) -> Breaker:
+        """The breaker of a request for this model, for people who look; it makes none."""
+        if self.model != "*":
+            return self.breaker
+        return self.breakers.get(model) or self.breaker
 
 
 class Rule(Struct, frozen=True, kw_only=True):

@@ -70,16 +70,15 @@ class Try(Struct, eq=False):
         A probe has shown by then that the backend is back; until its end nobody would be let in.
         """
         self.committed = True
-        backend = self.candidate.backend
-        backend.load.first.add(at - self.started, at)
+        self.candidate.backend.load.first.add(at - self.started, at)
         if self.probe:
             self.probe = False
-            backend.breaker.prove(at)
+            self.candidate.breaker.prove(at)
 
     def succeed(self, at: float) -> None:
         """Its answer is complete."""
-        backend, record, trip = self.candidate.backend, self.record, self.trip
-        breaker, load, seconds = backend.breaker, backend.load, at - self.started
+        candidate, record, trip = self.candidate, self.record, self.trip
+        breaker, load, seconds = candidate.breaker, candidate.backend.load, at - self.started
         record.outcome = "ok"
         record.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3  # as `milliseconds`, without the call
         load.in_flight -= 1
@@ -99,7 +98,7 @@ class Try(Struct, eq=False):
 
     def fail(self, error: BaseException, at: float) -> None:
         """error: what ended it."""
-        breaker, probe = self.candidate.backend.breaker, self.probe
+        breaker, probe = self.candidate.breaker, self.probe
         self._settle(error, at)
         match error:
             case UpstreamBusy():
@@ -112,7 +111,7 @@ class Try(Struct, eq=False):
                     self._was_late(at)
                 breaker.abandon(probe=probe)
             case UpstreamError():
-                breaker.fail(at, probe=probe)
+                breaker.fail(at, probe=probe, draw=random.random())
                 if isinstance(error, UpstreamOverloaded) and error.retry_after:
                     breaker.rest(at, error.retry_after, probe=False)
             case GatewayError():
@@ -127,7 +126,7 @@ class Try(Struct, eq=False):
         self._settle(None, at)
         self.record.role = "hedge"
         self._was_late(at)
-        self.candidate.backend.breaker.abandon(probe=self.probe)
+        self.candidate.breaker.abandon(probe=self.probe)
 
     def drop_out(self, error: BaseException, at: float) -> None:
         """Like `fail`, of one of two: the request's own numbers are about the other."""

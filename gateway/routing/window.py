@@ -10,7 +10,7 @@ class SlidingCount:
     without the call.
     """
 
-    __slots__ = ("_counts", "_last", "_past", "_slice_s", "current", "over_at")
+    __slots__ = ("_counts", "_last", "_over", "_past", "_slice_s", "current", "over_at")
 
     def __init__(self, window_s: float) -> None:
         self._slice_s = window_s / _SLICES
@@ -18,7 +18,7 @@ class SlidingCount:
 
     def clear(self) -> None:
         self._counts = [0] * _SLICES
-        self._past = self.current = 0
+        self._past = self.current = self._over = 0
         self._last = 0
         self.over_at = float("-inf")
 
@@ -26,6 +26,11 @@ class SlidingCount:
     def total(self) -> int:
         """The count as of the last time that was told."""
         return self._past + self.current
+
+    @property
+    def ever(self) -> int:
+        """The count since `clear`, with what has left the window."""
+        return self._over + self.current
 
     def add(self, now: float) -> None:
         if now >= self.over_at:
@@ -44,6 +49,7 @@ class SlidingCount:
         if current > self._last:
             self._counts[self._last % _SLICES] = self.current
             self._past += self.current
+            self._over += self.current
             self.current = 0
             for step in range(min(current - self._last, _SLICES)):
                 spot = (self._last + 1 + step) % _SLICES

@@ -182,7 +182,7 @@ async def test_a_clients_own_deadline_tells_nothing_about_a_backend(
             two_backends(a.base_url, b.base_url, f"    deadline_s: {patience}"), tmp_path
         ) as gateway,
     ):
-        cut = [await post(gateway.url, stream=n % 2 == 0, **sent) for n in range(6)]
+        cut = [await post(gateway.url, stream=n % 2 == 0, **sent) for n in range(13)]
         a.behaviour = answers
         answer = await post(gateway.url)
 
@@ -256,7 +256,7 @@ async def test_the_breaker_stops_asking_a_backend_that_keeps_failing(tmp_path: P
         for _ in range(20):
             assert (await post(gateway.url)).status_code == 200
 
-    assert len(a.requests) < 8
+    assert len(a.requests) == 12
     assert len(b.requests) == 20
 
 

@@ -216,7 +216,7 @@ async def test_no_copy_is_sent_while_clients_need_what_there_is(mirroring: Mirro
 async def test_copies_say_nothing_about_the_backends_that_clients_meet(
     mirroring: Mirroring,
 ) -> None:
-    for _ in range(8):
+    for _ in range(12):
         await mirroring.line("fails")
 
     backends = mirroring.gateway.state.runtime.backends

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -164,6 +165,26 @@ async def test_a_primary_that_flaps_is_left_probed_once_and_taken_back(tmp_path:
     assert [one.headers["x-gateway-backend"] for one in after] == ["a/m"] * 3
 
 
+@pytest.mark.nightly
+async def test_a_primary_that_was_down_for_a_minute_is_back_within_seconds(tmp_path: Path) -> None:
+    """S15 of failoverbench at its own times, with our defaults: 20 requests, one every 4 s."""
+    primary, outage_s, every_s = Flapping(), 60.0, 4.0
+    config = "\n".join(line for line in pair("{a}", "{b}").splitlines() if "retry:" not in line)
+    async with provider(primary) as a, provider() as b:
+        text = config.replace("{a}", a.base_url).replace("{b}", b.base_url)
+        async with serving(text, tmp_path) as gateway:
+            begun, found = time.monotonic(), list[httpx.Response]()
+            for place in range(20):
+                await asyncio.sleep(begun + place * every_s - time.monotonic())
+                primary.down = time.monotonic() - begun < outage_s
+                found.append(await ask(gateway, stream=bool(place % 2)))
+
+    served = [one.headers["x-gateway-backend"] for one in found]
+    assert {one.status_code for one in found} == {200}
+    assert served[:15] == ["b/m"] * 15
+    assert "a/m" in served[15:19]
+
+
 async def test_a_probe_that_shows_content_lets_others_in_at_once(tmp_path: Path) -> None:
     """A long answer is as good a sign of life at its beginning as at its end."""
     primary = Flapping()
@@ -191,15 +212,24 @@ async def test_a_probe_that_shows_content_lets_others_in_at_once(tmp_path: Path)
     assert (outage.status_code, probe.status_code, beside.status_code) == (503, 200, 200)
 
 
-async def test_a_breaker_that_opens_during_the_pause_ends_the_second_tries(tmp_path: Path) -> None:
-    primary = Flapping()
+async def test_a_breaker_that_opens_during_the_pause_makes_second_tries_queue(
+    tmp_path: Path,
+) -> None:
+    """It is their only chance, and no two of them are sent within a tenth of a second."""
+    primary, times = Flapping(), list[float]()
+
+    async def behave(request: Received, answer: Answer) -> None:
+        times.append(time.monotonic())
+        await primary(request, answer)
+
     config = pair("{url}", "", FLAPPING).replace("backoff_s: 0.01", "backoff_s: 0.1")
-    async with provider(primary) as a:
+    async with provider(behave) as a:
         async with serving(config.replace("{url}", a.base_url), tmp_path) as gateway:
             found = await asyncio.gather(*(ask(gateway) for _ in range(4)))
 
     assert all(one.status_code == 503 for one in found)
-    assert len(a.requests) == 4
+    assert len(a.requests) <= 4 + 10  # second tries at one provider have a budget
+    assert min(later - one for one, later in pairwise(times[4:])) >= 0.1
 
 
 async def leave_when(gateway: Serving, remote: Provider, *, stream: bool) -> None:

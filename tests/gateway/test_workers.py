@@ -31,6 +31,11 @@ models:
     retry: {{attempts: 1}}
     breaker: {{min_requests: 2, cooldown_s: 0.5, max_cooldown_s: 0.5}}
     backends: [{{provider: one, model: m-2}}, {{provider: one, model: m-3}}]
+  - name: probed
+    policy: in_order
+    retry: {{attempts: 1}}
+    breaker: {{min_requests: 2, cooldown_s: 1, max_cooldown_s: 1}}
+    backends: [{{provider: one, model: m-4}}, {{provider: one, model: m-5}}]
 """
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**HELLO, "stream": True}
@@ -158,31 +163,35 @@ async def test_one_request_of_the_whole_gateway_probes_a_backend_that_was_down(r
     async def broken(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "broken"}}, status=500)
 
+    def sent() -> int:
+        return sum(one.json["model"] == "m-4" for one in rig.remote.requests)
+
     async def slow(request: Received, answer: Answer) -> None:
-        if request.json["model"] == "m-1":
+        if request.json["model"] == "m-4":
             await let.wait()
         await answer.chat()
 
+    hello = {**HELLO, "model": "probed"}
     rig.remote.behaviour = broken
     async with AsyncExitStack() as stack:
         one, other = [await connected(rig.up, stack, worker) for worker in (0, 1)]
         for _ in range(2):
-            await one.post(CHAT, json=HELLO)
+            await one.post(CHAT, json=hello)
         rig.remote.behaviour = slow
         await asyncio.sleep(1.2)
         rig.remote.requests.clear()
-        probe = asyncio.create_task(one.post(CHAT, json=HELLO))
-        await rig.remote.until(lambda: len(rig.remote.requests) == 1)
-        refused = await other.post(CHAT, json=HELLO)
-        during = len(rig.remote.requests)
+        probe = asyncio.create_task(one.post(CHAT, json=hello))
+        await rig.remote.until(lambda: sent() == 1)
+        beside = await other.post(CHAT, json=hello)
+        during = sent()
         let.set()
         probed = await probe
         await asyncio.sleep(0.4)
-        after = await other.post(CHAT, json=HELLO)
+        after = await other.post(CHAT, json=hello)
 
-    assert refused.status_code == 503
     assert during == 1
-    assert (probed.status_code, after.status_code) == (200, 200)
+    found = [one.headers["x-gateway-backend"] for one in (probed, beside, after)]
+    assert found == ["one/m-4", "one/m-5", "one/m-4"]
 
 
 async def test_requests_under_way_are_counted_over_all_workers(rig: Rig) -> None:

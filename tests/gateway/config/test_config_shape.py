@@ -104,7 +104,7 @@ def test_a_model_has_every_documented_default() -> None:
         ),
         fallback=(),
         breaker=Breaker(
-            failure_rate=0.5, min_requests=5, window_s=30, cooldown_s=15, max_cooldown_s=300
+            failure_rate=0.5, min_requests=12, window_s=30, cooldown_s=5, max_cooldown_s=None
         ),
         hedge_after_s=None,
         mirror=None,

@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.config.model import Retry
-from gateway.routing.attempts import Attempts, first_of
+from gateway.routing.attempts import Attempts, Turn, first_of
+from gateway.routing.breaker import CHANCE_EVERY_S, MOST_CHANCES
 from gateway.routing.candidate import Candidate
+from gateway.routing.last_resort import MOST_WAITING
 from gateway.routing.plan import Plan
 from gateway.routing.retry import RetryBudget
 from gateway.routing.route import Backend, Hedging
@@ -50,6 +52,7 @@ def a_plan(*backends: Backend, dropped: dict[str, tuple[str, ...]] | None = None
         candidates=tuple(
             Candidate(
                 backend=one,
+                breaker=one.breaker,
                 name=one.name,
                 model="m",
                 weight=1.0,
@@ -131,9 +134,13 @@ class Lent:
         self.held = False
 
 
+async def first_turn(plan: Plan, asking: Trip) -> Turn:
+    return first_of(plan, HI, asking, "") or await Attempts(plan, HI, asking, "").first()
+
+
 async def begun(plan: Plan) -> Try:
     """The first try at its first backend, 9 of its 10 seconds too late."""
-    return first_of(plan, HI, trip(loop_time() - 9), "")
+    return await first_turn(plan, trip(loop_time() - 9))
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -188,9 +195,9 @@ async def test_a_success_ends_the_doubling_of_how_long_a_busy_backend_is_spared(
     assert breaker.spared_for(at + 300) <= 1.0
 
 
-def hedge_of(plan: Plan) -> str | None:
+async def hedge_of(plan: Plan) -> str | None:
     attempts = Attempts(plan, HI, trip(loop_time()), "")
-    attempts.first()
+    await attempts.first()
     hedge = attempts.hedge()
     return None if hedge is None else hedge.candidate.name
 
@@ -200,15 +207,15 @@ async def test_a_hedge_goes_to_nobody_whose_breaker_has_opened_since() -> None:
 
     broken(plan.candidates[1].backend)
 
-    assert hedge_of(plan) == "c"
+    assert await hedge_of(plan) == "c"
 
 
 async def test_a_hedge_goes_to_nobody_who_would_have_to_do_with_less() -> None:
     a, b, c = (backend(name) for name in "abc")
 
-    assert hedge_of(a_plan(a, b, dropped={"b": ("template",)})) is None
-    assert hedge_of(a_plan(a, b, c, dropped={"b": ("template",)})) == "c"
-    assert hedge_of(a_plan(a, b, dropped={"a": ("template",), "b": ("template",)})) == "b"
+    assert await hedge_of(a_plan(a, b, dropped={"b": ("template",)})) is None
+    assert await hedge_of(a_plan(a, b, c, dropped={"b": ("template",)})) == "c"
+    assert await hedge_of(a_plan(a, b, dropped={"a": ("template",), "b": ("template",)})) == "b"
 
 
 async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
@@ -216,40 +223,67 @@ async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
 
     probed(plan.candidates[0].backend)
 
-    assert first_of(plan, HI, trip(loop_time()), "").current.candidate.name == "b"
+    turn = await first_turn(plan, trip(loop_time()))
+
+    assert turn.current.candidate.name == "b"
 
 
-async def test_where_all_are_being_probed_nobody_is_asked() -> None:
+async def test_where_all_are_being_probed_one_more_is_asked_after_a_moment() -> None:
     plan = a_plan(backend("a"))
-
     probed(plan.candidates[0].backend)
+    before = loop_time()
 
-    with pytest.raises(Unavailable) as caught:
-        first_of(plan, HI, trip(loop_time()), "")
+    turn = await first_turn(plan, trip(loop_time()))
+
+    assert turn.current.candidate.name == "a"
+    assert loop_time() - before >= CHANCE_EVERY_S
+
+
+async def test_where_all_places_at_a_broken_backend_are_taken_a_request_is_refused() -> None:
+    plan = replace(a_plan(backend("a")), retry=Retry(max_backoff_s=0.3))
+    one = probed(plan.candidates[0].backend)
+    for _ in range(MOST_CHANCES - 1):
+        one.breaker.begin(loop_time())
+
+    with pytest.raises(Unavailable, match=r"a: breaker half_open") as caught:
+        await first_turn(plan, trip(loop_time()))
+
     assert caught.value.retry_after == 1.0
+    assert one.breaker.waiting == 0
+
+
+async def test_no_more_than_so_many_requests_wait_for_one_backend() -> None:
+    plan = a_plan(backend("a"))
+    breaker = plan.candidates[0].breaker
+    breaker.rest(loop_time(), 2.0, probe=False)
+    breaker.waiting = MOST_WAITING
+
+    with pytest.raises(Unavailable):
+        await first_turn(plan, trip(loop_time()))
 
 
 async def test_nobody_is_asked_once_the_deadline_has_passed() -> None:
     plan = a_plan(backend("a"))
 
     with pytest.raises(DeadlineExceeded):
-        first_of(plan, HI, trip(loop_time() - 11), "")
+        await first_turn(plan, trip(loop_time() - 11))
 
     assert plan.candidates[0].backend.load.in_flight == 0
 
 
-def asked_at_once() -> tuple[Trip, Try, Try]:
+async def asked_at_once() -> tuple[Trip, Try, Try]:
     """A try and its hedge, which begins a little later."""
     plan = a_plan(backend("a"), backend("b"))
     asking = trip(loop_time())
     attempts = Attempts(plan, HI, asking, "")
-    first, hedge = attempts.first(), attempts.hedge()
+    first = await attempts.first()
+    hedge = attempts.hedge()
     assert hedge is not None
     return asking, first, hedge
 
 
 async def test_time_in_which_two_backends_are_asked_counts_once() -> None:
-    asking, first, hedge = asked_at_once()
+    asking, first, hedge = await asked_at_once()
     at = first.started
 
     running = asking.upstream_ms(at + 1)
@@ -263,7 +297,7 @@ async def test_time_in_which_two_backends_are_asked_counts_once() -> None:
 
 
 async def test_pauses_between_tries_are_not_the_backends_time() -> None:
-    asking, first, hedge = asked_at_once()
+    asking, first, hedge = await asked_at_once()
     at = first.started
     first.fail(UpstreamBroken("cut", upstream="a"), at + 1)
     hedge.fall_out(UpstreamBroken("cut", upstream="b"), at + 2)
@@ -278,7 +312,7 @@ async def test_pauses_between_tries_are_not_the_backends_time() -> None:
 @pytest.mark.parametrize("end", ENDS)
 async def test_the_only_try_took_as_long_as_it_took(end: str) -> None:
     plan, asking = a_plan(backend("a")), trip(loop_time())
-    one = first_of(plan, HI, asking, "")
+    one = await first_turn(plan, asking)
 
     running = asking.upstream_ms(one.started + 1)
     ENDS[end](one)
@@ -302,24 +336,20 @@ async def test_second_tries_are_a_share_of_the_first_tries_of_the_last_seconds(
     assert sum(budget.take(loop_time()) for _ in range(100)) == 40
 
 
-@pytest.mark.parametrize("after_s", [0.0, 1000.0])
-async def test_answers_count_beside_failures_when_a_breaker_asks_how_many_there_were(
-    after_s: float,
-) -> None:
+async def test_answers_are_taken_back_from_failures_when_a_breaker_weighs_them() -> None:
     plan = a_plan(backend("a"))
     breaker, at = plan.candidates[0].backend.breaker, loop_time()
-    (await begun(plan)).succeed(at)
 
-    for end in [True] * 60 + [False] * 40:
+    for end in [True, False, False, True] * 100 + [False] * (breaker.rule.min_requests - 2):
         one = await begun(plan)
         if end:
-            one.succeed(at + after_s)
+            one.succeed(at)
         else:
-            one.fail(UpstreamBroken("cut", upstream="a"), at + after_s)
+            one.fail(UpstreamBroken("cut", upstream="a"), at)
+    before = breaker.state(at)
+    (await begun(plan)).fail(UpstreamBroken("cut", upstream="a"), at)
 
-    assert breaker.rule.min_requests < 40
-    assert breaker.rule.failure_rate == 0.5
-    assert breaker.state(at + after_s) == "closed"
+    assert (before, breaker.state(at)) == ("closed", "open")
 
 
 async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measured() -> None:
@@ -337,7 +367,7 @@ async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measure
 @pytest.mark.parametrize("hedged", [False, True])
 async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged: bool) -> None:
     plan = a_plan(backend("a"), backend("b"))
-    turn = first_of(plan, HI, trip(loop_time()), "")
+    turn = await first_turn(plan, trip(loop_time()))
     if hedged:
         hedge = turn.attempts.hedge()
         assert hedge is not None
@@ -355,7 +385,7 @@ async def test_what_one_backend_had_to_do_without_is_not_told_of_the_next() -> N
     plan = a_plan(backend("a"), backend("b"), dropped={"a": ("n",)})
     asking = trip(loop_time())
 
-    first_of(plan, HI, asking, "").fail(UpstreamBroken("cut", upstream="a"), loop_time())
+    (await first_turn(plan, asking)).fail(UpstreamBroken("cut", upstream="a"), loop_time())
     without = asking.dropped
     ask(plan.candidates[1], asking, loop_time())
 

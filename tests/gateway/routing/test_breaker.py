@@ -1,10 +1,20 @@
 """When a backend may be asked, told by the clock alone."""
 
+import random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.breaker import CumulativeSum, between_openings, opened
 from gateway.config.model import Breaker as BreakerRule
-from gateway.routing.breaker import Breaker, Health
+from gateway.routing.breaker import (
+    CHANCE_EVERY_S,
+    JITTER,
+    MOST_CHANCES,
+    Breaker,
+    Health,
+)
 
 RULE = BreakerRule(failure_rate=0.5, min_requests=4, window_s=10, cooldown_s=15, max_cooldown_s=40)
 
@@ -16,23 +26,81 @@ def broken(at: float = 100.0) -> Breaker:
     return breaker
 
 
+def results(breaker: Breaker, outcomes: str, at: float = 100.0) -> None:
+    """Ordinary requests end: `.` one that succeeds, `x` one that fails."""
+    for one in outcomes:
+        if one == "x":
+            breaker.fail(at, probe=False)
+        else:
+            breaker.succeed(at, probe=False)
+
+
 def test_too_few_requests_never_open_it() -> None:
     breaker = Breaker(RULE)
-    for _ in range(3):
-        breaker.fail(100, probe=False)
+    results(breaker, "xxx")
 
     assert breaker.state(100) == "closed"
     assert breaker.allows(100)
 
 
-def test_the_failure_rate_opens_it() -> None:
+def test_so_many_failures_in_a_row_open_it_however_many_successes_were_before() -> None:
     breaker = Breaker(RULE)
-    for _ in range(2):
-        breaker.succeed(100, probe=False)
-        breaker.fail(100, probe=False)
+    results(breaker, "." * 50 + "xxx")
+    before = breaker.state(100)
+    results(breaker, "x")
 
-    assert breaker.state(100) == "open"
+    assert (before, breaker.state(100)) == ("closed", "open")
     assert not breaker.allows(114.9)
+
+
+def test_more_failures_than_the_rate_open_it_and_as_many_do_not() -> None:
+    even, more = Breaker(RULE), Breaker(RULE)
+    results(even, "x." * 500)
+    results(more, "xx." * 3)
+
+    assert (even.state(100), more.state(100)) == ("closed", "open")
+
+
+@pytest.mark.parametrize(
+    ("rate", "outcomes", "state"),
+    [
+        (0.2, "x...x...x...x", "closed"),
+        (0.2, "x..x..x..x..x..x..x", "open"),
+        (0.75, "xxx.xxx.xxx.xxx", "closed"),
+        (1.0, "xxx." * 50 + "xxx", "closed"),
+        (1.0, "xxx.xxxx", "open"),
+    ],
+)
+def test_a_success_takes_back_as_many_failures_as_the_rate_allows_for_it(
+    rate: float, outcomes: str, state: str
+) -> None:
+    breaker = Breaker(BreakerRule(failure_rate=rate, min_requests=4))
+    results(breaker, outcomes)
+
+    assert breaker.state(100) == state
+
+
+def test_a_burst_among_many_requests_is_no_evidence_and_an_outage_is() -> None:
+    breaker = Breaker(RULE)
+    results(breaker, "." * 3000 + "x" * 60)
+    before = breaker.state(100)
+    results(breaker, "x" * 10)
+
+    assert (before, breaker.state(100)) == ("closed", "open")
+
+
+def test_a_backend_that_mostly_serves_stays_closed_for_a_hundred_thousand_requests() -> None:
+    breaker, draw = Breaker(BreakerRule()), random.Random(3)
+    opened = 0
+    for request in range(100_000):
+        at = 100 + request / 25
+        if draw.random() < 0.81:
+            breaker.succeed(at, probe=False)
+        else:
+            breaker.fail(at, probe=False)
+        opened += breaker.open_until is not None
+
+    assert opened == 0
 
 
 def test_failures_outside_the_window_are_forgotten() -> None:
@@ -49,7 +117,93 @@ def test_after_the_cool_down_one_probe_goes_through_and_no_second() -> None:
     assert breaker.allows(115)
     assert breaker.begin(115)
     assert not breaker.allows(115)
-    assert not breaker.begin(115)
+
+
+def test_where_no_other_is_left_a_few_are_sent_to_an_open_one_and_no_more() -> None:
+    breaker = broken()
+
+    at, sent = 100.0, 0
+    while (wait := breaker.last_chance_in(at)) < 10:
+        at += wait
+        assert breaker.begin(at)
+        sent += 1
+
+    assert sent == MOST_CHANCES
+    assert at == pytest.approx(100 + CHANCE_EVERY_S * MOST_CHANCES)
+
+
+def test_a_last_chance_that_fails_neither_delays_the_probe_nor_lengthens_the_cool_down() -> None:
+    breaker = broken()
+    breaker.fail(103, probe=breaker.begin(103))
+    before = breaker.available_in(103)
+    breaker.fail(115, probe=breaker.begin(115))
+
+    assert (before, breaker.available_in(115)) == (12, 30)
+
+
+def test_a_last_chance_that_succeeds_closes_it() -> None:
+    breaker = broken()
+
+    breaker.succeed(103, probe=breaker.begin(103))
+
+    assert breaker.state(103) == "closed"
+
+
+def test_a_long_cool_down_does_not_outlive_idle_time() -> None:
+    breaker = broken()
+    breaker.fail(115, probe=breaker.begin(115))
+    breaker.fail(145, probe=breaker.begin(145))
+    doubled = breaker.available_in(145)
+
+    breaker.fail(9000, probe=breaker.begin(9000))
+
+    assert (doubled, breaker.available_in(9000)) == (40, 15)
+
+
+def test_by_default_a_backend_is_probed_again_after_at_most_ten_seconds() -> None:
+    breaker, at, waits = Breaker(BreakerRule()), 100.0, list[float]()
+    results(breaker, "x" * BreakerRule().min_requests)
+    for _ in range(20):
+        waits.append(breaker.available_in(at))
+        at += waits[-1]
+        breaker.fail(at, probe=breaker.begin(at))
+
+    assert waits[0] == 5
+    assert max(waits) == 10
+
+
+@pytest.mark.parametrize("outage_s", [60, 600, 86_400])
+def test_a_backend_is_used_again_within_fifteen_seconds_of_its_recovery(outage_s: int) -> None:
+    """A request every 4 s, as in S15 of failoverbench, each with a second try."""
+    breaker, draw = Breaker(BreakerRule()), random.Random(5)
+    for at in range(1000, 1000 + outage_s, 4):
+        for _ in range(2):
+            if breaker.allows(at):
+                breaker.fail(at, probe=breaker.begin(at), draw=draw.random())
+
+    recovered = 1000 + outage_s
+    used = next(at for at in range(recovered, recovered + 100, 4) if breaker.allows(at))
+
+    assert breaker.state(recovered - 1) != "closed"
+    assert used - recovered <= 15
+
+
+def test_chance_opens_it_as_often_as_the_walk_says_that_the_benchmark_quotes() -> None:
+    rule = BreakerRule(min_requests=4)
+
+    found = opened(CumulativeSum(rule), 1.0, 50_000, seed=1)
+
+    assert between_openings(4, 0.2) == 5 + 25 + 105 + 425
+    assert 50_000 / found == pytest.approx(between_openings(4, 0.2), rel=0.3)
+
+
+def test_the_cool_down_is_drawn_so_that_gateways_do_not_probe_in_step() -> None:
+    breaker = Breaker(RULE)
+    results(breaker, "xxx")
+
+    breaker.fail(100, probe=False, draw=0.0)
+
+    assert breaker.available_in(100) == 15 * (1 - JITTER)
 
 
 def test_a_probe_that_succeeds_closes_it_with_a_clean_slate() -> None:
@@ -69,7 +223,7 @@ def test_a_clean_slate_has_neither_old_failures_nor_a_longer_cool_down() -> None
     breaker.fail(115, probe=breaker.begin(115))
     breaker.succeed(145, probe=breaker.begin(145))
 
-    for _ in range(2):
+    for _ in range(3):
         breaker.fail(146, probe=False)
     before = breaker.state(146)
     breaker.fail(146, probe=False)

@@ -178,26 +178,34 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     assert 5.0 < found.deadline_s <= 10.0
 
 
-def test_of_backends_that_are_all_open_the_least_recently_failed_is_tried_one_at_a_time() -> None:
-    first, second = backend("a"), backend("b")
+def test_backends_that_are_all_open_are_kept_for_want_of_others() -> None:
+    first, second, third = backend("a"), backend("b"), backend("c")
     for at, one in ((10.0, second), (11.0, first)):
-        for _ in range(5):
+        for _ in range(one.breaker.rule.min_requests):
             one.breaker.fail(at, probe=False)
-    table = RouteTable([route(first, second)], {})
 
-    def names() -> list[str]:
-        found = plan(table, table.routes["m"], tokens(), Facts(now=12.0))
-        return [one.name for one in found.candidates]
+    def found(*backends: Backend) -> tuple[list[str], list[str], tuple[str, ...]]:
+        table = RouteTable([route(*backends)], {})
+        one = plan(table, table.routes["m"], tokens(), Facts(now=12.0))
+        return [other.name for other in one.candidates], [b.name for b in one.ill], one.names
 
-    once = names()
-    second.breaker.begin(12.0)
-    while_probed = names()
-    first.breaker.begin(12.0)
-    with pytest.raises(Unavailable) as caught:
-        names()
+    assert found(first, second, third) == (["c"], ["a", "b"], ("c",))
+    assert found(first, second) == ([], ["a", "b"], ("a", "b"))
 
-    assert (once, while_probed) == (["b"], ["a"])
-    assert (caught.value.retry_after or 0) >= 1
+
+def test_who_rests_for_longer_than_a_request_waits_is_not_waited_for() -> None:
+    short, long = backend("a"), backend("b")
+    short.breaker.rest(12.0, 3.0, probe=False)
+    long.breaker.rest(12.0, 9.0, probe=False)
+
+    def found(*backends: Backend) -> list[str]:
+        table = RouteTable([route(*backends)], {})
+        return [one.name for one in plan(table, table.routes["m"], tokens(), Facts(now=12.0)).ill]
+
+    assert found(short, long) == ["a", "b"]
+    with pytest.raises(Unavailable, match=r"^no backend is available \(b: rate-limited") as caught:
+        found(long)
+    assert caught.value.retry_after == 9.0
 
 
 def test_a_backend_that_takes_unknown_fields_gets_them_in_the_clients_words() -> None:
