@@ -10,7 +10,8 @@ import msgspec
 from llguidance import regex_to_lark
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from local_engine.guided import Guide, Part, quote
+from local_engine.apart.work import Guide, Part
+from local_engine.guided import quote
 from local_engine.speech import Form, Thinking
 from local_engine.tool_formats import ToolFormat
 from schemas.errors import InvalidRequest

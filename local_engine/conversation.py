@@ -3,7 +3,8 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from local_engine.constraints import body_of, guide_of
-from local_engine.guided import Guide, Guides
+from local_engine.apart.work import Guide
+from local_engine.guided import Guides
 from local_engine.speech import Form, Thinking, thinking_of
 from local_engine.tokens import Tokenizer
 from local_engine.tool_formats import ToolFormat, format_of

@@ -8,6 +8,11 @@ from torch import Tensor
 class Grammar(Protocol):
     """The state of one answer in its grammar; the engine's thread owns it."""
 
+    @property
+    def field(self) -> str:
+        """The request's field that demands this form."""
+        ...
+
     def allow(self, row: Tensor) -> None:
         """Writes what may come next into `row`, bool [V] on the CPU: True is permitted.
 

@@ -1,27 +1,29 @@
-"""Grammars compiled for one model's tokenizer, by llguidance, within limits.
+"""Grammars compiled for one model's tokenizer, and the masks that come of them.
 
-https://github.com/guidance-ai/llguidance compiles lark grammars, regular expressions and JSON
-schemas to token masks. What clients send is compiled on threads of its own, bounded in bytes, in
-the compiler's own work and in time; a grammar that was compiled once is kept.
+What clients send is bounded in bytes, in the compiler's own work and in time, compiled first in a
+child process that can be stopped, and in turns by tenant; a compiled grammar is kept.
 """
 
 import asyncio
-import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from hashlib import sha256
 from queue import SimpleQueue
 
-import msgspec
 import numpy
 import torch
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
-from llguidance.gbnf_to_lark import any_to_lark
-from msgspec import Struct
+from llguidance import LLMatcher, LLTokenizer
+from msgspec import structs
 from torch import Tensor
 
-from schemas.errors import InvalidRequest
+from local_engine.apart.compiling import compiled, reason
+from local_engine.apart.gate import Gate
+from local_engine.apart.pool import Starved, TooMuchWork, pool
+from local_engine.apart.work import Compile, Compiled, Guide
+from schemas.errors import InvalidRequest, UpstreamBusy
 
 MAX_PART_BYTES = 128 * 1024
 """Of one schema, pattern or grammar."""
@@ -29,43 +31,23 @@ MAX_PART_BYTES = 128 * 1024
 MAX_BYTES = 512 * 1024
 """Of all that one request wants to be matched."""
 
-COMPILE_SECONDS = 10.0
+NAME = "local engine"
+
+COMPILE_SECONDS = 5
+"""CPU time."""
+
+REFUSED_S = 60.0
+"""For so long a grammar that took too much is refused without another try."""
+
 KEPT = 64
-"""Compiled grammars a model."""
+"""Compiled grammars per model, and as many that were refused."""
+
+SLOTS, WAITING, WAIT_S = 2, 16, 30.0
+"""Grammars that compile at a time; those of one tenant that wait, and for how long, seconds."""
 
 _THREADS = 2
 _STACK_BYTES = 256 << 20
 """Address space, not memory: the compiler recurses through the client's rules."""
-
-_NO_FORCING = '%llguidance {"no_forcing": true}\n'
-"""Forced text would be spelt out when the grammar is compiled, and a short grammar can force
-gigabytes; without, it is found token by token."""
-
-_REASON = 400
-"""Characters of the compiler's own words that are passed on."""
-
-_WHERE = re.compile(r"^at \d+\(\d+\): ")
-
-
-class Part(Struct, frozen=True, kw_only=True):
-    """Something that the client wrote. field: its name in the request. lark: as a grammar."""
-
-    field: str
-    lark: str
-
-
-class Guide(Struct, frozen=True, kw_only=True):
-    """What an answer must match, not compiled.
-
-    lark:  the rules, `start` first; `client` may be used as `@client`.
-    client: a grammar that the client wrote; gbnf: its syntax is GBNF and not lark's.
-    parts: what the client wrote, each by itself, to tell which of them is at fault.
-    """
-
-    lark: str
-    parts: tuple[Part, ...]
-    client: str = ""
-    gbnf: bool = False
 
 
 class MaskedGrammar:
@@ -78,11 +60,13 @@ class MaskedGrammar:
         width: int,
         own_ends: tuple[int, ...],
         ends: tuple[int, ...],
+        field: str,
     ) -> None:
         """width: tokens that the matcher knows, at least V. own_ends: the model's end tokens.
 
-        ends: tokens that end this answer.
+        ends: tokens that end this answer. field: of the request, where its form comes from.
         """
+        self.field = field
         self._matcher = matcher
         self._width = width
         self._own_ends = list(own_ends)
@@ -109,6 +93,7 @@ class MaskedGrammar:
             width=self._width,
             own_ends=tuple(self._own_ends),
             ends=tuple(self._ends),
+            field=self.field,
         )
 
     @property
@@ -119,7 +104,7 @@ class MaskedGrammar:
     def failure(self) -> str:
         if not self._matcher.is_error():
             return ""
-        return f"the grammar cannot go on: {_reason(self._matcher.get_error())}"
+        return f"the grammar cannot go on: {reason(self._matcher.get_error())}"
 
 
 class Guides:
@@ -132,13 +117,16 @@ class Guides:
         vocabulary: int,
         known: int,
         ends: frozenset[int],
-        seconds: float = COMPILE_SECONDS,
+        seconds: int = COMPILE_SECONDS,
     ) -> None:
         """tokenizer: tokenizer.json's text. vocabulary: V. known: tokens of the tokenizer.
 
-        ends: the model's end tokens. seconds: the longest that a request waits for its grammar.
-        A tokenizer that the compiler cannot read is told to the requests that need it.
+        ends: the model's end tokens. seconds: CPU time that one request's grammar may take.
+        A tokenizer that the compiler cannot read is an error of the requests that need it.
         """
+        self._source = tokenizer
+        self._key = sha256(tokenizer.encode()).hexdigest()
+        self._refused: OrderedDict[Guide, tuple[float, str]] = OrderedDict()
         self._seconds = seconds
         self._width = max(vocabulary, known)
         self._own_ends = tuple(sorted(end for end in ends if end < vocabulary))
@@ -159,14 +147,18 @@ class Guides:
             return f"<[{token}]>"
         return quote(marker)
 
-    async def compile(self, guide: Guide, ends: frozenset[int]) -> MaskedGrammar:
-        """A fresh state. ends: the tokens that end this answer.
+    async def compile(
+        self, guide: Guide, ends: frozenset[int], tenant: str = ""
+    ) -> MaskedGrammar:
+        """A fresh state. ends: the tokens that end this answer. tenant: whose turn this takes.
 
-        Raises InvalidRequest naming the field that is too large, wrong, or takes too long.
+        Raises InvalidRequest naming the field that is too large, wrong, or takes too long,
+        Throttled where too many of the tenant's own grammars are waiting, and UpstreamBusy where
+        those of others, or the machine, left it no time.
         """
         matcher = self._compiled.get(guide)
         if matcher is None:
-            matcher = await self._compile(guide)
+            matcher = await self._compile(guide, tenant)
             self._compiled[guide] = matcher
             if len(self._compiled) > KEPT:
                 self._compiled.popitem(last=False)
@@ -177,9 +169,11 @@ class Guides:
             width=self._width,
             own_ends=self._own_ends,
             ends=tuple(end for end in ends if 0 <= end < self._vocabulary),
+            field=guide.parts[0].field,
         )
 
-    async def _compile(self, guide: Guide) -> LLMatcher:
+    async def _compile(self, guide: Guide, tenant: str) -> LLMatcher:
+        """First in a child process, which can be stopped; what compiles there compiles here."""
         field = guide.parts[0].field
         if self._tokenizer is None:
             raise InvalidRequest(
@@ -187,14 +181,44 @@ class Guides:
                 param=field,
             )
         _refuse_large(guide)
+        self._refuse_again(guide)
         tokenizer = self._tokenizer
+        async with _gate.turn(tenant):
+            proven = await self._proven(guide)
+            if proven.problem:
+                raise InvalidRequest(f"{proven.field}: {proven.problem}", param=proven.field)
+            known = structs.replace(guide, client=proven.client, gbnf=False)
+            compiling = asyncio.wrap_future(_compilers.run(lambda: compiled(tokenizer, known)))
+            matcher, result = await asyncio.shield(compiling)
+        if matcher is None:
+            raise InvalidRequest(f"{result.field}: {result.problem}", param=result.field)
+        return matcher
+
+    async def _proven(self, guide: Guide) -> Compiled:
+        """What a child process makes of it. Raises InvalidRequest for too much work."""
+        task = Compile(key=self._key, guide=guide, width=self._width, ends=self._own_ends)
+        field = guide.parts[0].field
         try:
-            compiling = _compilers.run(lambda: _compiled(tokenizer, guide))
-            return await asyncio.wait_for(asyncio.wrap_future(compiling), self._seconds)
-        except TimeoutError as exc:
-            raise InvalidRequest(
-                f"{field}: not compiled within {self._seconds} s; make it simpler", param=field
+            answer = await pool.run(task, tokenizer=self._source, cpu_s=self._seconds)
+        except TooMuchWork as exc:
+            problem = f"{field}: not compiled within {self._seconds} s of work: {exc}; simplify it"
+            self._refused[guide] = (time.monotonic() + REFUSED_S, problem)
+            if len(self._refused) > KEPT:
+                self._refused.popitem(last=False)
+            raise InvalidRequest(problem, param=field) from exc
+        except Starved as exc:
+            raise UpstreamBusy(
+                "the machine is too busy to compile a grammar", upstream=NAME, retry_after=1.0
             ) from exc
+        assert isinstance(answer, Compiled)
+        return answer
+
+    def _refuse_again(self, guide: Guide) -> None:
+        """Raises InvalidRequest for a guide that took too long a short while ago."""
+        until, problem = self._refused.get(guide, (0.0, ""))
+        if until > time.monotonic():
+            raise InvalidRequest(problem, param=guide.parts[0].field)
+        self._refused.pop(guide, None)
 
 
 def quote(text: str) -> str:
@@ -220,77 +244,18 @@ def _refuse_large(guide: Guide) -> None:
         )
 
 
-def _compiled(tokenizer: LLTokenizer, guide: Guide) -> LLMatcher:
-    """On a compiler's thread. Raises InvalidRequest."""
-    client = guide.client
-    if guide.gbnf:
-        try:
-            client = any_to_lark(client)
-        except Exception as exc:
-            field = guide.parts[0].field
-            raise InvalidRequest(f"{field}: {exc}"[:_REASON], param=field) from exc
-        client = client.removeprefix("%llguidance {}")
-    matcher = _matcher(tokenizer, guide.lark, client)
-    if not matcher.is_error():
-        return matcher
-    field, reason = guide.parts[0].field, matcher.get_error()
-    for part in guide.parts if len(guide.parts) > 1 else ():
-        alone = _matcher(tokenizer, part.lark, client)
-        if alone.is_error():
-            field, reason = part.field, alone.get_error()
-            break
-    raise InvalidRequest(f"{field}: {_reason(reason)}", param=field)
-
-
-def _matcher(tokenizer: LLTokenizer, lark: str, client: str) -> LLMatcher:
-    """In its first state; the mask of that is computed here, because it costs the most."""
-    grammars = [_Named(name="main", lark_grammar=_NO_FORCING + lark)]
-    if client:
-        grammars.append(_Named(name="client", lark_grammar=client))
-    source = _encode(_Grammars(grammars=grammars)).decode()
-    limits = LLParserLimits(
-        max_grammar_size=50_000,
-        initial_lexer_fuel=1_000_000,
-        max_lexer_states=50_000,
-        verbose_errors=False,
-    )
-    matcher = LLMatcher(tokenizer, source, log_level=0, limits=limits)
-    if not matcher.is_error():
-        matcher.compute_bitmask()
-    return matcher
-
-
-def _reason(message: str) -> str:
-    """The compiler's first line, and the last where that tells what the first only announces."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if not lines:
-        return "it cannot be compiled"
-    errors = [line for line in lines[1:] if line.startswith("error: ")]
-    return " ".join([_WHERE.sub("", lines[0]), *errors[:1]])[:_REASON]
-
-
-class _Named(Struct, frozen=True, kw_only=True):
-    name: str
-    lark_grammar: str
-
-
-class _Grammars(Struct, frozen=True, kw_only=True):
-    grammars: list[_Named]
-
-
-_encode = msgspec.json.Encoder().encode
-
-_Task = Callable[[], LLMatcher]
+_Matched = tuple[LLMatcher | None, Compiled]
+_Task = Callable[[], _Matched]
 
 
 class _Compilers:
     """Threads with deep stacks, started when they are first needed; they die with the process."""
 
     def __init__(self) -> None:
-        self._work: SimpleQueue[tuple[Future[LLMatcher], _Task]] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Future[_Matched], _Task]] = SimpleQueue()
         self._started = False
 
-    def run(self, task: _Task) -> "Future[LLMatcher]":
+    def run(self, task: _Task) -> "Future[_Matched]":
         if not self._started:
             self._started = True
             usual = threading.stack_size(_STACK_BYTES)
@@ -298,7 +263,7 @@ class _Compilers:
                 name = f"grammars-{number}"
                 threading.Thread(target=self._serve, name=name, daemon=True).start()
             threading.stack_size(usual)
-        future: Future[LLMatcher] = Future()
+        future: Future[_Matched] = Future()
         self._work.put((future, task))
         return future
 
@@ -314,3 +279,5 @@ class _Compilers:
 
 
 _compilers = _Compilers()
+
+_gate = Gate("compiling a grammar", slots=SLOTS, waiting=WAITING, wait_s=WAIT_S, name=NAME)

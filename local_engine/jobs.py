@@ -60,6 +60,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     outcome: `None` as long as more is to come. Nothing follows an outcome.
     match:   the token or word that ended it.
     reason:  of the outcome "failed". lost: the whole engine has come to its end.
+    field:   of the request, where its own content is why it failed; "" where the engine is.
     cached:  prompt tokens that the prefix cache gave.
     logits:  [len(drawn), V] float32 on the CPU, where the job wants them.
     context: [prompt, V] float32 on the CPU, with the first token, where the job wants it.
@@ -73,6 +74,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     cached: int = 0
     reason: str = ""
     lost: bool = False
+    field: str = ""
     logits: Tensor | None = None
     context: Tensor | None = None
     prompt: tuple[Drawn, ...] = ()

@@ -213,9 +213,9 @@ class Lane:
             count += 1
         self.meter.drew(sequence, count, now)
         self.meter.drafted(len(turn.drafts), count - 1 if turn.drafts else 0)
-        reason = "" if job.grammar is None else job.grammar.failure
-        if reason:
-            outcome = "failed"
+        reason = field = ""
+        if job.grammar is not None and (reason := job.grammar.failure):
+            outcome, field = "failed", job.grammar.field
         elif outcome is None and job.grammar is not None and job.grammar.over:
             outcome = "stop_sequence"
         cached = max((turn.parent or job).sequence.cached, 0)
@@ -229,6 +229,7 @@ class Lane:
             outcome=outcome,
             match=match,
             reason=reason,
+            field=field,
             cached=cached,
             logits=rows,
             context=prompt.logits if prompt is not None and job.context else None,

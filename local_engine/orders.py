@@ -8,7 +8,8 @@ from msgspec import UNSET, Struct, UnsetType
 from torch import Tensor
 
 from local_engine.conversation import NO_TALK, Conversations, Talk
-from local_engine.guided import Guide, Guides
+from local_engine.apart.work import Guide
+from local_engine.guided import Guides
 from local_engine.jobs import Beams
 from local_engine.params import RowParams, settle
 from local_engine.prompt_table import table_rows

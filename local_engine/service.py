@@ -152,7 +152,9 @@ class Service:
             order = hosted.reader.read(request)
         grammar = None
         if order.guide is not None:
-            grammar = await hosted.guides.compile(order.guide, order.ends | order.stops)
+            grammar = await hosted.guides.compile(
+                order.guide, order.ends | order.stops, tenant
+            )
         for prompt in order.prompts:
             hosted.lane.refuse(len(prompt))
             if order.beams is not None:
@@ -345,6 +347,8 @@ class _Run:
 
     def _events(self, choice: Choice, delta: Delta, now: float) -> list[Event]:
         match delta.outcome:
+            case "failed" if delta.field:
+                raise InvalidRequest(f"{delta.field}: {delta.reason}", param=delta.field)
             case "failed":
                 kind = UpstreamLost if delta.lost else UpstreamFailed
                 raise kind(delta.reason, upstream=NAME)

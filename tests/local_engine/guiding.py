@@ -1,6 +1,7 @@
 """Grammars over the tiny tokenizer's vocabulary, compiled for a test."""
 
-from local_engine.guided import COMPILE_SECONDS, Guide, Guides, MaskedGrammar, Part
+from local_engine.apart.work import Guide, Part
+from local_engine.guided import COMPILE_SECONDS, Guides, MaskedGrammar
 from tests.local_engine.tiny import VOCABULARY, tokenizer
 
 END = 2
@@ -8,7 +9,7 @@ BACKEND = tokenizer()
 KNOWN = BACKEND.get_vocab_size()
 
 
-def guides(seconds: float = COMPILE_SECONDS) -> Guides:
+def guides(seconds: int = COMPILE_SECONDS) -> Guides:
     return Guides(
         BACKEND.to_str(),
         vocabulary=VOCABULARY,

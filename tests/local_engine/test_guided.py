@@ -140,11 +140,42 @@ async def test_what_was_compiled_once_is_kept() -> None:
     assert there == [False, False, True, True]
 
 
-async def test_a_grammar_that_takes_too_long_is_refused_by_its_field() -> None:
-    slow = guide("start: /(a{300}){300}/")
+HOSTILE = "start: A\nA: /(.*a.{%d}.*)|q1/ & ~/(.*b.{%d}.*)/"
+"""Compiles, in half a minute and more."""
 
-    with pytest.raises(InvalidRequest, match=r"response_format: not compiled within 0.0 s"):
-        await guides(seconds=0.0).compile(slow, frozenset())
+
+async def test_a_grammar_that_takes_too_long_is_refused_by_its_field_and_not_tried_again() -> None:
+    slow, keeper = guide(HOSTILE % (16, 16)), guides(seconds=1)
+
+    with pytest.raises(InvalidRequest, match=r"response_format: not compiled within 1 s of work"):
+        await keeper.compile(slow, frozenset())
+    again = asyncio.create_task(keeper.compile(slow, frozenset()))
+    await asyncio.sleep(0)
+
+    assert again.done()
+    with pytest.raises(InvalidRequest, match="it takes too long"):
+        await again
+
+
+async def test_hostile_grammars_of_one_tenant_do_not_affect_those_of_another() -> None:
+    keeper = guides(seconds=60)
+    hostile = [
+        asyncio.create_task(
+            keeper.compile(guide(HOSTILE % (16 + n, 16)), frozenset(), tenant="hostile")
+        )
+        for n in range(10)
+    ]
+    await asyncio.sleep(0.2)
+
+    async with asyncio.timeout(20):
+        for n in range(4):
+            await keeper.compile(guide(f"start: /victim {n}/"), frozenset(), tenant="victim")
+
+    assert not any(one.done() for one in hostile)
+    for one in hostile:
+        one.cancel()
+    await asyncio.wait(hostile)
+    assert [one for one in hostile if not one.cancelled()] == []
 
 
 CHEAP = {

@@ -1,0 +1,107 @@
+"""Turns at something scarce, given out fairly between tenants."""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from schemas.errors import Throttled, UpstreamBusy
+
+RETRY_AFTER_S = 1.0
+
+
+class Gate:
+    """A number of slots. Tenants that wait get the next free slot in rotation.
+
+    One tenant never holds the last slot as long as there are two or more, so a tenant whose work
+    takes long delays others by one turn at most.
+    """
+
+    def __init__(self, what: str, *, slots: int, waiting: int, wait_s: float, name: str) -> None:
+        """what: the work, for errors. slots: turns at a time, at least 1.
+
+        waiting: requests of one tenant that may wait; wait_s: seconds that one waits at most.
+        name: of the engine or provider, for errors.
+        """
+        self._what = what
+        self._free = slots
+        self._each = max(1, slots - 1)
+        self._waiting = waiting
+        self._wait_s = wait_s
+        self._name = name
+        self._active: Counter[str] = Counter()
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncGenerator[None, None]:
+        """Holds a slot. Cancelling the task leaves the queue, or gives the slot back.
+
+        Raises Throttled where this tenant has too many requests waiting already, UpstreamBusy
+        where none of its requests got a slot in time.
+        """
+        await self._enter(tenant)
+        try:
+            yield
+        finally:
+            self._leave(tenant)
+
+    async def _enter(self, tenant: str) -> None:
+        if self._free and self._active[tenant] < self._each:
+            self._take(tenant)
+            return
+        queue = self._queues.setdefault(tenant, deque())
+        if len(queue) >= self._waiting:
+            raise Throttled(
+                f"{len(queue)} requests of this key are waiting for {self._what}; "
+                "wait for their answers",
+                retry_after=RETRY_AFTER_S,
+            )
+        given = asyncio.get_running_loop().create_future()
+        queue.append(given)
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await given
+        except (TimeoutError, asyncio.CancelledError) as exc:
+            if given.done() and not given.cancelled():
+                self._leave(tenant)
+            else:
+                self._forget(tenant, given)
+            if isinstance(exc, asyncio.CancelledError):
+                raise
+            raise UpstreamBusy(
+                f"no turn at {self._what} within {self._wait_s:g} s",
+                upstream=self._name,
+                retry_after=RETRY_AFTER_S,
+            ) from exc
+
+    def _take(self, tenant: str) -> None:
+        self._free -= 1
+        self._active[tenant] += 1
+
+    def _leave(self, tenant: str) -> None:
+        self._free += 1
+        self._active[tenant] -= 1
+        if not self._active[tenant]:
+            del self._active[tenant]
+        while self._free and (following := self._following()) is not None:
+            queue = self._queues[following]
+            given = queue.popleft()
+            self._queues.move_to_end(following)
+            if not queue:
+                del self._queues[following]
+            if not given.done():
+                self._take(following)
+                given.set_result(None)
+
+    def _following(self) -> str | None:
+        for tenant in self._queues:
+            if self._active[tenant] < self._each:
+                return tenant
+        return None
+
+    def _forget(self, tenant: str, given: "asyncio.Future[None]") -> None:
+        queue = self._queues.get(tenant)
+        if queue is not None and given in queue:
+            queue.remove(given)
+            if not queue:
+                del self._queues[tenant]
