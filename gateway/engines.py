@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from gateway.config.model import Engine, Lora, Provider
+from gateway.engine_environment import engine_environment
 from local_engine.config import EngineConfig, LoraConfig, ModelConfig
 
 _log = logging.getLogger("strowger")
@@ -32,9 +33,6 @@ READY = "ready"
 
 FIRST_LOAD_S = 10.0
 """A guess, for as long as this engine has not loaded once."""
-
-ONEDNN_KERNELS = "256"
-"""About half a megabyte each; what is hot stays."""
 
 SOCKET_PATH_BYTES = 100
 """Unix allows 107."""
@@ -58,7 +56,11 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
     return EngineConfig(
         models=tuple(
             ModelConfig(
-                name=model.name, path=model.path, task=model.task, matryoshka=model.matryoshka
+                name=model.name,
+                path=model.path,
+                revision=model.revision,
+                task=model.task,
+                matryoshka=model.matryoshka,
             )
             for model in engine.models
         ),
@@ -76,6 +78,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
         max_first_token_wait_s=engine.max_first_token_wait_s,
         max_logits_bytes=engine.max_logits_bytes,
         step_timeout_s=engine.step_timeout_s,
+        environment=engine.environment,
         engines=engines,
         loras=tuple(_lora(lora, engine) for lora in engine.loras),
         accept_lora=engine.accept_lora,
@@ -277,7 +280,7 @@ class EngineProcess:
             *("-m", "local_engine.process", "--socket", str(self.socket_path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env=_environment(),
+            env=engine_environment(os.environ, self.settings.environment),
         )
         self._process, self._began = process, clock()
         assert process.stdin is not None
@@ -307,22 +310,6 @@ def _socket_path(run_dir: Path, name: str) -> Path:
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise ValueError(f"run_dir: {run_dir} is too long for a socket; choose a shorter one")
     return path
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with the packages' folder on the path, and without threads behind the tokenizers.
-
-    oneDNN keeps 1,024 kernels, one for every size that a step has had; fewer are enough.
-    """
-    root = str(Path(__file__).resolve().parent.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    return {
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ONEDNN_KERNELS,
-        **os.environ,
-        "PYTHONPATH": root if not inherited else os.pathsep.join((root, inherited)),
-        "TOKENIZERS_PARALLELISM": "false",
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-    }
 
 
 def _ending(status: int) -> str:

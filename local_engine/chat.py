@@ -19,6 +19,20 @@ _CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
 """What Jinja executes of a template."""
 
 
+REFUSALS = (
+    TemplateError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+    MemoryError,
+)
+"""What a template can raise about a conversation that it was not written for."""
+
+
 class ChatTemplate:
     """The model's own template, or a clear refusal where it has none. source: its text."""
 
@@ -56,7 +70,13 @@ class ChatTemplate:
                 tokenize=False,
                 add_generation_prompt=True,
             )
-        except (TemplateError, TypeError, ValueError, KeyError) as exc:
+        except RecursionError as exc:
+            raise InvalidRequest(
+                "messages: something in this conversation is nested too deep for the model's chat "
+                "template; flatten it",
+                param="messages",
+            ) from exc
+        except REFUSALS as exc:
             raise InvalidRequest(
                 f"messages: the model's chat template refuses this conversation: {exc}",
                 param="messages",
@@ -82,7 +102,10 @@ class ChatTemplate:
         }
         turn.update({key: value for key, value in optional.items() if value is not UNSET})
         if message.tool_calls:
-            turn["tool_calls"] = [_call(call) for call in message.tool_calls]
+            turn["tool_calls"] = [
+                _call(call, f"messages[{place}].tool_calls[{number}]")
+                for number, call in enumerate(message.tool_calls)
+            ]
         return turn
 
 
@@ -105,10 +128,12 @@ def _kind(part: msgspec.Struct) -> str:
     return str(getattr(part, "type", "") or part.__struct_config__.tag)
 
 
-def _call(call: ToolCall) -> JSON:
+def _call(call: ToolCall, where: str) -> JSON:
     """Templates want the arguments as a mapping; text that is none is handed on as it is."""
     try:
         arguments = msgspec.json.decode(call.arguments, type=dict[str, object])
+    except RecursionError as exc:
+        raise _too_deep(f"{where}.function.arguments") from exc
     except msgspec.DecodeError:
         return _function(call.id, {"name": call.name, "arguments": call.arguments})
     return _function(call.id, {"name": call.name, "arguments": arguments})
@@ -128,9 +153,21 @@ def _described(tool: Tool, place: int) -> JSON:
     if tool.description is not UNSET:
         function["description"] = tool.description
     parameters = tool.parameters
-    function["parameters"] = (
-        {"type": "object", "properties": {}}
-        if parameters is UNSET
-        else msgspec.json.decode(parameters, type=dict[str, object])
-    )
+    try:
+        function["parameters"] = (
+            {"type": "object", "properties": {}}
+            if parameters is UNSET
+            else msgspec.json.decode(parameters, type=dict[str, object])
+        )
+    except RecursionError as exc:
+        raise _too_deep(f"tools[{place}].function.parameters") from exc
+    except msgspec.DecodeError as exc:
+        field = f"tools[{place}].function.parameters"
+        raise InvalidRequest(
+            f"{field}: not a JSON schema, which is an object: {exc}", param=field
+        ) from exc
     return {"type": "function", "function": function}
+
+
+def _too_deep(field: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: nested too deep; flatten it", param=field)

@@ -14,12 +14,14 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     path: a folder as Hugging Face lays it out (config.json, *.safetensors, tokenizer files),
           a name at the Hugging Face hub, `bundled:NAME`, or `package:NAME/FOLDER`.
+    revision: of a model at the hub: a branch, a tag or a commit; "" is its main branch.
     matryoshka: of an embedding model: requests may ask for fewer dimensions, although the
           model's files don't say that it was trained for that.
     """
 
     name: str
     path: str
+    revision: str = ""
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
 
@@ -53,6 +55,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                      guess that is wrong costs time and changes nothing. 0: no guesses.
     max_logits_bytes: of context and generation logits in one answer.
     step_timeout_s:  a step that takes longer ends the process, which then starts again.
+    environment:     names of variables that the process gets beside the usual ones.
     engines:         processes that share this machine, which divides an `auto` kv_cache.
     accept_lora:     requests may bring adapters of their own; max_loras, max_lora_bytes: how many
                      of those, and of how many bytes, are kept for later requests.
@@ -74,6 +77,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     draft_tokens: int = 0
     max_logits_bytes: int = 256 << 20
     step_timeout_s: float = 600.0
+    environment: tuple[str, ...] = ()
     engines: int = 1
     loras: tuple[LoraConfig, ...] = ()
     accept_lora: bool = False

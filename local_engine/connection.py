@@ -57,7 +57,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self._transport.write(frame(Ready(models=self._service.models)))
+        self._transport.write(
+            frame(Ready(models=self._service.models, reaches=self._service.reaches))
+        )
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -113,7 +115,8 @@ class Connection(asyncio.Protocol):
     async def _embed(self, embed: Embed) -> None:
         """Vectors may be many: one answer at a time is written, as fast as it is read."""
         try:
-            found = await self._service.embed(decode_inputs(embed.request), model=embed.model)
+            inputs = decode_inputs(embed.request)
+            found = await self._service.embed(inputs, model=embed.model, tenant=embed.tenant)
         except GatewayError as exc:
             self._write(failed(embed.id, exc))
             return

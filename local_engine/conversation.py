@@ -2,9 +2,11 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from local_engine.constraints import body_of, guide_of
+from local_engine.apart.encoding import Errand
 from local_engine.apart.work import Guide
+from local_engine.constraints import body_of, guide_of
 from local_engine.guided import Guides
+from local_engine.lengths import Reach
 from local_engine.speech import Form, Thinking, thinking_of
 from local_engine.tokens import Tokenizer
 from local_engine.tool_formats import ToolFormat, format_of
@@ -28,22 +30,31 @@ NO_TALK = Talk(prompt=(), guide=None, form=None)
 class Conversations:
     """Reads chat requests for one model. Safe to call from any thread."""
 
-    def __init__(self, tokenizer: Tokenizer, guides: Guides) -> None:
+    def __init__(self, tokenizer: Tokenizer, guides: Guides, reach: Reach) -> None:
+        """reach: of the longest prompt."""
+        self._reach = reach
         self._tokenizer = tokenizer
         self._guides = guides
         self._format = format_of(tokenizer.chat.source)
         self._thinking = thinking_of(tokenizer.chat.source)
 
-    def ask(self, text: str) -> tuple[int, ...]:
-        """The prompt of a conversation that is one question."""
-        return self._encode(self._tokenizer.chat.render((Message(role="user", content=text),)))
+    def ask(
+        self, text: str, errand: Errand | None = None, *, room: int | None = None
+    ) -> tuple[int, ...]:
+        """The prompt of a conversation that is one question.
 
-    def read(self, request: ChatRequest) -> Talk:
-        """Raises InvalidRequest naming the field."""
+        room: tokens to which a prompt that is too long is cut; `None`: it is refused.
+        """
+        rendered = self._tokenizer.chat.render((Message(role="user", content=text),))
+        return self._encode(rendered, "prompt", errand, room)
+
+    def read(self, request: ChatRequest, errand: Errand | None = None) -> Talk:
+        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
         choice = request.tool_choice
         tools = _offered(request)
         body = body_of(request.response_format)
         text = self._tokenizer.chat.render(request.messages, tools)
+        prompt = self._encode(text, "messages", errand)
         callable_ = _callable(tools, choice)
         parallel = request.parallel_tool_calls is not False
         form = self._form(text, callable_, choice, guided=body is not None or not parallel)
@@ -55,7 +66,7 @@ class Conversations:
             spell=self._spell,
         )
         plain = form.thinking is None and form.tools is None
-        return Talk(prompt=self._encode(text), guide=guide, form=None if plain else form)
+        return Talk(prompt=prompt, guide=guide, form=None if plain else form)
 
     def _form(
         self,
@@ -96,8 +107,16 @@ class Conversations:
     def _spell(self, marker: str) -> str:
         return self._guides.spell(marker, self._tokenizer.token_of(marker))
 
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(text, special=False))
+    def _encode(
+        self, text: str, field: str, errand: Errand | None, room: int | None = None
+    ) -> tuple[int, ...]:
+        if room is None:
+            self._reach.refuse(text, field)
+        most = self._reach.tokens if room is None else room
+        ids, count = self._tokenizer.counted(text, special=False, most=most, errand=errand)
+        if room is None:
+            self._reach.refuse_count(count)
+        return tuple(ids)
 
 
 def _offered(request: ChatRequest) -> tuple[Tool, ...]:

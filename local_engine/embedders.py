@@ -62,7 +62,7 @@ def _seat(
     report: Callable[[str], None],
 ) -> Embedder:
     report(f"loading {model.name} from {model.path}")
-    path = model_folder(model.path)
+    path = model_folder(model.path, model.revision)
     recipe = read_recipe(path)
     tokenizer = Tokenizer(path, subfolder=recipe.subfolder)
     encoder = Encoder(

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from local_engine.lengths import Reach
 from local_engine.stats import Machine, Stats
 from schemas.errors import (
     CallerError,
@@ -17,6 +18,7 @@ from schemas.errors import (
     GatewayError,
     InvalidRequest,
     ModelNotFound,
+    Throttled,
     Unavailable,
     UpstreamBroken,
     UpstreamBusy,
@@ -44,11 +46,12 @@ class Submit(Struct, frozen=True, kw_only=True, tag="submit"):
 
 
 class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
-    """Turn inputs into vectors. id and request: as in Submit."""
+    """Turn inputs into vectors. id, request and tenant: as in Submit."""
 
     id: int
     request: bytes
     model: str
+    tenant: str = ""
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):
@@ -62,9 +65,13 @@ class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
 
 
 class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
-    """The first frame from an engine: it is warm, and hosts these models."""
+    """The first frame from an engine: it is warm, and hosts these models.
+
+    reaches: how long a prompt of each model may be.
+    """
 
     models: tuple[str, ...]
+    reaches: dict[str, Reach] = {}
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -119,9 +126,11 @@ ToWorker = Ready | Deltas | Vectors | Failed | Measured
 KINDS: dict[str, type[GatewayError]] = {
     kind.__name__: kind
     for kind in (
+        GatewayError,
         CallerError,
         InvalidRequest,
         ModelNotFound,
+        Throttled,
         Unavailable,
         DeadlineExceeded,
         UpstreamBusy,
@@ -172,7 +181,7 @@ def failed(id: int, error: GatewayError) -> Failed:
         message = message.removeprefix(f"{error.upstream}: ")
     return Failed(
         id=id,
-        kind=next((one.__name__ for one in type(error).__mro__ if one.__name__ in KINDS), FAILURE),
+        kind=next(one.__name__ for one in type(error).__mro__ if one.__name__ in KINDS),
         message=message,
         param=error.param,
         code=error.code,

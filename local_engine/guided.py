@@ -23,7 +23,7 @@ from local_engine.apart.compiling import compiled, reason
 from local_engine.apart.gate import Gate
 from local_engine.apart.pool import Starved, TooMuchWork, pool
 from local_engine.apart.work import Compile, Compiled, Guide
-from schemas.errors import InvalidRequest, UpstreamBusy
+from schemas.errors import InvalidRequest, Unavailable
 
 MAX_PART_BYTES = 128 * 1024
 """Of one schema, pattern or grammar."""
@@ -147,13 +147,11 @@ class Guides:
             return f"<[{token}]>"
         return quote(marker)
 
-    async def compile(
-        self, guide: Guide, ends: frozenset[int], tenant: str = ""
-    ) -> MaskedGrammar:
+    async def compile(self, guide: Guide, ends: frozenset[int], tenant: str = "") -> MaskedGrammar:
         """A fresh state. ends: the tokens that end this answer. tenant: whose turn this takes.
 
         Raises InvalidRequest naming the field that is too large, wrong, or takes too long,
-        Throttled where too many of the tenant's own grammars are waiting, and UpstreamBusy where
+        Throttled where too many of the tenant's own grammars are waiting, and Unavailable where
         those of others, or the machine, left it no time.
         """
         matcher = self._compiled.get(guide)
@@ -207,8 +205,8 @@ class Guides:
                 self._refused.popitem(last=False)
             raise InvalidRequest(problem, param=field) from exc
         except Starved as exc:
-            raise UpstreamBusy(
-                "the machine is too busy to compile a grammar", upstream=NAME, retry_after=1.0
+            raise Unavailable(
+                f"{NAME}: the machine is too busy to compile a grammar", retry_after=1.0
             ) from exc
         assert isinstance(answer, Compiled)
         return answer

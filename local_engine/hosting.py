@@ -75,7 +75,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     for model in config.models:
         if model.task != "generate":
             continue
-        path = model_folder(model.path)
+        path = model_folder(model.path, model.revision)
         report(f"loading {model.name} from {model.path}")
         adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
         weights = load(path, device=device, dtype=dtype, adapters=adapters)

@@ -7,10 +7,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from torch import Tensor
 
-from local_engine.conversation import NO_TALK, Conversations, Talk
+from local_engine.apart.encoding import Errand
 from local_engine.apart.work import Guide
+from local_engine.bounds import refuse_excess, refuse_unfit
+from local_engine.conversation import NO_TALK, Conversations, Talk
 from local_engine.guided import Guides
 from local_engine.jobs import Beams
+from local_engine.lengths import reach_of
 from local_engine.params import RowParams, settle
 from local_engine.prompt_table import table_rows
 from local_engine.speech import Form
@@ -95,7 +98,8 @@ class Reader:
         hidden: the width of its embeddings, which the rows of a prompt table must have.
         """
         self._tokenizer = tokenizer
-        self._conversations = Conversations(tokenizer, guides)
+        self.reach = reach_of(tokenizer.describe(), longest - 1)
+        self._conversations = Conversations(tokenizer, guides, self.reach)
         self._vocabulary = vocabulary
         self._ends = ends
         self._longest = longest
@@ -104,16 +108,20 @@ class Reader:
         self._hidden = hidden
         self._max_logits_bytes = max_logits_bytes
 
-    def read(self, request: GenerateRequest) -> Order:
-        """Raises InvalidRequest naming the field."""
+    def read(self, request: GenerateRequest, errand: Errand | None = None) -> Order:
+        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
         refuse_unsupported(request)
+        refuse_excess(request)
+        refuse_unfit(request, self.reach)
         sampling = request.sampling
         beams = _beams(sampling)
         if beams is None and not isinstance(request, TokenRequest):
             sampling = _with_defaults(sampling, self._defaults)
         max_new = self._max_new(request, sampling)
-        talk = self._conversations.read(request) if isinstance(request, ChatRequest) else NO_TALK
-        prompts, echoes = self._prompts(request, max_new, talk)
+        talk = NO_TALK
+        if isinstance(request, ChatRequest):
+            talk = self._conversations.read(request, errand)
+        prompts, echoes = self._prompts(request, max_new, talk, errand)
         choices, shown = _choices(sampling)
         if beams is not None:
             choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
@@ -194,7 +202,7 @@ class Reader:
         )
 
     def _prompts(
-        self, request: GenerateRequest, max_new: int, talk: Talk
+        self, request: GenerateRequest, max_new: int, talk: Talk, errand: Errand | None
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
         match request:
             case ChatRequest():
@@ -204,21 +212,35 @@ class Reader:
                 rows = 0 if table is UNSET else table_rows(table, self._hidden)
                 return (self._checked(request.tokens, "tokens", rows),), ("",)
             case CompletionRequest():
-                prompts = tuple(
-                    self._prompt(prompt, place, template=request.template)
-                    for place, prompt in enumerate(request.prompts)
-                )
+                room = None
                 if request.error_behavior == "truncate":
                     room = self._longest - min(max_new, self._longest // 2)
-                    prompts = tuple(prompt[-room:] for prompt in prompts)
+                prompts = tuple(
+                    self._prompt(prompt, place, template=request.template, room=room, errand=errand)
+                    for place, prompt in enumerate(request.prompts)
+                )
                 return prompts, tuple(self._echo(request, p) for p in request.prompts)
 
-    def _prompt(self, prompt: Prompt, place: int, *, template: bool) -> tuple[int, ...]:
+    def _prompt(
+        self,
+        prompt: Prompt,
+        place: int,
+        *,
+        template: bool,
+        room: int | None,
+        errand: Errand | None,
+    ) -> tuple[int, ...]:
+        """room: tokens to which a prompt that is too long is cut; `None`: it is refused."""
         if not isinstance(prompt, str):
-            return self._checked(prompt, f"prompt[{place}]")
+            kept = prompt if room is None else prompt[-room:]
+            return self._checked(kept, f"prompt[{place}]")
         if template:
-            return self._conversations.ask(prompt)
-        return tuple(self._tokenizer.encode(prompt))
+            return self._conversations.ask(prompt, errand, room=room)
+        most = self.reach.tokens if room is None else room
+        ids, count = self._tokenizer.counted(prompt, most=most, errand=errand)
+        if room is None:
+            self.reach.refuse_count(count)
+        return tuple(ids)
 
     def _echo(self, request: CompletionRequest, prompt: Prompt) -> str:
         if not _or(request.echo, False):

@@ -10,12 +10,24 @@ from schemas.errors import InvalidConfig
 BUNDLED, PACKAGE = "bundled:", "package:"
 
 
-def model_folder(path: str) -> str:
+FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+"""Of a hub repository, what an engine may read. Weights in other formats can hold code."""
+
+
+def model_folder(path: str, revision: str = "") -> str:
     """What transformers' `from_pretrained` takes: a folder, or a hub name as it came.
 
     `bundled:NAME` is a model of our own, `package:NAME/FOLDER` a folder inside an installed Python
-    package, whose code is not run. Raises InvalidConfig with the remedy where there is none.
+    package, whose code is not run. revision: of a hub name, whose files of that branch, tag or
+    commit are then downloaded. Raises InvalidConfig with the remedy where there is none.
     """
+    local = path.startswith((BUNDLED, PACKAGE)) or os.path.isdir(os.path.expanduser(path))
+    if revision and local:
+        raise InvalidConfig(
+            (f"{path}: revision {revision}: only models at the Hugging Face hub have one",)
+        )
+    if revision:
+        return _at_the_hub(path, revision)
     if path.startswith(BUNDLED):
         return str(bundled_path(path.removeprefix(BUNDLED)))
     if path.startswith(PACKAGE):
@@ -38,3 +50,13 @@ def _inside_package(path: str) -> Path:
         if folder.is_dir() and folder.is_relative_to(root.resolve()):
             return folder
     raise InvalidConfig((f"{path}: the package {package} has no folder {inside!r}",))
+
+
+def _at_the_hub(name: str, revision: str) -> str:
+    """The folder of a downloaded revision, so that every file that is read later is of it."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return snapshot_download(name, revision=revision, allow_patterns=FILES)
+    except (OSError, ValueError) as exc:
+        raise InvalidConfig((f"{name}: revision {revision} cannot be had: {exc}",)) from exc

@@ -2,7 +2,9 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
+from local_engine.apart.encoding import Errand
 from local_engine.encoder import Shape
+from local_engine.lengths import reach_of
 from local_engine.recipe import Recipe
 from local_engine.support import SUPPORTED
 from local_engine.tokens import Tokenizer
@@ -40,14 +42,15 @@ class TextReader:
         self._recipe = recipe
         self._shape = shape
         self._shrinks = shrinks or recipe.shrinks
+        self.reach = reach_of(tokenizer.describe(), shape.longest)
         self._width = min(recipe.width or shape.width, shape.width)
 
-    def read(self, request: EmbeddingsRequest) -> Rows:
-        """Raises InvalidRequest naming the field."""
+    def read(self, request: EmbeddingsRequest, errand: Errand | None = None) -> Rows:
+        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
         _refuse_unsupported(request)
         instruction = self._instruction(request)
         rows = tuple(
-            self._row(prompt, f"input[{place}]" if request.batch else "input", instruction)
+            self._row(prompt, f"input[{place}]" if request.batch else "input", instruction, errand)
             for place, prompt in enumerate(request.inputs)
         )
         return Rows(
@@ -70,13 +73,16 @@ class TextReader:
             )
         return self._recipe.prompts.get(asked, asked)
 
-    def _row(self, prompt: Prompt, where: str, instruction: str) -> tuple[int, ...]:
+    def _row(
+        self, prompt: Prompt, where: str, instruction: str, errand: Errand | None
+    ) -> tuple[int, ...]:
         if isinstance(prompt, str):
             text = instruction + prompt
-            row = self._encode(text)
+            self.reach.refuse(text, where)
+            row, count = self._encode(text, errand)
         else:
-            row = prompt
-            for place, token in enumerate(row):
+            row, count = prompt, len(prompt)
+            for place, token in enumerate(row[: self._shape.longest]):
                 if not 0 <= token < self._shape.vocabulary:
                     raise InvalidRequest(
                         f"{where}[{place}]: token {token} must be within 0 and "
@@ -85,21 +91,24 @@ class TextReader:
                     )
         if not row:
             raise InvalidRequest(f"{where} must not be empty", param=where)
-        if len(row) > self._shape.longest:
+        if count > self._shape.longest:
             raise InvalidRequest(
-                f"{where}: {len(row)} tokens are more than this model reads, "
+                f"{where}: {count} tokens are more than this model reads, "
                 f"{self._shape.longest}; shorten it or split it",
                 param=where,
                 code="context_length_exceeded",
             )
         return row
 
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(text.lower() if self._recipe.lower_case else text))
+    def _encode(self, text: str, errand: Errand | None = None) -> tuple[tuple[int, ...], int]:
+        """The last tokens, as many as the model reads, and how many there are."""
+        lowered = text.lower() if self._recipe.lower_case else text
+        ids, count = self._tokenizer.counted(lowered, most=self._shape.longest, errand=errand)
+        return tuple(ids), count
 
     def _length(self, instruction: str) -> int:
         """Its tokens and what stands before a text, but not what stands behind one."""
-        row = self._encode(instruction)
+        row, _ = self._encode(instruction)
         return len(row) - (row[-1] in self._tokenizer.specials)
 
     def _asked_width(self, asked: int | UnsetType) -> int:

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
+from local_engine.apart.encoding import Encoder, Encoding, Errand
 from local_engine.chat import ChatTemplate
 from local_engine.token_bytes import TokenBytes
 from schemas.errors import InvalidConfig
@@ -21,7 +22,9 @@ from schemas.errors import InvalidConfig
 class Backend(Protocol):
     """The part of `tokenizers.Tokenizer` that is used."""
 
-    def encode(self, sequence: str, *, add_special_tokens: bool) -> "Encoding": ...
+    def encode_batch_fast(
+        self, input: list[str], *, add_special_tokens: bool
+    ) -> list[Encoding]: ...
 
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
 
@@ -36,10 +39,6 @@ class Backend(Protocol):
     def no_truncation(self) -> None: ...
 
     def to_str(self) -> str: ...
-
-
-class Encoding(Protocol):
-    ids: list[int]
 
 
 class Tokenizer:
@@ -67,6 +66,7 @@ class Tokenizer:
         backend.no_padding()
         self._backend = backend
         self._bytes = TokenBytes(backend.to_str())
+        self._encoder = Encoder(backend, path + subfolder, self.describe)
         self.longest = int(cast(float, loaded.model_max_length))
         self.end = cast(int | None, loaded.eos_token_id)
         self.specials = frozenset(loaded.all_special_ids)
@@ -74,7 +74,13 @@ class Tokenizer:
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """special: add what the model expects around a text (its begin token)."""
-        return self._backend.encode(text, add_special_tokens=special).ids
+        return self._encoder.encode(text, special=special)[0]
+
+    def counted(
+        self, text: str, *, special: bool = True, most: int, errand: Errand | None
+    ) -> tuple[list[int], int]:
+        """The last `most` tokens, and how many there are. See Encoder.encode."""
+        return self._encoder.encode(text, special=special, most=most, errand=errand)
 
     def decode(self, ids: list[int]) -> str:
         """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""

@@ -3,20 +3,28 @@
 import asyncio
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 import torch
 from msgspec import Struct
 from torch import Tensor
 
+from local_engine.apart.encoding import INLINE
+from local_engine.apart.gate import Gate
+from local_engine.bounds import refuse_unfit
 from local_engine.embedders import Embedder
 from local_engine.inputs import Embedded, Inputs
-from local_engine.texts import Rows
-from schemas.errors import DeadlineExceeded, UpstreamBusy, UpstreamFailed, UpstreamLost
+from local_engine.preparing import preparing, read
+from local_engine.texts import Rows, TextReader
+from schemas.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamLost,
+)
 from schemas.requests import EmbeddingsRequest
-
-INLINE = 4096
-"""Characters that are encoded on the event loop; more go to a side thread."""
 
 MAX_WAITING = 65_536
 """Inputs of one model that may wait; more are refused as busy."""
@@ -40,8 +48,14 @@ class Orders(Protocol):
 class EmbeddingService:
     """One event loop's requests to all embedding models of an engine."""
 
-    def __init__(self, embedders: Mapping[str, Embedder], ids: Iterator[int], name: str) -> None:
-        """ids: no two requests of the engine share one. name: of the engine, for errors."""
+    def __init__(
+        self, embedders: Mapping[str, Embedder], ids: Iterator[int], name: str, reading: Gate
+    ) -> None:
+        """ids: no two requests of the engine share one. name: of the engine, for errors.
+
+        reading: turns at long requests.
+        """
+        self._reading = reading
         self._embedders = embedders
         self._engine: Orders | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -50,17 +64,14 @@ class EmbeddingService:
         self._pending: dict[int, asyncio.Future[Embedded]] = {}
         self._counts: dict[str, int] = dict.fromkeys(embedders, 0)
 
-    async def embed(self, request: EmbeddingsRequest, *, model: str) -> Vectors:
+    async def embed(self, request: EmbeddingsRequest, *, model: str, tenant: str = "") -> Vectors:
         """Cancelling the task frees its inputs before the next batch. `model` must be here.
 
         Raises InvalidRequest, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
         """
         embedder = self._embedders[model]
         arrival = time.monotonic()
-        if sum(len(prompt) for prompt in request.inputs) > INLINE:
-            rows = await asyncio.to_thread(embedder.reader.read, request)
-        else:
-            rows = embedder.reader.read(request)
+        rows = await self._read(embedder.reader, request, tenant)
         ended = await self._ended(model, rows, arrival)
         match ended.outcome:
             case "expired":
@@ -76,6 +87,15 @@ class EmbeddingService:
                 assert ended.vectors is not None
                 values = shortened(ended.vectors, rows.width, unit=embedder.shape.unit)
                 return Vectors(values=values, tokens=rows.tokens)
+
+    async def _read(self, reader: TextReader, request: EmbeddingsRequest, tenant: str) -> Rows:
+        size = sum(len(prompt) for prompt in request.inputs)
+        if size > INLINE:
+            refuse_unfit(request, reader.reach)
+        with preparing():
+            return await read(
+                partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
+            )
 
     def start(self, engine: Orders) -> None:
         """Call it on the loop that will call `embed`, before the engine's thread runs."""
@@ -96,6 +116,10 @@ class EmbeddingService:
     async def _ended(self, model: str, rows: Rows, arrival: float) -> Embedded:
         assert self._engine is not None, "the service was not started"
         count = len(rows.rows)
+        if count > MAX_WAITING:
+            raise InvalidRequest(
+                f"input: {count} inputs are too many; {MAX_WAITING} is the most", param="input"
+            )
         if self._counts[model] + count > MAX_WAITING:
             raise UpstreamBusy("too many inputs are waiting", upstream=self._name, retry_after=1.0)
         inputs = Inputs(

@@ -19,6 +19,7 @@ from gateway.config.quantities import (
     Name,
     Path,
     Port,
+    Revision,
     Seconds,
     SecondsOrZero,
     Share,
@@ -156,11 +157,13 @@ class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model that the local engine loads.
 
+    revision:   of a model at the Hugging Face hub: a branch, a tag or a commit.
     matryoshka: its vectors may be shortened although its files don't say so; for task embed.
     """
 
     name: Name
     path: ModelPath
+    revision: Revision = ""
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
 
@@ -210,6 +213,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_logits_bytes: Size = 256 * MIB
     max_first_token_wait_s: Seconds = 2.5
     step_timeout_s: Seconds = 600.0
+    environment: tuple[Name, ...] = ()
     reload: Literal["refuse", "replace"] = "refuse"
 
 

@@ -44,5 +44,8 @@ Path = Annotated[str, Meta(min_length=1, extra={"path": True})]
 ModelPath = Annotated[str, Meta(min_length=1, extra={"model_path": True})]
 """bundled:NAME, package:NAME/FOLDER, a folder (relative ones start with a dot), or a hub name."""
 
+Revision = Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._/+-]{0,254})?$")]
+"""A commit, tag or branch at the Hugging Face hub; "" is the main branch."""
+
 BackendName = Annotated[str, Meta(pattern=r"^[^/]+/.+$", description="PROVIDER/MODEL")]
 """PROVIDER/MODEL."""

@@ -13,6 +13,7 @@ from gateway.clock import now
 from gateway.config.connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.local_vectors import to_embeddings
+from local_engine.bounds import refuse_excess, refuse_unfit
 from local_engine.frames import (
     Ask,
     Batch,
@@ -32,6 +33,7 @@ from local_engine.frames import (
     frame,
     raised,
 )
+from local_engine.lengths import Reach
 from local_engine.stats import Stats
 from local_engine.support import SUPPORTED
 from schemas.answers import Embeddings
@@ -103,6 +105,9 @@ class LocalUpstream:
         started, limits = now(), self.timeouts
         over = min(started + limits.total_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
+        if (reach := link.reaches.get(call.model)) is not None:
+            refuse_excess(request)
+            refuse_unfit(request, reach)
         pending = link.submit(request, call)
         by, begun = min(started + limits.first_token_s, over), False
         try:
@@ -126,6 +131,8 @@ class LocalUpstream:
         started, limits = now(), self.timeouts
         over = min(started + limits.total_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
+        if (reach := link.reaches.get(call.model)) is not None:
+            refuse_unfit(request, reach)
         pending = link.embed(request, call)
         pieces: list[Vectors] = []
         try:
@@ -277,6 +284,7 @@ class _Link(asyncio.Protocol):
     def __init__(self, upstream: str) -> None:
         loop = asyncio.get_running_loop()
         self.alive = False
+        self.reaches: dict[str, Reach] = {}
         self.ready: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._upstream = upstream
@@ -305,7 +313,8 @@ class _Link(asyncio.Protocol):
     def embed(self, request: EmbeddingsRequest, call: Call) -> _Pending[Vectors]:
         pending = _Pending[Vectors](next(self._ids))
         self._embedding[pending.id] = pending
-        embed = Embed(id=pending.id, request=encode_request(request), model=call.model)
+        body = encode_request(request)
+        embed = Embed(id=pending.id, request=body, model=call.model, tenant=call.tenant)
         self._send(pending, embed)
         return pending
 
@@ -361,7 +370,7 @@ class _Link(asyncio.Protocol):
                 if self._asking and not (asked := self._asking.pop(0)).done():
                     asked.set_result(message)
             case Ready():
-                self.alive = True
+                self.alive, self.reaches = True, message.reaches
                 if not self.ready.done():
                     self.ready.set_result(None)
 

@@ -39,8 +39,8 @@ class Child:
 
     def __init__(self) -> None:
         self._sources: dict[str, str] = {}
-        self._tokenizers: dict[str, "BatchEncoder"] = {}
-        self._compilers: dict[tuple[str, int, tuple[int, ...]], "LLTokenizer"] = {}
+        self._tokenizers: dict[str, BatchEncoder] = {}
+        self._compilers: dict[tuple[str, int, tuple[int, ...]], LLTokenizer] = {}
 
     def serve(self) -> None:
         orders, answers = sys.stdin.buffer, sys.stdout.buffer
@@ -66,11 +66,12 @@ class Child:
             import tokenizers
 
             read = tokenizers.Tokenizer.from_str(self._sources[task.key])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # tokenizers annotates in part
+            read.no_truncation()
+            read.no_padding()
             tokenizer = self._tokenizers[task.key] = cast("BatchEncoder", read)
         (found,) = tokenizer.encode_batch_fast([task.text], add_special_tokens=task.special)
-        count = len(found)
-        ids = array("I", found.ids).tobytes() if count <= task.most else b""
-        return work.Encoded(ids=ids, count=count)
+        ids = found.ids if task.most is None else found.ids[-task.most :]
+        return work.Encoded(ids=array("I", ids).tobytes(), count=len(found))
 
     def _compile(self, task: work.Compile) -> work.Compiled:
         from llguidance import LLTokenizer

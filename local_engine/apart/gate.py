@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from schemas.errors import Throttled, UpstreamBusy
+from schemas.errors import Throttled, Unavailable
 
 RETRY_AFTER_S = 1.0
 
@@ -36,8 +36,8 @@ class Gate:
     async def turn(self, tenant: str) -> AsyncGenerator[None, None]:
         """Holds a slot. Cancelling the task leaves the queue, or gives the slot back.
 
-        Raises Throttled where this tenant has too many requests waiting already, UpstreamBusy
-        where none of its requests got a slot in time.
+        Raises Throttled where this tenant has too many requests waiting already, and Unavailable
+        where this one got no slot in time. Neither makes a gateway avoid the backend for others.
         """
         await self._enter(tenant)
         try:
@@ -68,9 +68,8 @@ class Gate:
                 self._forget(tenant, given)
             if isinstance(exc, asyncio.CancelledError):
                 raise
-            raise UpstreamBusy(
-                f"no turn at {self._what} within {self._wait_s:g} s",
-                upstream=self._name,
+            raise Unavailable(
+                f"{self._name}: no turn at {self._what} within {self._wait_s:g} s",
                 retry_after=RETRY_AFTER_S,
             ) from exc
 

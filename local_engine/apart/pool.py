@@ -66,10 +66,11 @@ class Pool:
             async with asyncio.timeout(START_S + WALL_TIMES * cpu_s):
                 call = loop.run_in_executor(self._threads, child.call, task, tokenizer, cpu_s)
                 answer = await call
-            kept = size <= LARGE_BYTES and len(self._idle) < IDLE
-            return answer
         except TimeoutError as exc:
             raise Starved from exc
+        else:
+            kept = size <= LARGE_BYTES and len(self._idle) < IDLE
+            return answer
         finally:
             if kept:
                 self._idle.append(child)

@@ -21,13 +21,13 @@ class Load(Struct, frozen=True, kw_only=True, tag="load"):
 class Encode(Struct, frozen=True, kw_only=True, tag="encode"):
     """Turn text into tokens. special: add what the model expects around a text.
 
-    most: tokens that are sent back at most; of more only the count is.
+    most: tokens that are sent back at most, the last ones; `None`: all.
     """
 
     key: str
     text: str
     special: bool
-    most: int
+    most: int | None
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Compile(Struct, frozen=True, kw_only=True, tag="compile"):
 
 
 class Encoded(Struct, frozen=True, kw_only=True, tag="encoded"):
-    """ids: unsigned 32-bit, native order; empty where `count` is more than was allowed."""
+    """ids: unsigned 32-bit, native order. count: of all tokens."""
 
     ids: bytes
     count: int

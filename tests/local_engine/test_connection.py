@@ -67,7 +67,7 @@ async def connected(
         peer.setblocking(False)
         await loop.sock_connect(peer, str(path))
         worker = Worker(peer)
-        assert await worker.read() == [Ready(models=(MODEL,))]
+        assert await worker.read() == [Ready(models=(MODEL,), reaches=service.reaches)]
         yield worker
     server.close()
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 
 from local_engine.conversation import Conversations
 from local_engine.guided import Guides
+from local_engine.lengths import Reach
 from local_engine.tokens import Tokenizer
 from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest
@@ -120,13 +121,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+ROOMY = Reach(tokens=10_000)
+
+
 async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
     """Whether each token of the text, and then its end, is permitted."""
     tokenizer = Tokenizer(str(folder))
     guides = Guides(
         tokenizer.describe(), vocabulary=VOCABULARY, known=tokenizer.size, ends=frozenset({END})
     )
-    guide = Conversations(tokenizer, guides).read(asked).guide
+    guide = Conversations(tokenizer, guides, ROOMY).read(asked).guide
     assert guide is not None
     grammar = await guides.compile(guide, frozenset({END}))
     row = torch.zeros(VOCABULARY, dtype=torch.bool)
@@ -152,7 +156,7 @@ def test_what_demands_nothing_has_no_grammar(folder: Folder) -> None:
     guides = Guides(tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END}))
     loose = msgspec.structs.replace(request(), tools=(G,))
 
-    talk = Conversations(tokenizer, guides).read(loose)
+    talk = Conversations(tokenizer, guides, ROOMY).read(loose)
 
     assert talk.guide is None
     assert talk.form is not None

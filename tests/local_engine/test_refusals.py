@@ -173,8 +173,13 @@ async def test_a_prompt_that_is_too_long_is_cut_on_the_left_where_asked(service:
 
 async def test_more_than_may_wait_is_refused_as_busy(folder: Folder) -> None:
     async with serving(config(folder("llama"), max_sequences=1, max_waiting=1)) as service:
-        with pytest.raises(UpstreamBusy):
+        with pytest.raises(InvalidRequest, match="n: 3 answers are more than this engine has room"):
             await ask(service, sampling(n=3))
+        one = service.generate(chat("on and on", ENDLESS), model=MODEL)
+        async with aclosing(one):
+            await anext(one)
+            with pytest.raises(UpstreamBusy):
+                await ask(service, sampling(n=2))
 
         await ask(service, sampling(n=2))
 

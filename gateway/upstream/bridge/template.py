@@ -25,7 +25,17 @@ JSON = dict[str, object]
 _CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
 """What Jinja executes of a template."""
 
-_REFUSALS = (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError)
+_REFUSALS = (
+    jinja2.TemplateError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+    MemoryError,
+)
 """What a template can raise about a conversation that it was not written for."""
 
 
@@ -84,6 +94,12 @@ class ChatTemplate:
                 add_generation_prompt=True,
                 **self._variables,
             )
+        except RecursionError as exc:
+            raise InvalidRequest(
+                "messages: something in this conversation is nested too deep for the model's chat "
+                "template; flatten it",
+                param="messages",
+            ) from exc
         except _REFUSALS as exc:
             raise InvalidRequest(
                 f"messages: the model's chat template refuses this conversation: {exc}",
@@ -116,7 +132,10 @@ class ChatTemplate:
                     "leave that turn out, or ask a model that was trained to call functions",
                     param=f"{where}.tool_calls",
                 )
-            turn["tool_calls"] = [_call(call) for call in message.tool_calls]
+            turn["tool_calls"] = [
+                _call(call, f"{where}.tool_calls[{number}]")
+                for number, call in enumerate(message.tool_calls)
+            ]
         return turn
 
 
@@ -133,11 +152,14 @@ def _content(message: Message, where: str) -> str:
     return "".join(texts)
 
 
-def _call(call: ToolCall) -> JSON:
+def _call(call: ToolCall, where: str) -> JSON:
     """Templates want the arguments as a mapping; text that is none is handed on as it is."""
     function: JSON = {"name": call.name, "arguments": call.arguments}
     try:
         function["arguments"] = msgspec.json.decode(call.arguments, type=dict[str, object])
+    except RecursionError as exc:
+        field = f"{where}.function.arguments"
+        raise InvalidRequest(f"{field}: nested too deep; flatten it", param=field) from exc
     except msgspec.DecodeError:
         return {"id": call.id, "type": "function", "function": function}
     return {"id": call.id, "type": "function", "function": function}
