@@ -133,11 +133,7 @@ class Reader:
             seed=secrets.randbits(63),
             bad_words=self._bad_words(sampling),
         )
-        if params.min_tokens > max_new:
-            raise InvalidRequest(
-                f"min_tokens: {params.min_tokens} is more than max_tokens, which is {max_new}",
-                param="min_tokens",
-            )
+        _refuse_contradiction(params, max_new)
         asked = params.logprobs >= 0
         if choices > shown and not asked:
             params = msgspec.structs.replace(params, logprobs=0)
@@ -306,6 +302,14 @@ def refuse_unsupported(request: GenerateRequest) -> None:
         raise InvalidRequest(
             f"{field}: the local engine cannot do this; leave it out or ask another model",
             param=field,
+        )
+
+
+def _refuse_contradiction(params: RowParams, max_new: int) -> None:
+    if params.min_tokens > max_new:
+        raise InvalidRequest(
+            f"min_tokens: {params.min_tokens} is more than max_tokens, which is {max_new}",
+            param="min_tokens",
         )
 
 
