@@ -24,9 +24,9 @@ from local_engine.frames import (
 )
 from schemas.errors import (
     DeadlineExceeded,
+    Forbidden,
     GatewayError,
     InvalidRequest,
-    Throttled,
     UpstreamBusy,
     UpstreamError,
 )
@@ -113,7 +113,7 @@ def test_an_error_is_raised_again_as_what_it_was(kind: type[GatewayError]) -> No
 
 
 def test_errors_that_have_no_name_of_their_own_travel_as_their_nearest_kin() -> None:
-    assert type(raised(failed(1, Throttled("slow down")), "here")).__name__ == "CallerError"
+    assert type(raised(failed(1, Forbidden("not yours")), "here")).__name__ == "CallerError"
     assert isinstance(raised(failed(1, DeadlineExceeded("late")), "here"), DeadlineExceeded)
     busy = UpstreamBusy("full", upstream="local engine", retry_after=1.0)
     assert raised(failed(1, busy), "here").retry_after == 1.0
