@@ -54,7 +54,7 @@ def _inside_package(path: str) -> Path:
 
 def _at_the_hub(name: str, revision: str) -> str:
     """The folder of a downloaded revision, so that every file that is read later is of it."""
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]  # annotated in part
 
     try:
         return snapshot_download(name, revision=revision, allow_patterns=FILES)
