@@ -19,6 +19,7 @@ from adapters.anthropic_encode import SAMPLING, messages_body
 from adapters.anthropic_errors import error_from
 from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai import accept, merged_headers
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.fields import task_of
@@ -82,6 +83,7 @@ OWN = frozenset(
 """Anthropic's own fields, which travel as they are; some want a word in `anthropic-beta`."""
 
 SUPPORTS = Supports(
+    client_fields=withheld("anthropic"),
     chat=CHAT,
     extra_fields={"chat": OWN},
     ranges={

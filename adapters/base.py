@@ -9,6 +9,8 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from adapters.client_fields import ClientFields
+from adapters.withheld import ANY
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
@@ -115,6 +117,8 @@ class Supports(Struct, frozen=True, kw_only=True):
             they are; `None`: all, for it does not check them.
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs of one request for embeddings; more are sent in several.
+    client_fields: which of the fields that our schema does not have a client may send through,
+            at any depth (adapters.client_fields).
     """
 
     chat: frozenset[str] | None = None
@@ -131,6 +135,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     proofs: frozenset[str] | None = None
     text_of_tokens: bool = True
     inputs: int | None = None
+    client_fields: ClientFields = ANY
 
 
 class Decoder(Protocol):

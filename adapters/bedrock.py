@@ -17,6 +17,7 @@ from adapters.bedrock_encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse
 from adapters.bedrock_errors import error_from
 from adapters.cohere_encode import name_and_purpose
 from adapters.openai import merged_headers
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.messages import CLAUDE
@@ -34,6 +35,7 @@ EVENT_STREAM = "application/vnd.amazon.eventstream"
 REQUEST_ID = "x-amzn-requestid"
 
 SUPPORTS = Supports(
+    client_fields=withheld("bedrock"),
     chat=frozenset(
         {
             *INFERENCE,

@@ -18,6 +18,7 @@ from adapters.cohere_encode import LARGEST_BATCH, SAMPLING, chat_body, embedding
 from adapters.openai import accept, merged_headers
 from adapters.openai_errors import error_from
 from adapters.openai_wire import NULL, UNREADABLE
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
@@ -28,6 +29,7 @@ INVALID_TOKEN = 498
 """Cohere's own status for a key that is not valid (any more)."""
 
 SUPPORTS = Supports(
+    client_fields=withheld("cohere"),
     chat=frozenset(
         {
             *SAMPLING,

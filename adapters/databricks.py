@@ -29,6 +29,7 @@ from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body
 from adapters.openai_wire import Chunk
 from adapters.support import TOOL_PROPERTIES
+from adapters.withheld import withheld
 from schemas.events import Event
 from schemas.requests import (
     ChatRequest,
@@ -138,6 +139,7 @@ class DatabricksAdapter(OpenAIAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            client_fields=withheld("databricks"),
             thoughts=ALL_THOUGHTS,
             chat=CHAT,
             completion=COMPLETION,

@@ -22,6 +22,7 @@ from adapters.gemini_errors import error_from, error_inside
 from adapters.gemini_parts import FETCHED
 from adapters.openai import merged_headers
 from adapters.openai_wire import UNREADABLE, read_object
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.messages import GEMINI
@@ -64,6 +65,7 @@ TRANSLATED = {
 }
 
 SUPPORTS = Supports(
+    client_fields=withheld("gemini"),
     chat=CHAT,
     embeddings=frozenset({"dimensions"}),
     extra_fields={"chat": CONFIG | OWN, "embeddings": vectors.OWN},

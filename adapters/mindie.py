@@ -19,6 +19,7 @@ from adapters.mindie_decode import MindIEDecoder
 from adapters.mindie_encode import LONGEST, text_body, token_body
 from adapters.openai import accept, merged_headers
 from adapters.openai_errors import error_from
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import (
@@ -68,6 +69,7 @@ PARAMETERS = "parameters.{}"
 IMAGE = "messages[].content[].image_url (a bare address)"
 
 SUPPORTS = Supports(
+    client_fields=withheld("mindie"),
     chat=CHAT,
     completion=COMPLETION,
     tokens=TOKENS,

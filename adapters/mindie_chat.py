@@ -18,6 +18,7 @@ from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body, message, part
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import NULL, UNREADABLE, Chunk, read_object
+from adapters.withheld import withheld
 from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Event, Usage
 from schemas.messages import FunctionTool, ImagePart, Message, TextPart
@@ -104,7 +105,7 @@ class MindIEChat(OpenAIAdapter):
         )
 
     def supported(self) -> Supports:
-        return Supports(chat=FIELDS)
+        return Supports(client_fields=withheld("mindie"), chat=FIELDS)
 
 
 class MindIEChatDecoder(OpenAIDecoder):

@@ -19,6 +19,7 @@ from adapters.openai import OpenAIAdapter, expected_choices
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body
 from adapters.openai_wire import Choice, Message, ToolPiece
+from adapters.withheld import withheld
 from schemas.errors import InvalidRequest
 from schemas.events import Event
 from schemas.fields import Task
@@ -140,6 +141,7 @@ class MistralAdapter(OpenAIAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            client_fields=withheld("mistral"),
             thoughts=READABLE,
             chat=CHAT,
             completion=COMPLETION,

@@ -18,6 +18,7 @@ from adapters.ollama_encode import OPTIONS, chat_body, completion_body, embeddin
 from adapters.openai import merged_headers
 from adapters.openai_errors import error_from, error_inside
 from adapters.openai_wire import NULL, UNREADABLE
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.requests import (
@@ -40,6 +41,7 @@ OWN = frozenset({"options", "keep_alive", "truncate"})
 UNDER_OPTIONS = {field: f"options.{wire}" for field, wire in OPTIONS.items()}
 
 SUPPORTS = Supports(
+    client_fields=withheld("ollama"),
     chat=CHAT,
     completion=COMPLETION,
     embeddings=EMBEDDINGS,

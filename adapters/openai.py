@@ -35,6 +35,7 @@ from adapters.openai_usage import usage_from
 from adapters.openai_wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
 from adapters.support import offered
 from adapters.vendor import COMPATIBLE, COMPLETIONS_ONLY, REFERENCE_ONLY, Vendor
+from adapters.withheld import ANY, withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
@@ -169,6 +170,7 @@ class OpenAIAdapter:
             completion=(COMPLETION | named) - left_out if vendor.completion else None,
             embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,
             extra=True,
+            client_fields=ANY if vendor is COMPATIBLE else withheld(self.vendor.name),
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
             translated=vendor.translated,
         )

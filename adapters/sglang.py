@@ -18,6 +18,7 @@ from adapters.catalog import Vendor
 from adapters.openai_encode import Body, encode_body, message, part
 from adapters.openai_wire import read_object
 from adapters.served_engine import ServedEngineAdapter
+from adapters.withheld import withheld
 from schemas.fields import MESSAGES
 from schemas.messages import AudioPart, Message, Part
 from schemas.requests import ChatRequest, Request
@@ -127,6 +128,7 @@ class SglangAdapter(ServedEngineAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            client_fields=withheld("sglang"),
             thoughts=READABLE,
             chat=CHAT,
             completion=COMPLETION,

@@ -1,12 +1,15 @@
 """Holds a request against what a backend can honour."""
 
-from collections.abc import Sized
+from collections.abc import Collection, Iterator, Sized
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
+from adapters.client_fields import DENIED, opened
 from schemas.fields import (
+    FIELDS,
     REASONING,
     TEXT,
     Task,
@@ -34,10 +37,12 @@ class Unsupported(Struct, frozen=True, kw_only=True):
     """field: as in schemas.fields, or the task's name where the backend lacks the whole task.
 
     reason: ends a sentence that begins with the field: "is not supported".
+    optional: the request may go without it, though its client did not say so.
     """
 
     field: str
     reason: str
+    optional: bool = False
 
 
 class _Schema(Struct):
@@ -78,6 +83,19 @@ def in_words(bounds: Range) -> str:
     return ", ".join(words)
 
 
+def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]) -> Supports:
+    """What is supported under an operator's `client_fields`: known fields can be denied by name."""
+    if not (allow or deny):
+        return supports
+    tasks = {
+        task: fields.difference(deny)
+        for task in FIELDS
+        if (fields := offered(supports, task)) is not None
+    }
+    rules = opened(supports.client_fields, allow, deny)
+    return replace(supports, client_fields=rules, **tasks)
+
+
 def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]:
     """What of the request this backend cannot honour, or misses; empty is the common case.
 
@@ -91,7 +109,7 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     faults: list[Unsupported] = []
     if not sent <= fields:
         faults += [
-            Unsupported(field=field, reason=_not_supported(field, fields))
+            Unsupported(field=field, reason=_not_supported(field, fields, supports))
             for field in sorted(sent - fields)
             if not is_neutral(request, field)
         ]
@@ -100,6 +118,8 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             Unsupported(field=field, reason="is not known")
             for field in sorted(extra_fields(request) - supports.extra_fields.get(task, _NONE))
         ]
+    if request.extra or (isinstance(request, ChatRequest) and _has_nested(request, sent)):
+        faults += _withheld(request, supports, {fault.field for fault in faults})
     if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
         faults.append(Unsupported(field=TEXT, reason=NO_TEXT))
     if supports.requires:
@@ -150,6 +170,20 @@ def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
     return ()
 
 
+def _has_nested(request: ChatRequest, sent: Collection[str]) -> bool:
+    """There may be fields inside of others that our schema does not have."""
+    return request.nested or "tools.opaque" in sent or "messages.opaque" in sent
+
+
+def _withheld(
+    request: Request, supports: Supports, named: Collection[str]
+) -> Iterator[Unsupported]:
+    """What the backend could get, and does not."""
+    for one in supports.client_fields.refused(request):
+        if one.field not in named:
+            yield Unsupported(field=one.field, reason=one.reason, optional=one.optional)
+
+
 def _reads(thought: Thought, supports: Supports) -> bool:
     """Of a thought that another vendor proves, the text alone is left, and none of it encrypted."""
     if supports.proofs is None or not thought.format or thought.format in supports.proofs:
@@ -157,7 +191,9 @@ def _reads(thought: Thought, supports: Supports) -> bool:
     return not thought.data and "text" in supports.thoughts
 
 
-def _not_supported(field: str, fields: frozenset[str]) -> str:
+def _not_supported(field: str, fields: frozenset[str], supports: Supports) -> str:
+    if field in supports.client_fields.deny:
+        return f"is not passed on: {DENIED}"
     if field == "messages.remote_image" and "messages.image" in fields:
         return "is not supported: this backend fetches nothing; send the image as a data: URI"
     return _LACKING.get(field, "is not supported")

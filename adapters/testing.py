@@ -45,6 +45,7 @@ from adapters.contract_answers import (
     check_truncation,
     check_whole,
 )
+from adapters.contract_fields import check_client_fields
 from adapters.exchanges import Case, cases, request_for
 from adapters.replay import frames, translate
 from adapters.translations import Models, check_translations
@@ -129,6 +130,10 @@ def contract(
                 partial(
                     check_translations, task=task, models=(models or {}).get(task, {model: {}})
                 ),
+            ),
+            check(
+                f"{task}: what is withheld from it never reaches it",
+                partial(check_client_fields, task=task, model=model),
             ),
             check(
                 f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)

@@ -18,6 +18,7 @@ from adapters.openai_errors import error_from
 from adapters.tgi_chat import EXTRA, TgiChat, nucleus
 from adapters.tgi_chat import FIELDS as CHAT
 from adapters.tgi_decode import TgiDecoder, prompt_tokens
+from adapters.withheld import withheld
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import (
@@ -52,6 +53,7 @@ CUTS = ("temperature", "top_p", "top_k", "typical_p")
 COMPLETION_EXTRA = frozenset({"adapter_id", "grammar", "truncate"})
 
 SUPPORTS = Supports(
+    client_fields=withheld("tgi"),
     chat=CHAT,
     completion=frozenset(PARAMETERS),
     extra_fields={"chat": EXTRA, "completion": COMPLETION_EXTRA},

@@ -13,6 +13,7 @@ from adapters.catalog import Vendor
 from adapters.openai import OpenAIAdapter
 from adapters.openai_encode import Body, encode_body, message
 from adapters.openai_wire import read_object
+from adapters.withheld import withheld
 from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest, Request
 from schemas.sampling import Sampling
@@ -57,7 +58,7 @@ class TgiChat(OpenAIAdapter):
         return super().encode(request, model)
 
     def supported(self) -> Supports:
-        return Supports(chat=FIELDS, extra_fields={"chat": EXTRA})
+        return Supports(client_fields=withheld("tgi"), chat=FIELDS, extra_fields={"chat": EXTRA})
 
 
 def nucleus(sampling: Sampling) -> Sampling:

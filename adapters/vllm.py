@@ -12,6 +12,7 @@ from typing import ClassVar
 from adapters.base import READABLE, Range, Supports
 from adapters.catalog import Vendor
 from adapters.served_engine import ServedEngineAdapter
+from adapters.withheld import withheld
 from schemas.fields import MESSAGES
 
 SAMPLING = frozenset(
@@ -139,6 +140,7 @@ class VllmAdapter(ServedEngineAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            client_fields=withheld("vllm"),
             thoughts=READABLE,
             chat=CHAT,
             completion=COMPLETION,

@@ -311,6 +311,7 @@ def _remote(
         _transport(provider, base_url, contexts),
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
+        client_fields=provider.client_fields,
     )
     return bridged(
         fetching(upstream, images),

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar, assert_never
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.beyond import is_nested, without_nested
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     AudioPart,
@@ -208,6 +209,10 @@ def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
     known = FIELDS[task_of(request)]
     if isinstance(request, TokenRequest):
         known |= {TEXT}
+    inner = [one for one in fields if one not in known | request.extra.keys() and is_nested(one)]
+    if inner:
+        request = without_nested(request, inner)
+        fields = [field for field in fields if field not in inner]
     for field in fields:
         if field in FIELDS:
             raise InvalidRequest(f"{field}: no backend of this model offers it", param="model")

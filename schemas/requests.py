@@ -23,6 +23,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     include_usage: the client asked for usage at the end of its stream.
     priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
     max_tokens_field: the name under which the client sent `sampling.max_tokens`.
+    nested:        messages, tools, `tool_choice` or `response_format` hold fields that our schema
+                   does not have (schemas.beyond).
     """
 
     model: str
@@ -41,6 +43,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     timeout_s: float | UnsetType = UNSET
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | UnsetType = UNSET
     extra: dict[str, Raw] = {}
+    nested: bool = False
     optional: tuple[str, ...] = ()
 
 

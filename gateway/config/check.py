@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 
+from gateway.config.check_client_fields import check_client_fields
 from gateway.config.check_experiments import check_experiments
 from gateway.config.check_honoured import check_honoured
 from gateway.config.check_models import check_models, matches
@@ -24,6 +25,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     """Records what is wrong, and skips places that are already known to be."""
     _server(config.server, problems)
     check_providers(config.providers, problems, adapters)
+    check_client_fields(config.providers, problems, adapters)
     check_models(config, problems)
     check_rules(config, problems)
     check_routing(config, problems)

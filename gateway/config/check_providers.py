@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.config.aws import aws_base_url, check_aws
+from gateway.config.connection import ClientFields
 from gateway.config.known import LOCAL, Defaults
 from gateway.config.model import Engine, OAuth, Provider, Tls
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -49,6 +50,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "tokenizer": None,
     "tls": Tls(),
     "proxy": None,
+    "client_fields": ClientFields(),
 }
 """Settings, and their defaults, that mean nothing for the engine on this machine."""
 

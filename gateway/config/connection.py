@@ -54,6 +54,17 @@ class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ca_file: Path | None = None
 
 
+class ClientFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which request fields a client may send through to a provider, beyond the adapter's rules.
+
+    Patterns of adapters.client_fields: `provider`, `messages[].cache_control`, `*`. deny also
+    takes the names of known fields (`user`).
+    """
+
+    allow: tuple[Name, ...] = ()
+    deny: tuple[Name, ...] = ()
+
+
 class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a provider of AWS is, and whose keys sign its requests.
 

@@ -9,7 +9,16 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.connection import Aws, Azure, Fetch, Google, OAuth, Timeouts, Tls
+from gateway.config.connection import (
+    Aws,
+    Azure,
+    ClientFields,
+    Fetch,
+    Google,
+    OAuth,
+    Timeouts,
+    Tls,
+)
 from gateway.config.experiment import Experiment
 from gateway.config.quantities import (
     MIB,
@@ -225,6 +234,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aws:       keys that sign, instead of an api_key; its region goes with either.
     google:    whose tokens go out instead of an api_key; azure: likewise, of Entra ID.
     tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
+    client_fields: what clients may send through to it.
     engine:    for adapter local, and only for it.
     """
 
@@ -242,6 +252,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokenizer: Path | None = None
     tls: Tls = Tls()
     proxy: Secret | None = None
+    client_fields: ClientFields = ClientFields()
     engine: Engine | None = None
 
 

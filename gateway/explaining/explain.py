@@ -22,7 +22,7 @@ from gateway.explaining.explanation import (
 )
 from gateway.explaining.places import why_there
 from gateway.explaining.taking_part import taking_part
-from gateway.routing.able import able, reworded_for, valued
+from gateway.routing.able import able, goes_without, reworded_for, valued
 from gateway.routing.candidate import Candidate
 from gateway.routing.facts import Facts
 from gateway.routing.health import health_of, in_words
@@ -330,7 +330,7 @@ def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> 
     faults = [
         fault
         for fault in unsupported(said, backend.supports)
-        if route.require or fault.field not in said.optional
+        if route.require or not goes_without(said, fault)
     ]
     for fault in faults:
         yield Reason(field=fault.field, words=fault.reason)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adapters.support import left_out, offered, unsupported
+from adapters.support import Unsupported, left_out, offered, unsupported
 from gateway.routing.candidate import Candidate
 from gateway.routing.route import NOTHING, Backend, Route
 from gateway.routing.values import with_values
@@ -48,14 +48,14 @@ def able(
         if not problems:
             candidates.append(candidate)
             continue
-        hard = [one for one in problems if route.require or one.field not in request.optional]
+        hard = [one for one in problems if route.require or not goes_without(request, one)]
         if not hard:
             reduced = without(request, candidate.dropped)
             nearly.append(msgspec.structs.replace(candidate, request=reduced))
             continue
         reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
         ruled_out.append((backend.name, reason))
-        lacking.append(_Lacking(candidate, request, reason))
+        lacking.append(_Lacking(candidate, request, reason, hard[0].field))
     if candidates or nearly or not lacking:
         return candidates + nearly
     return _with_less(route, lacking)
@@ -87,12 +87,18 @@ def reworded_for(request: Request, backend: Backend) -> Request:
     return reworded(request, offered(supports, task_of(request)) or ())
 
 
+def goes_without(request: Request, problem: Unsupported) -> bool:
+    """The request may be sent without the field."""
+    return problem.optional or problem.field in request.optional
+
+
 class _Lacking(NamedTuple):
-    """One that cannot honour the request, and why."""
+    """One that cannot honour the request, and why. field: the first that it refuses for."""
 
     candidate: Candidate
     request: Request
     reason: str
+    field: str
 
 
 def _with_less(route: Route, lacking: list[_Lacking]) -> list[Candidate]:
@@ -100,12 +106,11 @@ def _with_less(route: Route, lacking: list[_Lacking]) -> list[Candidate]:
 
     Content cannot be left out of a request; a backend that lacks it is left out instead.
     """
-    first, request, reason = lacking[0]
-    hard = [field for field in first.dropped if route.require or field not in request.optional]
-    refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=hard[0], code="unsupported")
+    first, _, reason, field = lacking[0]
+    refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=field, code="unsupported")
     found: list[Candidate] = []
     if route.on_unsupported == "drop" and not route.require:
-        for candidate, request, _ in lacking:
+        for candidate, request, _, _ in lacking:
             try:
                 reduced = without(request, candidate.dropped)
             except InvalidRequest as exc:

@@ -51,6 +51,8 @@ def shape_of(request: Request) -> Shape | None:
         return None
     if type(request) is not ChatRequest:
         return _other_shape(request)  # pyright: ignore[reportArgumentType]  it is not a chat
+    if request.nested:
+        return None
     for message in request.messages:
         if type(message.content) is tuple or message.thoughts:
             return None

@@ -9,6 +9,7 @@ from gateway.surfaces.decoding import given, refusal
 from gateway.surfaces.openai_parts import read_calls, read_parts
 from gateway.surfaces.openai_thoughts import read_thoughts
 from gateway.surfaces.openai_wire import ALLOWED
+from gateway.surfaces.strict import strict
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, OpaquePart, Part, Role, TextPart
 
@@ -29,22 +30,26 @@ class _MessageWire(Struct, frozen=True, kw_only=True):
 
 
 _decoder: Final = msgspec.json.Decoder(_MessageWire)
+_strict: Final = msgspec.json.Decoder(strict(_MessageWire))
 MOST_MESSAGES: Final = 10_000
 _SPEAKERS: Final = frozenset(("user", "system", "developer"))
 
 
-def read_messages(raws: list[Raw]) -> tuple[Message, ...]:
-    """Raises InvalidRequest with a path that starts with `messages[i]`."""
+def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, ...]:
+    """Raises InvalidRequest with a path that starts with `messages[i]`.
+
+    strictly: fields that our schema does not have are wrong, too, whatever the error says.
+    """
     if len(raws) > MOST_MESSAGES:
         raise InvalidRequest(
             f"messages has {len(raws)} entries; at most {MOST_MESSAGES} are taken", param="messages"
         )
-    return tuple([_read(raw, place) for place, raw in enumerate(raws)])
+    return tuple([_read(raw, place, strictly) for place, raw in enumerate(raws)])
 
 
-def _read(raw: Raw, place: int) -> Message:
+def _read(raw: Raw, place: int, strictly: bool) -> Message:
     try:
-        wire = _decoder.decode(raw)
+        wire = _strict.decode(raw) if strictly else _decoder.decode(raw)
     except (DecodeError, RecursionError) as exc:
         raise refusal(exc, f"messages[{place}]", ALLOWED) from exc
     role, content = wire.role, wire.content
@@ -52,11 +57,11 @@ def _read(raw: Raw, place: int) -> Message:
         name = wire.name
         return Message(role=role, content=content, name=UNSET if name is None else name, raw=raw)
     if role == "assistant":
-        return _read_assistant(wire, raw, place)
+        return _read_assistant(wire, raw, place, strictly)
     if wire.tool_calls:
         raise _wrong(place, "tool_calls", "belongs in a message of role assistant")
     if isinstance(content, list):
-        content = read_parts(content, place)
+        content = read_parts(content, place, strictly=strictly)
     _check_content(content, role, place)
     name, answers = wire.name, wire.tool_call_id
     if role == "tool" and not answers:
@@ -70,14 +75,16 @@ def _read(raw: Raw, place: int) -> Message:
     )
 
 
-def _read_assistant(wire: _MessageWire, raw: Raw, place: int) -> Message:
+def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
     """An assistant that refused said its refusal, as far as other dialects are concerned."""
     content, name = wire.content, wire.name
     if isinstance(content, list):
-        content = read_parts(content, place) if content else None
+        content = read_parts(content, place, strictly=strictly) if content else None
     if content is None:
         content = wire.refusal
-    calls, opaque = read_calls(wire.tool_calls, place) if wire.tool_calls else ((), ())
+    calls, opaque = (
+        read_calls(wire.tool_calls, place, strictly=strictly) if wire.tool_calls else ((), ())
+    )
     if wire.function_call is not UNSET or wire.audio is not UNSET:
         opaque = (*opaque, *_other_dialect(wire))
     thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning

@@ -31,6 +31,7 @@ from gateway.surfaces.openai_wire import (
     SamplingWire,
 )
 from schemas.errors import InvalidRequest
+from schemas.messages import Message, ResponseFormat, Tool, ToolChoice
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Prompt
 from schemas.sampling import Sampling
 
@@ -100,16 +101,21 @@ def parse_chat(
         _check_best_of(wire, wire.best_of, 1, max_choices)
     if wire.top_logprobs is not None and wire.logprobs is not True:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
-    tools = read_tools(wire.tools) if wire.tools else UNSET
-    calls, choice, form = wire.parallel_tool_calls, wire.tool_choice, wire.response_format
+    try:
+        messages, tools, choice, form = _inside(wire, strictly=True)
+        nested = False
+    except InvalidRequest:
+        messages, tools, choice, form = _inside(wire, strictly=False)
+        nested = True
+    calls = wire.parallel_tool_calls
     return ChatRequest(
         model=_model(wire.model, model),
-        messages=read_messages(wire.messages),
+        messages=messages,
         sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs),
         tools=tools,
-        tool_choice=UNSET if choice is UNSET else read_tool_choice(choice, tools),
+        tool_choice=choice,
         parallel_tool_calls=UNSET if calls is None or tools is UNSET else calls,
-        response_format=UNSET if form is UNSET else read_response_format(form),
+        response_format=form,
         reasoning_effort=UNSET if wire.reasoning_effort is None else wire.reasoning_effort,
         stream=wire.stream or False,
         include_usage=_include_usage(wire.stream_options, extra),
@@ -119,6 +125,28 @@ def parse_chat(
         timeout_s=UNSET if wire.timeout is None else wire.timeout,
         max_tokens_field=max_tokens_field,
         extra=extra,
+        nested=nested,
+    )
+
+
+_Inside = tuple[
+    tuple[Message, ...],
+    tuple[Tool, ...] | UnsetType,
+    ToolChoice | UnsetType,
+    ResponseFormat | UnsetType,
+]
+
+
+def _inside(wire: ChatWire, *, strictly: bool) -> _Inside:
+    """Messages, tools, the choice among them and the answer's form. Raises InvalidRequest."""
+    tools = read_tools(wire.tools, strictly=strictly) if wire.tools else UNSET
+    messages = read_messages(wire.messages, strictly=strictly)
+    choice, form = wire.tool_choice, wire.response_format
+    return (
+        messages,
+        tools,
+        UNSET if choice is UNSET else read_tool_choice(choice, tools, strictly=strictly),
+        UNSET if form is UNSET else read_response_format(form, strictly=strictly),
     )
 
 

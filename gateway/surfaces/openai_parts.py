@@ -4,13 +4,14 @@ Whatever has a type that we do not know, or one that no other dialect has a word
 an `OpaquePart`, so that a backend which cannot take it refuses it by name.
 """
 
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError
 
 from gateway.surfaces.decoding import refusal
 from gateway.surfaces.openai_wire import ALLOWED, NonEmpty
+from gateway.surfaces.strict import strict, strict_type
 from schemas.errors import InvalidRequest
 from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, ToolCall
 
@@ -78,27 +79,34 @@ _PartWire = _TextWire | _RefusalWire | _ImageWire | _AudioWire
 _KNOWN: Final = frozenset(("text", "refusal", "image_url", "input_audio", "function"))
 
 _part: Final[msgspec.json.Decoder[_PartWire]] = msgspec.json.Decoder(_PartWire)
+_strict_part: Final[msgspec.json.Decoder[_PartWire]] = msgspec.json.Decoder(
+    cast("type[_PartWire]", strict_type(_PartWire))
+)
 _part_kind: Final = msgspec.json.Decoder(_PartKind)
 _call: Final = msgspec.json.Decoder(_CallWire)
+_strict_call: Final = msgspec.json.Decoder(strict(_CallWire))
 _call_kind: Final = msgspec.json.Decoder(_CallKind)
 
 
-def read_parts(raws: list[Raw], message: int) -> tuple[Part, ...]:
-    """message: its place, for the path in an error. Raises InvalidRequest."""
+def read_parts(raws: list[Raw], message: int, *, strictly: bool = False) -> tuple[Part, ...]:
+    """message: its place, for the path in an error. Raises InvalidRequest.
+
+    strictly: see read_messages.
+    """
     if not raws:
         where = f"messages[{message}].content"
         raise InvalidRequest(f"{where} must have at least one part", param=where)
-    return tuple([_read_part(raw, message, place) for place, raw in enumerate(raws)])
+    return tuple([_read_part(raw, message, place, strictly) for place, raw in enumerate(raws)])
 
 
 def read_calls(
-    raws: list[Raw], message: int
+    raws: list[Raw], message: int, *, strictly: bool = False
 ) -> tuple[tuple[ToolCall, ...], tuple[OpaquePart, ...]]:
     """Function calls, and calls of other types. Raises InvalidRequest."""
     calls: list[ToolCall] = []
     others: list[OpaquePart] = []
     for place, raw in enumerate(raws):
-        call = _read_call(raw, message, place)
+        call = _read_call(raw, message, place, strictly)
         if isinstance(call, ToolCall):
             calls.append(call)
         else:
@@ -106,15 +114,15 @@ def read_calls(
     return tuple(calls), tuple(others)
 
 
-def _read_part(raw: Raw, message: int, place: int) -> Part:
+def _read_part(raw: Raw, message: int, place: int, strictly: bool) -> Part:
     try:
-        wire = _part.decode(raw)
+        wire = _strict_part.decode(raw) if strictly else _part.decode(raw)
     except (DecodeError, RecursionError) as exc:
         return _opaque(raw, f"messages[{message}].content[{place}]", exc, _part_kind)
-    if type(wire) is _TextWire:
+    if isinstance(wire, _TextWire):
         return TextPart(text=wire.text, raw=raw)
     match wire:
-        case _TextWire(text=text) | _RefusalWire(refusal=text):
+        case _RefusalWire(refusal=text):
             return TextPart(text=text, raw=raw)
         case _ImageWire(image_url=image):
             _check_url(image.url, f"messages[{message}].content[{place}].image_url.url")
@@ -124,9 +132,9 @@ def _read_part(raw: Raw, message: int, place: int) -> Part:
             return AudioPart(data=audio.data, format=audio.format, raw=raw)
 
 
-def _read_call(raw: Raw, message: int, place: int) -> ToolCall | OpaquePart:
+def _read_call(raw: Raw, message: int, place: int, strictly: bool) -> ToolCall | OpaquePart:
     try:
-        wire = _call.decode(raw)
+        wire = _strict_call.decode(raw) if strictly else _call.decode(raw)
     except (DecodeError, RecursionError) as exc:
         return _opaque(raw, f"messages[{message}].tool_calls[{place}]", exc, _call_kind)
     google = wire.extra_content.google if wire.extra_content else None

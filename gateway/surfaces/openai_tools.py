@@ -10,6 +10,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
 from gateway.surfaces.decoding import is_null, is_object, refusal
 from gateway.surfaces.openai_wire import ALLOWED, FunctionName, NonEmpty
+from gateway.surfaces.strict import strict
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
 
@@ -38,6 +39,7 @@ class _Named(Struct, frozen=True, kw_only=True):
 
 
 class _NamedWire(Struct, frozen=True, kw_only=True):
+    type: str = ""
     function: _Named
 
 
@@ -52,10 +54,18 @@ class _SchemaWire(Struct, frozen=True, kw_only=True):
     json_schema: _Schema
 
 
+class _FormWire(Struct, frozen=True, kw_only=True):
+    type: str
+    json_schema: _Schema | None = None
+
+
 _typed: Final = msgspec.json.Decoder(_Typed)
 _function: Final = msgspec.json.Decoder(_FunctionWire)
 _named: Final = msgspec.json.Decoder(_NamedWire)
 _schema: Final = msgspec.json.Decoder(_SchemaWire)
+_strict_function: Final = msgspec.json.Decoder(strict(_FunctionWire))
+_strict_named: Final = msgspec.json.Decoder(strict(_NamedWire))
+_strict_form: Final = msgspec.json.Decoder(strict(_FormWire))
 _MODES: Final[dict[bytes, Mode]] = {
     b'"none"': "none",
     b'"auto"': "auto",
@@ -63,21 +73,26 @@ _MODES: Final[dict[bytes, Mode]] = {
 }
 
 
-def read_tools(raws: list[Raw]) -> tuple[Tool, ...]:
-    """Raises InvalidRequest."""
-    return tuple([_read_tool(raw, f"tools[{place}]") for place, raw in enumerate(raws)])
+def read_tools(raws: list[Raw], *, strictly: bool = False) -> tuple[Tool, ...]:
+    """Raises InvalidRequest. strictly: see read_messages."""
+    function = _strict_function if strictly else _function
+    return tuple([_read_tool(raw, f"tools[{place}]", function) for place, raw in enumerate(raws)])
 
 
-def read_tool_choice(choice: Raw, tools: tuple[Tool, ...] | UnsetType) -> ToolChoice | UnsetType:
+def read_tool_choice(
+    choice: Raw, tools: tuple[Tool, ...] | UnsetType, *, strictly: bool = False
+) -> ToolChoice | UnsetType:
     """`UNSET` where there is nothing to choose from, and nothing must be chosen.
 
-    Raises InvalidRequest, also for a choice that no tool can meet.
+    Raises InvalidRequest, also for a choice that no tool can meet. strictly: see read_messages.
     """
     if is_null(choice):
         return UNSET
     if not is_object(choice):
         mode = _read_mode(choice, tools)
         return UNSET if tools is UNSET else ToolChoice(mode=mode, raw=choice)
+    if strictly:
+        _decode(_strict_named, choice, "tool_choice")
     if _decode(_typed, choice, "tool_choice").type != "function":
         return ToolChoice(mode="opaque", raw=choice)
     name = _decode(_named, choice, "tool_choice").function.name
@@ -89,11 +104,13 @@ def read_tool_choice(choice: Raw, tools: tuple[Tool, ...] | UnsetType) -> ToolCh
     return ToolChoice(mode="named", name=name, raw=choice)
 
 
-def read_response_format(form: Raw) -> ResponseFormat | UnsetType:
-    """`UNSET` for a null. Raises InvalidRequest."""
+def read_response_format(form: Raw, *, strictly: bool = False) -> ResponseFormat | UnsetType:
+    """`UNSET` for a null. Raises InvalidRequest. strictly: see read_messages."""
     where = "response_format"
     if is_null(form):
         return UNSET
+    if strictly:
+        _decode(_strict_form, form, where)
     match _decode(_typed, form, where).type:
         case "text" | "json_object" as kind:
             return ResponseFormat(type=kind, raw=form)
@@ -111,9 +128,9 @@ def read_response_format(form: Raw) -> ResponseFormat | UnsetType:
             return ResponseFormat(type="opaque", raw=form)
 
 
-def _read_tool(raw: Raw, where: str) -> Tool:
+def _read_tool(raw: Raw, where: str, reader: "msgspec.json.Decoder[_FunctionWire]") -> Tool:
     try:
-        wire = _function.decode(raw).function
+        wire = reader.decode(raw).function
     except ValidationError as exc:
         kind = _decode(_typed, raw, where).type
         if kind != "function":

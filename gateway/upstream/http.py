@@ -14,10 +14,11 @@ from adapters.base import (
     HeadReader,
     InputsByModel,
     Outbound,
-    Supports,
 )
 from adapters.framing import FRAMING
+from adapters.support import restricted
 from gateway.clock import now
+from gateway.config.connection import ClientFields
 from gateway.config.model import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.batches import batches, joined
@@ -32,6 +33,7 @@ from schemas.events import CONTENT, Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 ANSWER_BYTES = 256 * 1024 * 1024
+_OPEN = ClientFields()
 AFTER_END_S = 0.1
 """For what follows an end mark: the body's own end, after which the connection is good again."""
 
@@ -40,6 +42,7 @@ class HttpUpstream:
     """One provider behind one adapter. Safe for concurrent use; owns transport and credentials.
 
     credentials: `None` where the adapter's own headers are enough.
+    client_fields: what the operator lets clients send, and what not.
     """
 
     def __init__(
@@ -50,9 +53,12 @@ class HttpUpstream:
         timeouts: Timeouts,
         *,
         credentials: Credentials | None = None,
+        client_fields: ClientFields = _OPEN,
     ) -> None:
         self.name = name
         self.adapter = adapter
+        allow, deny = client_fields.allow, client_fields.deny
+        self.supports = restricted(adapter.supports, allow, deny)
         self._transport = (
             transport if credentials is None else AuthorizedTransport(transport, credentials)
         )
@@ -60,10 +66,6 @@ class HttpUpstream:
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         self._inputs = adapter if isinstance(adapter, InputsByModel) else None
         self._marked: dict[type[Decoder], bool] = {}
-
-    @property
-    def supports(self) -> Supports:
-        return self.adapter.supports
 
     async def generate(
         self, request: GenerateRequest, call: Call

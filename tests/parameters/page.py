@@ -9,6 +9,8 @@ from adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
 from adapters.catalog import VENDORS
 from adapters.registry import Registry
 from adapters.support import TOOL_PROPERTIES, in_words, offered, said_as
+from adapters.withheld import NAMES
+from adapters.withheld import VENDORS as VENDORS_WITHHELD
 from gateway.commands.models import ANYWHERE, supported
 from gateway.config.known import LOCAL
 from schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
@@ -51,7 +53,7 @@ class Column(Struct, frozen=True, kw_only=True):
 
 def page() -> str:
     tables = [_task(task) for task in FIELDS]
-    return "\n".join([HEAD, *tables, _catalogue(), _own_fields(), TAIL])
+    return "\n".join([HEAD, *tables, _catalogue(), _own_fields(), _withheld(), TAIL])
 
 
 def supports_of(name: str) -> Supports:
@@ -195,6 +197,26 @@ def _own_fields() -> str:
         for task, fields in supports_of(name).extra_fields.items():
             listed = ", ".join(f"`{field}`" for field in sorted(fields))
             lines.append(f"| {name}, {TITLES[task].lower()} | {listed} |")
+    return "\n".join([*lines, ""])
+
+
+def _withheld() -> str:
+    """Paths by reason: most rows of a table share one."""
+    lines = [
+        "## Fields that are withheld\n",
+        "A client's fields of these names are not sent unless `providers[].client_fields.allow` "
+        "([configuration.md](configuration.md)) opens them; `*` stands for any characters of a "
+        f"name. *{COMPATIBLE}*, Triton and plug-ins without a table of their own have all of it.\n",
+        "| adapter | withheld | why |",
+        "|---|---|---|",
+    ]
+    tables = {"every open dialect": NAMES, **VENDORS_WITHHELD}
+    for name, table in sorted(tables.items(), key=lambda item: (item[1] is not NAMES, item[0])):
+        reasons: dict[str, list[str]] = {}
+        for row in table:
+            left_out = " (left out, never refused)" if row.optional else ""
+            reasons.setdefault(row.reason + left_out, []).append(f"`{row.path}`")
+        lines += [f"| {name} | {', '.join(some)} | {why} |" for why, some in reasons.items()]
     return "\n".join([*lines, ""])
 
 

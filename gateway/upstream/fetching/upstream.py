@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from gateway.upstream.base import Call, Upstream
@@ -114,7 +114,7 @@ def _named(request: ChatRequest, own: tuple[str, ...]) -> dict[_Place, ImagePart
 
 def _inline(part: ImagePart, image: Image) -> ImagePart:
     data = b64encode(image.data).decode("ascii")
-    return replace(part, url=f"data:{image.media_type};base64,{data}")
+    return replace(part, url=f"data:{image.media_type};base64,{data}", raw=UNSET)
 
 
 def _with_parts(message: Message, at: int, fetched: dict[_Place, ImagePart]) -> Message:
@@ -124,4 +124,5 @@ def _with_parts(message: Message, at: int, fetched: dict[_Place, ImagePart]) -> 
         fetched.get(_Place(message=at, part=place), part)
         for place, part in enumerate(message.content)
     ]
-    return replace(message, content=tuple(parts))
+    # The JSON as the client sent it names the images that were fetched.
+    return replace(message, content=tuple(parts), raw=UNSET)

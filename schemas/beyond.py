@@ -1,0 +1,207 @@
+"""What of a request has no field in our schema: where it stands, and the request without it.
+
+A place is a path: `provider.order`, `messages[].content[].cache_control`; `[]` is every entry of a
+list. Inside a tool's parameters, a JSON schema, metadata and the arguments of a call everything is
+the client's own, and no part of a path.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, UnsetType
+from msgspec.structs import replace
+
+from schemas.errors import InvalidRequest
+from schemas.messages import (
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+)
+from schemas.requests import ChatRequest, Request
+
+KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    place: frozenset(names.split())
+    for place, names in {
+        "messages[]": "role content name tool_calls tool_call_id reasoning reasoning_content "
+        "reasoning_signature reasoning_details refusal",
+        "messages[].content[]": "type text refusal image_url input_audio",
+        "messages[].content[].image_url": "url detail",
+        "messages[].content[].input_audio": "data format",
+        "messages[].tool_calls[]": "id type function extra_content",
+        "messages[].tool_calls[].function": "name arguments",
+        "messages[].tool_calls[].extra_content": "google",
+        "messages[].tool_calls[].extra_content.google": "thought_signature",
+        "tools[]": "type function",
+        "tools[].function": "name description parameters strict",
+        "tool_choice": "type function",
+        "tool_choice.function": "name",
+        "response_format": "type json_schema",
+        "response_format.json_schema": "name description schema strict",
+    }.items()
+}
+"""The fields that our schema has, by the place of the object that holds them."""
+
+_INSIDE: Final = frozenset(place.removesuffix("[]") for place in KNOWN)
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_items: Final = msgspec.json.Decoder(list[Raw])
+_encode: Final = msgspec.json.Encoder().encode
+
+_Piece = TypeVar("_Piece", Part, Tool, ToolChoice, ResponseFormat)
+_AnyRequest = TypeVar("_AnyRequest", bound=Request)
+
+
+class Members(list[tuple[str, object]]):
+    """A JSON object with each of its members: of two with the same name, both."""
+
+
+def beyond(request: Request) -> Iterator[tuple[str, Raw | object]]:
+    """The outermost of what our schema has no field for: its path, and its value.
+
+    A value at the top level is still JSON (`parsed` reads it). Raises InvalidRequest for a value
+    that is nested too deeply.
+    """
+    yield from request.extra.items()
+    if not isinstance(request, ChatRequest):
+        return
+    for message in request.messages:
+        if isinstance(message.raw, Raw):
+            yield from _unknown(parsed(message.raw, "messages"), "messages[]")
+        elif isinstance(message.content, tuple):
+            for part in message.content:
+                if isinstance(part.raw, Raw):
+                    yield from _unknown(parsed(part.raw, "messages"), "messages[].content[]")
+    for tool in request.tools or ():
+        if isinstance(tool.raw, Raw):
+            yield from _unknown(parsed(tool.raw, "tools"), "tools[]")
+    for place, one in (
+        ("tool_choice", request.tool_choice),
+        ("response_format", request.response_format),
+    ):
+        if not isinstance(one, UnsetType) and isinstance(one.raw, Raw):
+            yield from _unknown(parsed(one.raw, place), place)
+
+
+def parsed(raw: Raw, field: str) -> object:
+    """The JSON with `Members` for objects; numbers are all 0. Raises InvalidRequest.
+
+    No field is hidden by another of the same name, whichever of the two a reader takes.
+    """
+    try:
+        return json.loads(
+            bytes(raw),
+            object_pairs_hook=Members,
+            parse_int=_zero,
+            parse_float=_zero,
+            parse_constant=_zero,
+        )
+    except RecursionError as exc:
+        raise InvalidRequest(f"{field} is nested too deeply", param=field) from exc
+    except ValueError as exc:
+        raise InvalidRequest(f"{field} is not valid JSON: {exc}", param=field) from exc
+
+
+def inside(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """The members of an object, the entries of a list, with their paths; nothing for a leaf."""
+    if isinstance(value, Members):
+        for name, inner in value:
+            yield f"{path}.{name}", inner
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield f"{path}[]", inner
+
+
+def is_nested(path: str) -> bool:
+    """A path into something, not the name of a field at the top level."""
+    return "." in path or "[" in path
+
+
+def without_nested(request: _AnyRequest, paths: Collection[str]) -> _AnyRequest:
+    """The request without what stands at these paths.
+
+    Raises InvalidRequest where it stands in a part, tool, choice or format of a type that is not
+    ours: without it, that would be another one.
+    """
+    targets = frozenset(paths)
+    extra = {name: _cut(raw, name, targets) for name, raw in request.extra.items()}
+    if not isinstance(request, ChatRequest):
+        return replace(request, extra=extra)
+    changes: dict[str, object] = {"extra": extra}
+    changes["messages"] = tuple([_message_without(one, targets) for one in request.messages])
+    if request.tools:
+        changes["tools"] = tuple([_without(one, "tools[]", targets) for one in request.tools])
+    if isinstance(request.tool_choice, ToolChoice):
+        changes["tool_choice"] = _without(request.tool_choice, "tool_choice", targets)
+    if isinstance(request.response_format, ResponseFormat):
+        changes["response_format"] = _without(request.response_format, "response_format", targets)
+    return replace(request, **changes)
+
+
+def _zero(_: str) -> int:
+    return 0
+
+
+def _unknown(value: object, path: str) -> Iterator[tuple[str, object]]:
+    known = KNOWN.get(path)
+    for place, inner in inside(value, path):
+        if known is None or place[len(path) + 1 :] not in known:
+            if place == f"{path}[]":
+                yield from _unknown(inner, place)
+            else:
+                yield place, inner
+        elif place in _INSIDE:
+            yield from _unknown(inner, place)
+
+
+def _message_without(message: Message, targets: frozenset[str]) -> Message:
+    changes: dict[str, object] = {}
+    if isinstance(message.raw, Raw):
+        changes["raw"] = _cut(message.raw, "messages[]", targets)
+    if isinstance(message.content, tuple):
+        place = "messages[].content[]"
+        changes["content"] = tuple([_without(one, place, targets) for one in message.content])
+    return replace(message, **changes)
+
+
+def _without(one: _Piece, place: str, targets: frozenset[str]) -> _Piece:
+    if not isinstance(one.raw, Raw):
+        return one
+    raw = _cut(one.raw, place, targets)
+    if raw is one.raw:
+        return one
+    opaque = isinstance(one, OpaquePart | OpaqueTool) or (
+        isinstance(one, ToolChoice) and one.mode == "opaque"
+    )
+    if opaque or (isinstance(one, ResponseFormat) and one.type == "opaque"):
+        field = min(path for path in targets if path.startswith(place))
+        raise InvalidRequest(
+            f"{field}: this cannot be left out of what it is part of; take it out of the request",
+            param=field,
+        )
+    return replace(one, raw=raw)
+
+
+def _cut(raw: Raw, place: str, targets: frozenset[str]) -> Raw:
+    """The same object where none of the targets is in it."""
+    if not any(one.startswith(place) and len(one) > len(place) for one in targets):
+        return raw
+    head = bytes(memoryview(raw)[:1])
+    if head == b"{":
+        fields = _fields.decode(raw)
+        kept = {
+            name: _cut(inner, f"{place}.{name}", targets)
+            for name, inner in fields.items()
+            if f"{place}.{name}" not in targets
+        }
+        same = len(kept) == len(fields) and all(kept[name] is fields[name] for name in kept)
+        return raw if same else Raw(_encode(kept))
+    if head == b"[":
+        items = _items.decode(raw)
+        cut = [_cut(inner, f"{place}[]", targets) for inner in items]
+        return raw if all(a is b for a, b in zip(items, cut, strict=True)) else Raw(_encode(cut))
+    return raw
