@@ -231,7 +231,9 @@ def test_anthropics_own_fields_travel_and_are_said_once() -> None:
 
     body = sent(chat(extra=extra, response_format=schema))
 
-    assert not unsupported(chat(extra=extra), ANTHROPIC.supports)
+    assert [one.field for one in unsupported(chat(extra=extra), ANTHROPIC.supports)] == [
+        "container"
+    ]
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
     assert (body["service_tier"], body["container"]) == ("standard_only", "container_1")
     assert body["output_config"] == {

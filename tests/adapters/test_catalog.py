@@ -175,11 +175,11 @@ def test_usage_is_asked_for_where_it_would_not_come_by_itself(name: str, asked: 
 
 
 def test_fields_of_llama_cpp_travel_as_they_are() -> None:
-    extra = {"id_slot": Raw(b"2"), "grammar": Raw(b'"root ::= [0-9]+"'), "json_schema": Raw(b"{}")}
+    extra = {"mirostat": Raw(b"2"), "grammar": Raw(b'"root ::= [0-9]+"'), "json_schema": Raw(b"{}")}
     request = msgspec.structs.replace(WHOLE_CHAT, extra=extra)
 
     assert not named("llama-cpp", request)
-    assert {"id_slot": 2, "grammar": "root ::= [0-9]+", "json_schema": {}}.items() <= body(
+    assert {"mirostat": 2, "grammar": "root ::= [0-9]+", "json_schema": {}}.items() <= body(
         adapter("llama-cpp"), request
     ).items()
 

@@ -89,13 +89,13 @@ async def test_llama_cpp_gets_its_own_names_and_tells_its_timings(setting: Setti
         messages=[HELLO],
         stream=True,
         stream_options={"include_usage": True},
-        extra_body={"repetition_penalty": 1.25, "id_slot": 2},
+        extra_body={"repetition_penalty": 1.25, "mirostat": 2},
     )
     chunks = [chunk async for chunk in stream]
 
     sent = setting.vendors.requests[-1]
     assert sent.path == "/llama-cpp/chat/completions"
-    assert (sent.json["repeat_penalty"], sent.json["id_slot"]) == (1.25, 2)
+    assert (sent.json["repeat_penalty"], sent.json["mirostat"]) == (1.25, 2)
     assert "repetition_penalty" not in sent.json
     assert chunks[-1].usage is not None
     assert getattr(chunks[-1], "timings", {})["predicted_n"] == 4

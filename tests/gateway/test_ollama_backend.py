@@ -19,6 +19,7 @@ providers:
   - name: box
     adapter: ollama
     base_url: {url}
+    client_fields: {{allow: [options.num_ctx, keep_alive]}}
     timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
 models:
   - name: chat
