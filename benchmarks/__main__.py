@@ -8,6 +8,8 @@ BENCHMARKS = {
     "benchmarks.wire": "our HTTP client beside httpx",
     "benchmarks.surface": "parsing requests, rendering answers",
     "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
+    "benchmarks.request_instructions": "instructions per request, from socket to socket",
+    "benchmarks.isolation": "what one hostile client costs the others",
     "benchmarks.redis_delay": "what a Redis that answers, hangs or is gone adds to a request",
     "benchmarks.engine.sampler": "the sampler beside transformers' warpers",
     "benchmarks.engine.decode": "the engine beside transformers' generate",

@@ -1,0 +1,179 @@
+"""Instructions that the gateway executes per request, counted from socket to socket.
+
+`python -m benchmarks.request_instructions [--against CHECKOUT]` (needs valgrind; a minute per
+row): the gateway runs under callgrind, with one provider on loopback behind it, a client key, the
+access log, usage records in SQLite. Microseconds change with the load of the machine; instructions
+do not, so a change of one percent shows. Each row is run with few requests and with many, and the
+difference is what one costs. `--against` counts the same requests in another checkout of the
+project, for example in a `git worktree` of an older commit, and prints the ratio.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, cast
+
+from benchmarks.gateway.contenders import free_port
+from benchmarks.gateway.mock import BODY
+
+FEW: Final = 500
+"""Every lazy import and cache is behind the gateway by then."""
+MANY: Final = 1_500
+KEY: Final = "bench-key"
+ROOT: Final = Path(__file__).parent.parent
+_TOTAL: Final = re.compile(r"Collected : (\d+)")
+_TEXT: Final = "Explain in one paragraph why the sky is blue, for a child of ten. " * 18
+_CONFIG: Final = """
+server: {{port: {port}}}
+auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat]}}]}}
+providers:
+  - {{name: mock, adapter: openai, base_url: "http://127.0.0.1:{provider}/v1", api_key: k}}
+models:
+  - {{name: chat, backends: [{{provider: mock, model: mock-1}}]}}
+store: {{url: "sqlite:///{folder}/bench.db"}}
+logging: {{format: json}}
+"""
+_DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
+    ({"role": "assistant", "content": ""}, None),
+    *[({"content": " token"}, None)] * 16,
+    ({}, "stop"),
+)
+
+
+def _frames() -> bytes:
+    head = {"id": "c-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "m"}
+    frames: list[bytes] = []
+    for delta, finish in _DELTAS:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        frames.append(b"data: %b\n\n" % json.dumps({**head, "choices": [choice]}).encode())
+    return b"".join((*frames, b"data: [DONE]\n\n"))
+
+
+def _answer(kind: bytes, body: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
+    return head % (kind, len(body)) + body
+
+
+_WHOLE: Final = _answer(b"application/json", BODY)
+_STREAM: Final = _answer(b"text/event-stream", _frames())
+
+ROWS: Final[dict[str, dict[str, object]]] = {
+    "chat, whole": {"stream": False},
+    "chat, 18 events": {"stream": True},
+}
+
+
+class Provider(asyncio.Protocol):
+    """One connection; a request whose body says so gets all events in one write."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._held = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        head, blank, body = self._held.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        if blank and length is not None and len(body) >= int(length[1]):
+            self._held = b""
+            streamed = b'"stream":true' in body.replace(b" ", b"")
+            self._transport.write(_STREAM if streamed else _WHOLE)
+
+
+async def _send(port: int, provider: int, row: str, requests: int) -> None:
+    """Raises RuntimeError unless every answer is a 200."""
+    messages = [
+        {"role": "system", "content": "You are a helpful assistant."},
+        {"role": "user", "content": _TEXT},
+    ]
+    body = json.dumps({"model": "chat", "messages": messages, "temperature": 0.5, **ROWS[row]})
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer "
+        f"{KEY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(Provider, "127.0.0.1", provider):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(requests):
+            writer.write((head + body).encode())
+            found = await reader.readuntil(b"\r\n\r\n")
+            if not found.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(found.decode())
+            length = re.search(rb"content-length: *(\d+)", found, re.IGNORECASE)
+            if length is not None:
+                await reader.readexactly(int(length[1]))
+            else:
+                await reader.readuntil(b"0\r\n\r\n")
+        writer.close()
+
+
+def counted(checkout: Path, row: str, requests: int) -> int:
+    """Instructions of a whole gateway process. Raises RuntimeError where valgrind gives none."""
+    port, provider = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "bench.yaml"
+        config.write_text(_CONFIG.format(port=port, provider=provider, key=KEY, folder=folder))
+        errors = Path(folder) / "stderr"
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                [
+                    *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                    *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=checkout,
+                env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(checkout)},
+            )
+        try:
+            _await_ready(port, process)
+            asyncio.run(_send(port, provider, row, requests))
+        finally:
+            process.terminate()
+            process.wait()
+        found = _TOTAL.search(errors.read_text())
+        if found is None:
+            raise RuntimeError(errors.read_text())
+        return int(found[1])
+
+
+def _await_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 300
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise RuntimeError("the gateway does not start under valgrind")
+
+
+def each(checkout: Path, row: str) -> float:
+    """Instructions per request."""
+    return (counted(checkout, row, MANY) - counted(checkout, row, FEW)) / (MANY - FEW)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, help="another checkout of the project")
+    options = parser.parse_args()
+    print("instructions per request")
+    for row in ROWS:
+        ours = each(ROOT, row)
+        line = f"{row:<18}{ours:>12,.0f}"
+        if options.against is not None:
+            theirs = each(options.against.resolve(), row)
+            line += f"   before {theirs:>12,.0f}   {ours / theirs - 1:+.1%}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
