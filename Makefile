@@ -1,5 +1,6 @@
 # make run    set everything up and serve config.yaml with the bundled model
 # make test   what CI runs: style, types, the whole suite
+# make test-fast  under two minutes, for the inner loop: no engine, browser, database or vendor's client
 # make nightly  the tests that take too long for every run
 # make check  style and types alone        make fmt   rewrite the style
 # make demo   two bundled models behind one name, a crowd that votes, and which one is better
@@ -17,7 +18,7 @@ CONFIG ?= config.yaml
 # Dozens of processes start in a run of the tests, and each would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test nightly check fmt demo bench soak matrix parameters screenshots servers setup setup-dev clean
+.PHONY: run test test-fast nightly check fmt demo bench soak matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -29,6 +30,9 @@ test:
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
+
+test-fast: setup-dev
+	$(BIN)/python -m pytest --fast -n 2 --dist loadfile --no-loadscope-reorder -q
 
 nightly: setup-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("fast", settings.get_profile("steady"), max_examples=20)
 settings.load_profile("steady")
 """What is drawn decides, and never how busy the machine is."""
 
@@ -39,6 +41,48 @@ LONGEST = (
     "tests/local_engine/test_beams.py",
 )
 """Files that begin first: at the end one of them would keep one worker while the others idle."""
+
+
+SLOW = (
+    "tests/adapters/test_anthropic_invariants.py",
+    "tests/gateway/experiments/test_simulations.py",
+    "tests/gateway/records/test_exactly_once.py",
+    "tests/gateway/test_garbage.py",
+    "tests/gateway/test_soak.py",
+    "tests/gateway/test_footprint.py",
+    "tests/test_mindie_server.py",
+)
+"""Files that `--fast` leaves out because they compute or wait for long."""
+
+STARTS_MUCH = re.compile(
+    r"^ *(?:import|from) (?:torch|transformers|subprocess|playwright|databricks|anthropic|google"
+    r"|botocore|boto3|mlflow|cohere|mistralai|ollama|huggingface_hub|tritonclient|azure"
+    r"|tests\.(?:postgres|redis_server|redis_relay|bedrock_client|aws_signing|google_cloud"
+    r"|gateway\.(?:browser|by_hand|commanded|staging)|local_engine\.\w+))\b"
+    r"|importorskip|EngineProcess|engine: SharedEngine|mlflow_client",
+    re.MULTILINE,
+)
+"""Files that `--fast` leaves out because they load torch or a vendor's client, or start an engine,
+a browser, a database or the gateway as a process."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="the tests of `make test-fast` alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("fast"):
+        settings.load_profile("fast")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not config.getoption("fast"):
+        return None
+    place = collection_path.relative_to(ROOT).as_posix()
+    if place == "tests/local_engine" or place in SLOW:  # its conftest.py loads torch
+        return True
+    python = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return bool(python and STARTS_MUCH.search(collection_path.read_text())) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
