@@ -7,12 +7,14 @@ from functools import partial
 from typing import cast
 
 import msgspec
-from litestar import Litestar, Request, Response
+from litestar import Litestar, Request, Response, Router
 from litestar.config.cors import CORSConfig
+from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import ScalarRenderPlugin
+from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
@@ -25,6 +27,7 @@ from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
 from gateway.front import Front
 from gateway.resources.databricks_endpoints import databricks_endpoints
+from gateway.resources.description import description
 from gateway.resources.feedback import feedback
 from gateway.resources.kserve_models import kserve_models
 from gateway.resources.openai_models import openai_models
@@ -42,6 +45,7 @@ from schemas.errors import (
 )
 
 _Request = Request[object, object, State]
+_Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 _log = logging.getLogger("strowger")
 
 
@@ -82,6 +86,7 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
 def _handlers(gateway: Gateway, hot: Mapping[str, Endpoint]) -> Iterable[ControllerRouterHandler]:
     yield from (documented(route, hot[route.path]) for route in HOT)
     yield from operations(gateway)
+    yield from description(gateway)
     yield from openai_models(gateway)
     yield from databricks_endpoints(gateway)
     yield from kserve_models(gateway)
@@ -95,8 +100,8 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
         openapi_config=OpenAPIConfig(
             title="Strowger",
             version="1",
-            path="/docs",
-            render_plugins=[ScalarRenderPlugin(path="/")],
+            openapi_router=_unserved(),
+            render_plugins=[JsonRenderPlugin()],
             components=Components(
                 security_schemes={
                     SCHEME: SecurityScheme(
@@ -117,6 +122,16 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
         },
         logging_config=None,
     )
+
+
+def _unserved() -> Router:
+    """For what Litestar would serve of the description, and no request reaches."""
+    return Router("/openapi", route_handlers=[], guards=[_not_served], include_in_schema=False)
+
+
+def _not_served(connection: _Connection, handler: BaseRouteHandler) -> None:
+    """Litestar's own pages load scripts from elsewhere: ours are in resources/description.py."""
+    raise RouteNotFound(f"there is nothing at {connection.scope['path']}")
 
 
 async def _start(gateway: Gateway) -> None:

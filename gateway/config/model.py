@@ -92,6 +92,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
     drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
     trusted_proxies:    networks whose x-forwarded-for and forwarded are believed, for the log.
+    docs:               /docs and /openapi.json are served.
     expose_headers:     x-gateway-* on answers.
     default_model:      who answers on routes that name no model, such as /infer_token.
     fetch:              images by URL, for providers that need the bytes.
@@ -113,6 +114,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drain_timeout_s: SecondsOrZero = 30.0
     cors: Cors = Cors()
     trusted_proxies: tuple[Name, ...] = ()
+    docs: bool = True
     expose_headers: bool = True
     default_model: Name | None = None
     fetch: Fetch = Fetch()

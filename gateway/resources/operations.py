@@ -1,4 +1,4 @@
-"""Health, readiness, metrics and the API's description."""
+"""Health, readiness and metrics."""
 
 import os
 
@@ -37,8 +37,4 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         gateway.runtime.metrics_access.check(request.scope["headers"])
         return await gateway.metrics_text()
 
-    @get("/openapi.json", media_type="application/json", include_in_schema=False)
-    async def openapi(request: _Request) -> dict[str, object]:
-        return request.app.openapi_schema.to_schema()
-
-    return [healthz, readyz, metrics, openapi]
+    return [healthz, readyz, metrics]

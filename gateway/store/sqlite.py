@@ -1,8 +1,12 @@
 """SQLite: one file, several processes. https://www.sqlite.org/wal.html"""
 
+import logging
+import os
 import sqlite3
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import Lock
 
 from gateway.store.database import Insert, Value
 from gateway.store.errors import StoreAway
@@ -10,6 +14,12 @@ from gateway.store.errors import StoreAway
 _BUSY_S = 10.0
 _CACHE_KIB = 512
 """Of pages, in each of up to seven connections; with SQLite's own 2,000, imports were no faster."""
+
+
+_NO_FILE = ":memory:"
+_OTHERS = 0o077
+_creating = Lock()
+_log = logging.getLogger("strowger.records")
 
 
 class SqliteDriver:
@@ -28,8 +38,10 @@ class SqliteDriver:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._private = False
 
     def connect(self) -> "SqliteConnection":
+        self._make_private()
         try:
             connection = sqlite3.connect(
                 self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
@@ -44,6 +56,36 @@ class SqliteDriver:
             connection.close()
             raise self.away(exc) from exc
         return SqliteConnection(connection)
+
+    def _make_private(self) -> None:
+        """For us alone, whatever the umask: SQLite gives -wal and -shm the mode of the database.
+
+        A file that is there is never opened here: to close it would drop SQLite's locks on it.
+        https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+        """
+        with _creating:
+            if self._private or str(self._path) == _NO_FILE:
+                return
+            self._private = True
+            try:
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            except FileExistsError:
+                self._tighten()
+            except OSError:
+                self._private = False  # SQLite says why, to whoever connects
+
+    def _tighten(self) -> None:
+        for ending in ("", "-wal", "-shm"):
+            file = Path(f"{self._path}{ending}")
+            try:
+                mode = stat.S_IMODE(file.stat().st_mode)
+                if mode & _OTHERS:
+                    file.chmod(mode & ~_OTHERS)
+                    _log.warning("%s could be read by others (mode %o); now it is 600", file, mode)
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                _log.warning("%s can be read by others, and stays so: %s", file, exc)
 
     def away(self, error: Exception) -> StoreAway:
         return StoreAway(f"{self._path}: {error}")

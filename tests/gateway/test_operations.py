@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -159,6 +160,51 @@ async def test_the_hot_routes_are_documented_with_their_bodies(tmp_path: Path) -
     assert "messages" in body["content"]["application/json"]["schema"]["properties"]
     assert page.status_code == 200
     assert "text/html" in page.headers["content-type"]
+
+
+async def test_the_page_of_the_api_names_every_route_and_field_and_loads_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        document = (await client.get("/openapi.json")).json()
+        page = await client.get("/docs")
+        style = await client.get("/docs/page.css")
+        litestars = [await client.get(f"/openapi{end}") for end in ("", "/openapi.json", "/x")]
+
+    assert all(f"<code>{path}</code>" in page.text for path in document["paths"])
+    body = document["paths"]["/v1/chat/completions"]["post"]["requestBody"]
+    fields = body["content"]["application/json"]["schema"]["properties"]
+    assert all(f"<code>{field}</code>" in page.text for field in fields)
+    assert set(re.findall(r'(?:src|href)="([^"#]+)', page.text)) == {
+        "/docs/page.css",
+        "/openapi.json",
+    }
+    assert "<script" not in page.text
+    assert " style=" not in page.text
+    assert "://" not in re.sub(r"<code>.*?</code>|<td>.*?</td>|<p>.*?</p>", "", page.text)
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'self';")
+    assert "frame-ancestors 'none'" in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert style.headers["content-type"] == "text/css; charset=utf-8"
+    assert "url(" not in style.text
+    assert {answer.status_code for answer in litestars} == {404}
+    assert not any(path.startswith("/openapi") for path in document["paths"])
+
+
+async def test_the_api_need_not_be_described(tmp_path: Path) -> None:
+    config = one_model("http://127.0.0.1:9/v1", "server: {docs: false}")
+    async with (
+        serving(config, tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        paths = ("/docs", "/docs/page.css", "/openapi.json")
+        found = [(await client.get(path)).status_code for path in paths]
+
+    assert found == [404, 404, 404]
 
 
 @asynccontextmanager
