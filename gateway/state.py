@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Protocol
 
 from gateway.asgi.cors import Cors
@@ -12,6 +13,8 @@ from gateway.asgi.keepalive import KeepAlive
 from gateway.asgi.turns import Turns
 from gateway.auth import Caller
 from gateway.clock import now
+from gateway.config.store import SPOOL
+from gateway.ended_sessions import EndedSessions
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
 from gateway.records.booking import attempts_of, booked, line_of
@@ -84,6 +87,7 @@ class Gateway:
     answered. buffered: bytes of their bodies. refused: the configuration's file, as it is now,
     cannot be served, and an older one is in force. others_in_flight, others_buffered: of
     the other processes, as last heard. worker: this process's number among those that serve.
+    ended: sessions that were signed out.
     trials: the experiments, where there is a store. minding: of them, where this process leads.
     """
 
@@ -116,6 +120,7 @@ class Gateway:
         self.minding: Minding | None = None
         self.peers: Peers = Nobody()
         self._reports = EngineReports()
+        self.ended = EndedSessions(Path(runtime.config.store.spool or SPOOL))
         self.worker = 0
         self._booked = 0
         self._notes: list[tuple[Trip, int, float]] = []

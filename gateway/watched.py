@@ -62,7 +62,9 @@ class Watched:
             client=runtime.clients.of(scope),
             method=scope["method"],
             path=scope["path"][:_LONGEST_PATH],
-            actor=state.get(ACTOR) or actor(runtime.admin_key, scope["headers"]) if admin else "",
+            actor=state.get(ACTOR) or actor(runtime.admin_key, gateway.ended, scope["headers"])
+            if admin
+            else "",
             denied=state.get(DENIED, ""),
         )
         gateway.access_log.add((line,))

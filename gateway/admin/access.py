@@ -7,7 +7,7 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 
-from gateway.admin.session import signed_in
+from gateway.admin.session import Ended, signed_in
 from gateway.auth import AdminKey
 from schemas.errors import RouteNotFound, Unauthenticated
 
@@ -34,7 +34,7 @@ def admin_exists(current: Callable[[], AdminKey]) -> _Guard:
     return guard
 
 
-def admin_only(current: Callable[[], AdminKey]) -> _Guard:
+def admin_only(current: Callable[[], AdminKey], ended: Ended) -> _Guard:
     """Lets the operator through, after `admin_exists`.
 
     A browser's session only reads: what changes something takes the key itself, which no browser
@@ -46,7 +46,7 @@ def admin_only(current: Callable[[], AdminKey]) -> _Guard:
         scope = connection.scope
         headers = scope["headers"]
         reads = scope["type"] == "http" and scope["method"] in _READING
-        if not key.opens(headers) and not (reads and signed_in(key, headers)):
+        if not key.opens(headers) and not (reads and signed_in(key, ended, headers)):
             raise Unauthenticated(
                 "/admin needs the operator's key; use the header `Authorization: Bearer <key>`"
             )
@@ -54,8 +54,8 @@ def admin_only(current: Callable[[], AdminKey]) -> _Guard:
     return guard
 
 
-def actor(key: AdminKey, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
+def actor(key: AdminKey, ended: Ended, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
     """As whom a request comes, for the log; "" for nobody known."""
     if key.opens(headers):
         return "admin key"
-    return "session" if signed_in(key, headers) else ""
+    return "session" if signed_in(key, ended, headers) else ""

@@ -1,7 +1,8 @@
 """An operator's session in a browser: a cookie that says until when, signed with the admin key.
 
 The cookie holds no secret and the gateway keeps no list of sessions, so every worker and every
-replica with the same key knows it, and changing the key ends all of them.
+replica with the same key knows it, and changing the key ends all of them. Those that were ended by
+signing out are listed until their time is over.
 """
 
 import hmac
@@ -10,6 +11,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from gateway.auth import AdminKey
 
@@ -19,11 +21,22 @@ _PURPOSE = b"strowger admin session 1"
 _NONCE, _TIME, _MAC = 16, 8, 32
 
 
-class Sessions:
-    """Opens and checks sessions under one key. clock: Unix seconds."""
+class Ended(Protocol):
+    """The sessions that were ended before their time."""
 
-    def __init__(self, key: AdminKey, clock: Callable[[], float] = time.time) -> None:
+    def has(self, session: bytes) -> bool: ...
+
+    def add(self, session: bytes, until: int) -> None:
+        """Raises OSError."""
+        ...
+
+
+class Sessions:
+    """Opens, checks and ends sessions under one key. clock: Unix seconds."""
+
+    def __init__(self, key: AdminKey, ended: Ended, clock: Callable[[], float] = time.time) -> None:
         self._key = key
+        self._ended = ended
         self._clock = clock
 
     def begin(self) -> str:
@@ -33,30 +46,44 @@ class Sessions:
         return urlsafe_b64encode(claim + self._mac(claim)).decode()
 
     def holds(self, value: str) -> bool:
-        """Whether this cookie's value was given out by `begin` and its time is not over."""
+        """Whether `begin` gave out this cookie's value, and it is neither over nor ended."""
+        return self._claim(value) is not None
+
+    def end(self, value: str) -> None:
+        """From now on it holds no more. Raises OSError where not every process will know."""
+        claim = self._claim(value)
+        if claim is not None:
+            self._ended.add(claim[:_NONCE], int.from_bytes(claim[_NONCE:], "big"))
+
+    def _claim(self, value: str) -> bytes | None:
+        """What a value that holds says: its nonce, and until when."""
         try:
             data = urlsafe_b64decode(value.encode("ascii"))
         except (Error, ValueError):
-            return False
+            return None
         claim, mac = data[:-_MAC], data[-_MAC:]
         if len(claim) != _NONCE + _TIME or not self._key.set:
-            return False
+            return None
         until = int.from_bytes(claim[_NONCE:], "big")
-        return hmac.compare_digest(mac, self._mac(claim)) and self._clock() < until
+        if not hmac.compare_digest(mac, self._mac(claim)) or self._clock() >= until:
+            return None
+        return None if self._ended.has(claim[:_NONCE]) else claim
 
     def _mac(self, claim: bytes) -> bytes:
         return hmac.digest(self._key.derived(_PURPOSE), claim, "sha256")
 
 
-def signed_in(key: AdminKey, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def signed_in(key: AdminKey, ended: Ended, headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Whether a request carries the cookie of a session that holds."""
-    sessions = Sessions(key)
-    return any(
-        sessions.holds(value)
-        for name, text in headers
-        if name == b"cookie"
-        for value in _values(text.decode("latin-1"))
-    )
+    sessions = Sessions(key, ended)
+    return any(map(sessions.holds, _cookies(headers)))
+
+
+def sign_out(key: AdminKey, ended: Ended, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """End every session whose cookie a request carries. Raises OSError, as `Sessions.end`."""
+    sessions = Sessions(key, ended)
+    for value in _cookies(headers):
+        sessions.end(value)
 
 
 def set_cookie(value: str, *, secure: bool, lasts_s: int = LASTS_S) -> str:
@@ -66,6 +93,12 @@ def set_cookie(value: str, *, secure: bool, lasts_s: int = LASTS_S) -> str:
     """
     flags = "; Secure" if secure else ""
     return f"{COOKIE}={value}; Path=/admin; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{flags}"
+
+
+def _cookies(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
+    for name, text in headers:
+        if name == b"cookie":
+            yield from _values(text.decode("latin-1"))
 
 
 def _values(text: str) -> Iterable[str]:

@@ -1,5 +1,6 @@
 """`/admin` in a browser: signing in and out, the page, what it asks for every two seconds."""
 
+import logging
 from collections.abc import Callable
 from urllib.parse import parse_qs
 
@@ -15,7 +16,7 @@ from gateway.admin.page.document import page, sign_in_page
 from gateway.admin.page.files import read_files
 from gateway.admin.page.origin import from_here
 from gateway.admin.page.overview import live_sections, told_of
-from gateway.admin.session import Sessions, set_cookie, signed_in
+from gateway.admin.session import Sessions, set_cookie, sign_out, signed_in
 from gateway.auth import EVERYONE
 from gateway.state import Gateway
 from gateway.telemetry.series import Window
@@ -24,6 +25,11 @@ from schemas.errors import Forbidden, RouteNotFound
 _Request = Request[object, object, State]
 _HTML = "text/html; charset=utf-8"
 _FORM_BYTES = 8192
+_ENDED_HERE = (
+    "Signed out in this browser. The disk takes no note of it, so a copy of the cookie may hold: "
+    "change auth.admin_key if there may be one."
+)
+_log = logging.getLogger("strowger")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -47,7 +53,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
     async def show(request: _Request, window: FromQuery[Window] = "5m") -> Response[str]:
         gateway = current()
         key, headers = gateway.runtime.admin_key, request.scope["headers"]
-        if not key.opens(headers) and not signed_in(key, headers):
+        if not key.opens(headers) and not signed_in(key, gateway.ended, headers):
             return _to("/admin/sign-in")
         state, *sections, recent = await live_sections(gateway, window)
         config = gateway.runtime.config
@@ -61,27 +67,42 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
 
     @get("/sign-in", include_in_schema=False)
     async def ask(request: _Request) -> Response[str]:
-        if signed_in(current().runtime.admin_key, request.scope["headers"]):
+        gateway = current()
+        if signed_in(gateway.runtime.admin_key, gateway.ended, request.scope["headers"]):
             return _to("/admin")
         return _html(sign_in_page())
 
     @post("/sign-in", include_in_schema=False, request_max_body_size=_FORM_BYTES)
     async def sign_in(request: _Request) -> Response[str]:
         _check_origin(request)
-        key = current().runtime.admin_key
+        gateway = current()
+        key = gateway.runtime.admin_key
         fields = parse_qs((await request.body()).decode("latin-1"), encoding="utf-8")
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
             request.scope["state"][DENIED] = "a wrong operator's key"
             return _html(sign_in_page("That is not the operator’s key."), 401)
         request.scope["state"][ACTOR] = "admin key"
-        return _to("/admin", set_cookie(Sessions(key).begin(), secure=_over_tls(request)))
+        cookie = set_cookie(Sessions(key, gateway.ended).begin(), secure=_over_tls(request))
+        return _to("/admin", cookie)
 
     @post("/sign-out", include_in_schema=False)
-    async def sign_out(request: _Request) -> Response[str]:
+    async def leave(request: _Request) -> Response[str]:
         _check_origin(request)
-        return _to("/admin/sign-in", set_cookie("", secure=_over_tls(request), lasts_s=0))
+        gateway, headers = current(), request.scope["headers"]
+        key = gateway.runtime.admin_key
+        if signed_in(key, gateway.ended, headers):
+            request.scope["state"][ACTOR] = "session"
+        cookie = set_cookie("", secure=_over_tls(request), lasts_s=0)
+        try:
+            sign_out(key, gateway.ended, headers)
+        except OSError as exc:
+            _log.error("a session is ended in this process alone: %s", exc)
+            answer = _html(sign_in_page(_ENDED_HERE), 503)
+            answer.headers["set-cookie"] = cookie
+            return answer
+        return _to("/admin/sign-in", cookie)
 
-    return [show, ask, sign_in, sign_out, _static()]
+    return [show, ask, sign_in, leave, _static()]
 
 
 def live_route(current: Callable[[], Gateway]) -> ControllerRouterHandler:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gateway.admin.session import COOKIE, LASTS_S, Sessions
 from gateway.auth import AdminKey
 from gateway.config.model import Auth
+from gateway.ended_sessions import EndedSessions
 from schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 
@@ -24,10 +25,21 @@ asynchronous = pytest.mark.anyio
 async def visiting(
     run_dir: Path, auth: str = f"{{admin_key: {KEY}}}"
 ) -> AsyncGenerator[httpx.AsyncClient]:
-    config = one_model("http://127.0.0.1:9/v1", f"auth: {auth}")
+    store = f"store: {{spool: {run_dir}/spool}}"
+    config = one_model("http://127.0.0.1:9/v1", f"auth: {auth}\n{store}")
     async with serving(config, run_dir) as up:
         async with httpx.AsyncClient(base_url=up.url) as client:
             yield client
+
+
+class Nothing:
+    """No session was ended."""
+
+    def has(self, session: bytes) -> bool:
+        return False
+
+    def add(self, session: bytes, until: int) -> None:
+        raise AssertionError("nobody signs out here")
 
 
 def admin_key(key: str = KEY) -> AdminKey:
@@ -49,6 +61,68 @@ async def test_the_key_opens_the_page_and_signing_out_closes_it(tmp_path: Path) 
     assert "Models and backends" in inside.text
     assert left.status_code == 303
     assert (after.status_code, after.headers["location"]) == (303, "/admin/sign-in")
+
+
+async def seen(headers: dict[str, str], *clients: httpx.AsyncClient) -> list[int]:
+    return [(await one.get("/admin/live", headers=headers)).status_code for one in clients]
+
+
+@asynchronous
+async def test_a_copy_of_the_cookie_opens_nothing_after_signing_out_in_any_process(
+    tmp_path: Path,
+) -> None:
+    """Two gateways with one spool are as two workers, or as one before and after a restart."""
+    async with visiting(tmp_path) as client, visiting(tmp_path) as other:
+        copies: list[str] = []
+        for _ in range(2):
+            await client.post("/admin/sign-in", data={"key": KEY})
+            copies.append(client.cookies[COOKIE])
+        ended, kept = ({"cookie": f"{COOKIE}={copy}"} for copy in copies)
+        client.cookies.clear()
+        before = [
+            (await one.get("/admin/live", headers=ended)).status_code for one in (client, other)
+        ]
+        await client.post("/admin/sign-out", headers=ended)
+        after = [
+            (await one.get("/admin/live", headers=ended)).status_code for one in (client, other)
+        ]
+        another = [
+            (await one.get("/admin/live", headers=kept)).status_code for one in (client, other)
+        ]
+    async with visiting(tmp_path) as restarted:
+        later = await restarted.get("/admin/live", headers=ended)
+
+    assert (before, after, another) == ([200, 200], [401, 401], [200, 200])
+    assert later.status_code == 401
+    assert (tmp_path / "spool" / "ended-sessions").stat().st_mode & 0o077 == 0
+
+
+@asynchronous
+async def test_signing_out_says_so_where_the_disk_takes_no_note_of_it(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("a file where the folder would be")
+    async with visiting(tmp_path) as client:
+        await client.post("/admin/sign-in", data={"key": KEY})
+        cookie = {"cookie": f"{COOKIE}={client.cookies[COOKIE]}"}
+        client.cookies.clear()
+        answer = await client.post("/admin/sign-out", headers=cookie)
+        after = await client.get("/admin/live", headers=cookie)
+
+    assert answer.status_code == 503
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert "change auth.admin_key" in answer.text
+    assert after.status_code == 401
+
+
+def test_what_would_be_over_by_now_is_dropped_from_the_list(tmp_path: Path) -> None:
+    at = 1000.0
+    ended = EndedSessions(tmp_path, lambda: at)
+    ended.add(b"early", 1010)
+    at = 1020.0
+    ended.add(b"later", 1030)
+
+    assert (tmp_path / "ended-sessions").read_text() == f"{b'later'.hex()} 1030\n"
+    assert ended.has(b"later")
+    assert not EndedSessions(tmp_path).has(b"early")
 
 
 @asynchronous
@@ -171,27 +245,30 @@ async def test_nothing_but_our_files_is_read_from_the_disk(tmp_path: Path) -> No
 
 def test_a_session_ends_by_itself() -> None:
     time = 1_000_000.0
-    value = Sessions(admin_key(), lambda: time).begin()
+    value = Sessions(admin_key(), Nothing(), lambda: time).begin()
 
-    held = [Sessions(admin_key(), lambda at=at: at).holds(value) for at in (time, time + LASTS_S)]
+    held = [
+        Sessions(admin_key(), Nothing(), lambda at=at: at).holds(value)
+        for at in (time, time + LASTS_S)
+    ]
 
     assert held == [True, False]
 
 
 def test_another_key_ends_every_session() -> None:
-    value = Sessions(admin_key()).begin()
+    value = Sessions(admin_key(), Nothing()).begin()
 
-    assert not Sessions(admin_key("a-new-key")).holds(value)
+    assert not Sessions(admin_key("a-new-key"), Nothing()).holds(value)
 
 
 @given(place=st.integers(0, 55), bit=st.integers(0, 7))
 def test_a_session_with_any_bit_turned_holds_no_more(place: int, bit: int) -> None:
-    data = bytearray(base64.urlsafe_b64decode(Sessions(admin_key()).begin()))
+    data = bytearray(base64.urlsafe_b64decode(Sessions(admin_key(), Nothing()).begin()))
     data[place] ^= 1 << bit
 
-    assert not Sessions(admin_key()).holds(base64.urlsafe_b64encode(data).decode())
+    assert not Sessions(admin_key(), Nothing()).holds(base64.urlsafe_b64encode(data).decode())
 
 
 @given(value=st.text(max_size=90))
 def test_what_is_no_session_is_refused_and_breaks_nothing(value: str) -> None:
-    assert not Sessions(admin_key()).holds(value)
+    assert not Sessions(admin_key(), Nothing()).holds(value)

@@ -1,0 +1,72 @@
+"""Sessions of the operator's page that were ended before their time, as long as they would last.
+
+They are in a file beside the records that wait for the store, so every worker and every gateway
+with the same `store.spool` knows them, and a restart forgets none.
+"""
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+FILE = "ended-sessions"
+_log = logging.getLogger("strowger")
+
+
+class EndedSessions:
+    """One line each: the session in hexadecimal, and until when it would have lasted."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        """folder: made with the first line. clock: Unix seconds."""
+        self._folder = folder
+        self._file = folder / FILE
+        self._clock = clock
+        self._seen: tuple[int, int, int] | None = None
+        self._ended: Mapping[bytes, int] = {}
+
+    def has(self, session: bytes) -> bool:
+        """Whether it was ended, by this process or another. A look at the file costs no reading
+        until it changes; while it cannot be read, what was known before counts."""
+        try:
+            found = self._file.stat()
+            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if seen != self._seen:
+                self._ended = {**self._ended, **_parsed(self._file.read_text(encoding="ascii"))}
+                self._seen = seen
+        except FileNotFoundError:
+            return session in self._ended
+        except (OSError, ValueError) as exc:
+            _log.error("ended sessions in %s cannot be read: %s", self._file, exc)
+        return session in self._ended
+
+    def add(self, session: bytes, until: int) -> None:
+        """until: Unix seconds. Raises OSError where other processes cannot be told."""
+        self._ended = {**self._ended, session: until}
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self._folder / f"{FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = _parsed(self._file.read_text(encoding="ascii")) if self._file.exists() else {}
+            self._write({**known, session: until})
+        finally:
+            os.close(lock)
+
+    def _write(self, ended: Mapping[bytes, int]) -> None:
+        """All at once, less what would be over by now."""
+        at = self._clock()
+        lines = [f"{one.hex()} {until}\n" for one, until in ended.items() if until > at]
+        new = self._folder / f"{FILE}.new"
+        fd = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with open(fd, "w", encoding="ascii") as out:
+            out.writelines(lines)
+            out.flush()
+            os.fsync(fd)
+        new.replace(self._file)
+
+
+def _parsed(text: str) -> dict[bytes, int]:
+    """Raises ValueError."""
+    pairs = (line.split() for line in text.splitlines())
+    return {bytes.fromhex(session): int(until) for session, until in pairs}
