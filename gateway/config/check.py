@@ -60,6 +60,7 @@ def _server(server: Server, problems: Problems) -> None:
 
 def _fetch(server: Server, problems: Problems) -> None:
     _networks(server.fetch.allow, ("server", "fetch", "allow"), problems)
+    _networks(server.fetch.deny, ("server", "fetch", "deny"), problems)
     _networks(server.trusted_proxies, ("server", "trusted_proxies"), problems)
     if server.fetch.ca_file is not None:
         check_file(server.fetch.ca_file, ("server", "fetch", "ca_file"), problems)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.quantities import Name, Path, Seconds, Size
+from gateway.config.quantities import Count, Name, Path, Seconds, Size
 from schemas.secret import Secret
 
 
@@ -44,13 +44,19 @@ class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How images that a request names by URL are fetched for providers that need the bytes.
 
     max_bytes: of all images of one request. timeout_s: for each, redirects included.
-    allow:     networks that may be fetched from although they are not public.
+    max_total_bytes: of the images of all requests, from the first byte until the answer is over.
+    connections:     of one request; max_connections: of all requests.
+    allow:     networks that may be fetched from although they are not public; deny: that may not.
     ca_file:   certificates to trust instead of the system's, PEM.
     """
 
     max_bytes: Size = 20_000_000
     timeout_s: Seconds = 10.0
+    max_total_bytes: Size = 512 * 1024 * 1024
+    connections: Count = 8
+    max_connections: Count = 64
     allow: tuple[Name, ...] = ()
+    deny: tuple[Name, ...] = ()
     ca_file: Path | None = None
 
 

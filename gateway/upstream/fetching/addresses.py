@@ -1,10 +1,10 @@
 """Which addresses a client may have the gateway connect to: public ones, and those allowed.
 
-https://www.iana.org/assignments/iana-ipv6-special-registry; an IPv6 address that stands for an
-IPv4 one (mapped, 6to4, Teredo, NAT64) is as public as that.
+An IPv6 address that stands for an IPv4 one (mapped, 6to4, Teredo, NAT64, ISATAP) is as public as
+that. Nothing here opens a socket.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -14,27 +14,58 @@ from ipaddress import (
     ip_network,
 )
 
+from gateway.upstream.fetching.networks import (
+    COMPATIBLE,
+    ISATAP,
+    MAPPED,
+    NAT64,
+    NAT64_LOCAL,
+    SIX_TO_FOUR,
+    TEREDO,
+    UNICAST,
+    V4,
+    V6,
+)
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_NAT64 = IPv6Network("64:ff9b::/96")
+_LOW = 0xFFFFFFFF
 
 
 class Allowed:
-    """networks: may be reached although they are not public, as `10.1.0.0/16`."""
+    """networks: may be reached although they are not public, as `10.1.0.0/16`.
 
-    def __init__(self, networks: Iterable[str] = ()) -> None:
+    denied: may not be reached, whatever else is said of them.
+    """
+
+    def __init__(self, networks: Iterable[str] = (), denied: Iterable[str] = ()) -> None:
         self._networks: list[Network] = [ip_network(one) for one in networks]
+        self._denied: list[Network] = [ip_network(one) for one in denied]
 
     def first(self, addresses: Iterable[str]) -> str | None:
         """The first address that may be reached, as it was written."""
         return next((one for one in addresses if self.holds(ip_address(_bare(one)))), None)
 
     def holds(self, address: Address) -> bool:
-        known = [_standing_for(address), address]
-        if any(one in network for one in known for network in self._networks):
+        known = [address, *_inside(address)]
+        if _any_in(known, self._denied):
+            return False
+        if _any_in(known, self._networks):
             return True
         return all(_public(one) for one in known)
+
+
+def literal(host: str) -> str | None:
+    """The host if it is an address as RFC 4291 and four decimal numbers write it, else `None`.
+
+    Other spellings of addresses (`0x7f.1`, `2130706433`) are names, as far as this knows, and
+    whatever a resolver makes of them is judged then.
+    """
+    try:
+        return str(ip_address(_bare(host)))
+    except ValueError:
+        return None
 
 
 def _bare(address: str) -> str:
@@ -42,20 +73,29 @@ def _bare(address: str) -> str:
     return address.partition("%")[0]
 
 
+def _any_in(addresses: Iterable[Address], networks: Iterable[Network]) -> bool:
+    return any(one in network for one in addresses for network in networks)
+
+
 def _public(address: Address) -> bool:
-    if address in _NAT64:
-        return True  # as public as the IPv4 address inside, which is looked at too
-    old = isinstance(address, IPv6Address) and address.is_site_local
-    special = address.is_multicast or address.is_reserved or address.is_unspecified
-    return address.is_global and not special and not old
-
-
-def _standing_for(address: Address) -> Address:
-    """The IPv4 address inside; the address itself where there is none."""
     if isinstance(address, IPv4Address):
-        return address
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    if address.teredo is not None:
-        return address.teredo[1]
-    return address.ipv4_mapped or address.sixtofour or address
+        return not _any_in((address,), V4)
+    if any(address in network for network in (MAPPED, NAT64, SIX_TO_FOUR, TEREDO)):
+        return True  # as public as what is inside, which is looked at too
+    return address in UNICAST and not _any_in((address,), V6)
+
+
+def _inside(address: Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses that an IPv6 address stands for, or leads to."""
+    if isinstance(address, IPv4Address):
+        return
+    bits = int(address)
+    if any(address in network for network in (MAPPED, COMPATIBLE, NAT64, NAT64_LOCAL)):
+        yield IPv4Address(bits & _LOW)
+    elif address in SIX_TO_FOUR:
+        yield IPv4Address(bits >> 80 & _LOW)
+    elif address in TEREDO:
+        yield IPv4Address(bits >> 64 & _LOW)
+        yield IPv4Address(~bits & _LOW)
+    if (bits >> 32 & _LOW) in ISATAP:
+        yield IPv4Address(bits & _LOW)

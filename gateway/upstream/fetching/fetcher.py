@@ -10,11 +10,14 @@ import httpx
 from msgspec import Struct
 
 from gateway.config.connection import Fetch
-from gateway.upstream.fetching.addresses import Allowed
+from gateway.upstream.fetching.addresses import Allowed, literal
+from gateway.upstream.fetching.budget import Meter, Shares
 from gateway.upstream.fetching.image import Image
 from schemas.errors import InvalidConfig, InvalidRequest
 
 REDIRECTS: Final = 5
+SETTLE_S: Final = 0.25
+"""How long it takes at least to refuse a name: longer than most resolvers need for any."""
 MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -45,8 +48,10 @@ async def resolve(host: str, port: int) -> list[str]:
 class Fetcher:
     """Safe for concurrent use. Connects to the address that was looked at, and to no other."""
 
-    def __init__(self, config: Fetch, resolve_host: Resolve = resolve) -> None:
-        """Raises InvalidConfig for a ca_file that cannot be read."""
+    def __init__(
+        self, config: Fetch, resolve_host: Resolve = resolve, *, settle_s: float = SETTLE_S
+    ) -> None:
+        """settle_s: see SETTLE_S. Raises InvalidConfig for a ca_file that cannot be read."""
         try:
             context = ssl.create_default_context(cafile=config.ca_file)
         except (OSError, ssl.SSLError) as exc:
@@ -54,21 +59,26 @@ class Fetcher:
             raise InvalidConfig((problem,)) from exc
         self.max_bytes = config.max_bytes
         self._timeout_s = config.timeout_s
-        self._allowed = Allowed(config.allow)
+        self.connections = config.connections
+        self.lines = Shares(config.max_connections)
+        self.memory = Shares(config.max_total_bytes)
+        self._settle_s = settle_s
+        self._allowed = Allowed(config.allow, config.deny)
         self._resolve = resolve_host
+        # Kept connections would go by address, not by name; how many there are `lines` says.
         self._client = httpx.AsyncClient(
             verify=context,
             trust_env=False,
             timeout=config.timeout_s,
             follow_redirects=False,
-            limits=httpx.Limits(max_keepalive_connections=0),  # kept ones go by address, not name
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
 
-    async def image(self, url: str, where: str, limit: int) -> Image:
+    async def image(self, url: str, where: str, meter: Meter) -> Image:
         """See Images.image."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._follow(url, where, limit)
+                return await self._follow(url, where, meter)
         except TimeoutError as exc:
             why = f"could not be fetched within {self._timeout_s:g} s"
             raise _refused(where, why) from exc
@@ -76,9 +86,9 @@ class Fetcher:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _follow(self, url: str, where: str, limit: int) -> Image:
+    async def _follow(self, url: str, where: str, meter: Meter) -> Image:
         for _ in range(REDIRECTS + 1):
-            answer = await self._get(url, where, limit)
+            answer = await self._get(url, where, meter)
             if not answer.location:
                 kind = answer.media_type
                 if not kind.startswith("image/"):
@@ -90,21 +100,25 @@ class Fetcher:
             url = urljoin(url, answer.location)
         raise _refused(where, f"leads through more than {REDIRECTS} redirects")
 
-    async def _get(self, url: str, where: str, limit: int) -> _Answer:
+    async def _get(self, url: str, where: str, meter: Meter) -> _Answer:
         parts = _checked(url, where)
         address = await self._address(parts, where)
         try:
             async with self._client.stream(
                 "GET",
                 _pinned(parts, address),
-                headers={"host": parts.netloc.rpartition("@")[2], "accept": "image/*"},
+                headers={
+                    "host": parts.netloc.rpartition("@")[2],
+                    "accept": "image/*",
+                    "accept-encoding": "identity",
+                },
                 extensions={"sni_hostname": parts.hostname},
             ) as response:
                 if response.has_redirect_location:
                     return _Answer(location=response.headers["location"])
                 if not response.is_success:
                     raise _refused(where, f"was answered with status {response.status_code}")
-                data = await _read(response, where, limit)
+                data = await _read(response, where, meter)
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 return _Answer(media_type=kind, data=data)
         except (httpx.HTTPError, ssl.SSLError) as exc:
@@ -112,15 +126,25 @@ class Fetcher:
             raise _refused(where, why) from exc
 
     async def _address(self, parts: SplitResult, where: str) -> str:
+        """Refused alike, and as late, whether nobody knows the name or it leads inside.
+
+        Otherwise clients could find out which names there are inside.
+        """
         host = parts.hostname or ""
+        number = literal(host)
+        begun = asyncio.get_running_loop().time()
         try:
-            found = list(await self._resolve(host, parts.port or 443))
-        except (OSError, UnicodeError) as exc:  # the latter of a part of over 63 characters
-            raise _refused(where, f"names a host that is not known: {host}") from exc
+            found = [number] if number else list(await self._resolve(host, parts.port or 443))
+        except (OSError, UnicodeError):  # the latter of a part of over 63 characters
+            found = []
         address = self._allowed.first(found)
         if address is None:
+            if number is None:
+                over = begun + self._settle_s - asyncio.get_running_loop().time()
+                await asyncio.sleep(max(0.0, over))
             raise _refused(
-                where, f"leads to {host}, which is not public; send the image as a data: URI"
+                where,
+                f"names {host}, which is not known or not public; send the image as a data: URI",
             )
         return address
 
@@ -145,12 +169,18 @@ def _pinned(parts: SplitResult, address: str) -> httpx.URL:
     return httpx.URL(scheme="https", host=address, port=parts.port, raw_path=raw)
 
 
-async def _read(response: httpx.Response, where: str, limit: int) -> bytes:
+async def _read(response: httpx.Response, where: str, meter: Meter) -> bytes:
+    """The body as it comes. Compressed, a little of it could become more than fits."""
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise _refused(where, f"came compressed ({coding}), which was not asked for")
+    said = response.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and int(said[:20]) > meter.limit - meter.used:
+        meter.add(meter.limit + 1, where)
     data = bytearray()
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.aiter_raw():
+        meter.add(len(chunk), where)
         data += chunk
-        if len(data) > limit:
-            raise _refused(where, f"is too large: the images of a request may have {limit} bytes")
     return bytes(data)
 
 

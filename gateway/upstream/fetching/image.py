@@ -4,6 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gateway.upstream.fetching.budget import Meter, Shares
+
 
 class Image(Struct, frozen=True, kw_only=True):
     """media_type: `image/…`."""
@@ -13,14 +15,22 @@ class Image(Struct, frozen=True, kw_only=True):
 
 
 class Images(Protocol):
-    """Where images are had. max_bytes: of all images of a request together."""
+    """Where images are had.
+
+    max_bytes:   of all images of a request together.
+    connections: of one request at once.
+    lines:       connections of all requests; memory: bytes of all requests' images.
+    """
 
     max_bytes: int
+    connections: int
+    lines: Shares
+    memory: Shares
 
-    async def image(self, url: str, where: str, limit: int) -> Image:
+    async def image(self, url: str, where: str, meter: Meter) -> Image:
         """What is at the URL.
 
-        where: the URL's path in the request. limit: bytes.
+        where: the URL's path in the request. meter: counts what comes.
         Raises InvalidRequest that says why it cannot be had.
         """
         ...

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from gateway.upstream.base import Call, Upstream
+from gateway.upstream.fetching.budget import Meter
 from gateway.upstream.fetching.image import Image, Images
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, InvalidRequest
@@ -63,42 +64,59 @@ class Fetching:
     async def _with_images(
         self, request: ChatRequest, images: dict[_Place, ImagePart], call: Call
     ) -> AsyncGenerator[list[Event], None]:
+        """Memory for all that the images may have is claimed first, and what they have is kept
+        until the answer is over."""
+        memory, tenant = self._fetcher.memory, call.tenant
+        claimed = memory.bounded(tenant, self._fetcher.max_bytes)
         try:
             async with asyncio.timeout_at(call.deadline):
-                fetched = await self._fetch(images)
+                await memory.take(tenant, claimed)
         except TimeoutError as exc:
             raise DeadlineExceeded("the request's deadline has passed") from exc
-        messages = tuple(
-            _with_parts(message, at, fetched) for at, message in enumerate(request.messages)
-        )
-        inner = self._inner.generate(replace(request, messages=messages), call)
-        async with aclosing(inner) as source:
-            async for batch in source:
-                yield batch
+        try:
+            meter = Meter(claimed)
+            try:
+                async with asyncio.timeout_at(call.deadline):
+                    fetched = await self._fetch(images, meter, tenant)
+            except TimeoutError as exc:
+                raise DeadlineExceeded("the request's deadline has passed") from exc
+            memory.give(tenant, claimed - meter.used)
+            claimed = meter.used
+            messages = tuple(
+                _with_parts(message, at, fetched) for at, message in enumerate(request.messages)
+            )
+            inner = self._inner.generate(replace(request, messages=messages), call)
+            async with aclosing(inner) as source:
+                async for batch in source:
+                    yield batch
+        finally:
+            memory.give(tenant, claimed)
 
-    async def _fetch(self, images: dict[_Place, ImagePart]) -> dict[_Place, ImagePart]:
-        """All at once; the first that cannot be had ends the others."""
-        tasks: dict[_Place, asyncio.Task[Image]] = {}
+    async def _fetch(
+        self, images: dict[_Place, ImagePart], meter: Meter, tenant: str
+    ) -> dict[_Place, ImagePart]:
+        """A few at a time, each URL once; the first that cannot be had ends the others."""
+        places: dict[str, list[_Place]] = {}
+        for place, part in images.items():
+            places.setdefault(part.url, []).append(place)
+        left = iter(places.items())
+        found: dict[_Place, ImagePart] = {}
+
+        async def line() -> None:
+            for url, named in left:
+                async with self._fetcher.lines.holding(tenant, 1):
+                    image = await self._fetcher.image(url, named[0].where, meter)
+                inline = _data_uri(image)
+                for place in named:
+                    found[place] = replace(images[place], url=inline, raw=UNSET)
+
         try:
             async with asyncio.TaskGroup() as group:
-                for place, part in images.items():
-                    limit = self._fetcher.max_bytes
-                    got = self._fetcher.image(part.url, place.where, limit)
-                    tasks[place] = group.create_task(got)
+                for _ in range(min(self._fetcher.connections, len(places))):
+                    group.create_task(line())
         except* InvalidRequest as several:
             raise several.exceptions[0] from None
-        found = {place: task.result() for place, task in tasks.items()}
-        total = 0
-        for place, image in found.items():
-            total += len(image.data)
-            if total > self._fetcher.max_bytes:
-                raise InvalidRequest(
-                    f"{place.where} is too large beside the others: the images of a request may "
-                    f"have {self._fetcher.max_bytes} bytes",
-                    param=place.where,
-                    code="invalid_image_url",
-                )
-        return {place: _inline(images[place], image) for place, image in found.items()}
+        return found
 
 
 def _named(request: ChatRequest, own: tuple[str, ...]) -> dict[_Place, ImagePart]:
@@ -112,9 +130,8 @@ def _named(request: ChatRequest, own: tuple[str, ...]) -> dict[_Place, ImagePart
     }
 
 
-def _inline(part: ImagePart, image: Image) -> ImagePart:
-    data = b64encode(image.data).decode("ascii")
-    return replace(part, url=f"data:{image.media_type};base64,{data}", raw=UNSET)
+def _data_uri(image: Image) -> str:
+    return f"data:{image.media_type};base64,{b64encode(image.data).decode('ascii')}"
 
 
 def _with_parts(message: Message, at: int, fetched: dict[_Place, ImagePart]) -> Message:
