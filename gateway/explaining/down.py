@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from gateway.config.model import Breaker as BreakerRule
+from gateway.config.failing import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.named import Breakers
 from gateway.routing.route import Backend, Route, RouteTable

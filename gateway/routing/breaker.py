@@ -26,7 +26,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gateway.config.model import Breaker as BreakerRule
+from gateway.config.failing import Breaker as BreakerRule
 from gateway.routing.window import SlidingCount
 
 State = Literal["closed", "open", "half_open"]
@@ -261,9 +261,13 @@ class Breaker:
             self._end_probe()
 
     def rest(self, now: float, seconds: float, *, probe: bool) -> None:
-        """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept."""
+        """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept.
+
+        seconds: of which `max_retry_after_s` are believed.
+        """
         if probe:
             self._answered(now)
+        seconds = min(seconds, self.rule.max_retry_after_s)
         if now + seconds > self._rest_until:
             self._rest_until = now + seconds
             self._sum_up()

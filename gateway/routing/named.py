@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from gateway.config.model import Breaker as BreakerRule
+from gateway.config.failing import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
 
 KEPT = 512

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.breaker import CumulativeSum, between_openings, opened
-from gateway.config.model import Breaker as BreakerRule
+from gateway.config.failing import Breaker as BreakerRule
 from gateway.routing.breaker import (
     CHANCE_EVERY_S,
     JITTER,
@@ -261,6 +261,22 @@ def test_a_rest_is_a_lower_bound_and_a_longer_one_is_never_shortened() -> None:
 
     assert not breaker.allows(119.9)
     assert breaker.allows(120)
+
+
+@pytest.mark.parametrize("asked", [300.0, 301.0, 86_400.0, 1e20, float("inf")])
+def test_no_cooldown_is_longer_than_the_operator_allows(asked: float) -> None:
+    breaker = Breaker(BreakerRule())
+    breaker.rest(100, asked, probe=False)
+
+    assert breaker.available_in(100) == 300
+
+
+@pytest.mark.parametrize("asked", [0.0, -5.0, float("nan")])
+def test_a_cooldown_of_no_length_is_none(asked: float) -> None:
+    breaker = Breaker(BreakerRule())
+    breaker.rest(100, asked, probe=False)
+
+    assert breaker.allows(100)
 
 
 def test_rests_do_not_count_as_failures() -> None:

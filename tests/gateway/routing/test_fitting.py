@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
-from gateway.config.model import Breaker as BreakerRule
+from gateway.config.failing import Breaker as BreakerRule
 from gateway.config.model import RequestFields
 from gateway.routing.able import able
 from gateway.routing.breaker import Breaker
