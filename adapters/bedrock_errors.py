@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import Endpoint
-from adapters.openai_errors import MODEL_UNKNOWN
+from adapters.openai_errors import unknown
 from adapters.openai_wire import UNREADABLE
 from adapters.problem import problem, redacted
 from adapters.retry_after import retry_after
@@ -101,7 +101,7 @@ def _error(
     message = said.originalMessage or found.message or said.capital
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
     if name == NO_MODEL or (status == 404 and name not in KINDS):
-        return UpstreamRefused(text, upstream=endpoint.name, code=MODEL_UNKNOWN)
+        return unknown(text, endpoint.name)
     blamed = KINDS.get(name) or STATUSES.get(status)
     if blamed is None and 400 <= status < 500:
         return UpstreamRejected(

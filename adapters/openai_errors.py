@@ -87,15 +87,25 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     return _error(endpoint, found.status or next(known, 500), None, found)
 
 
+def unknown(text: str, upstream: str) -> UpstreamRefused:
+    """A 404. What is not found may be the model, or a file that the client names."""
+    error = UpstreamRefused(text, upstream=upstream, code=MODEL_UNKNOWN)
+    error.counts = False
+    return error
+
+
 def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) -> GatewayError:
     name = endpoint.name
     text = redacted(found.message, _secrets(endpoint)) or f"answered with status {status}"
     words = {word.lower() for word in (found.code, found.type) if word}
     absent = status == 404 and found.param in (None, "model")
     if status in REFUSED_STATUS or words & REFUSED_WORDS:
-        return UpstreamRefused(text, upstream=name, retry_after=wait)
+        refused = UpstreamRefused(text, upstream=name, retry_after=wait)
+        # Some vendors moderate with a 403 that says nothing of the account.
+        refused.counts = status != 403 or bool(words & REFUSED_WORDS)
+        return refused
     if absent or words & MODEL_WORDS:
-        return UpstreamRefused(text, upstream=name, code=MODEL_UNKNOWN)
+        return unknown(text, name)
     if status in TIMEOUTS:
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
     if status == 429:

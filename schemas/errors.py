@@ -184,11 +184,13 @@ class UpstreamError(GatewayError):
 
     elsewhere: only another backend may do better; asking the same one again is of no use.
     usage:     what it says that the failed answer used, where it says so: it is charged for.
+    counts:    it is evidence that the backend is broken; not where a client may have caused it.
     """
 
     status = 502
     code = "upstream_error"
     elsewhere: ClassVar[bool] = False
+    counts: bool = True
 
     def __init__(
         self,

@@ -110,6 +110,8 @@ class Try(Struct, eq=False):
                 if not self.committed:
                     self._was_late(at)
                 breaker.abandon(probe=probe)
+            case UpstreamError(counts=False):
+                breaker.abandon(probe=probe)
             case UpstreamError():
                 breaker.fail(at, probe=probe, draw=random.random())
                 if isinstance(error, UpstreamOverloaded) and error.retry_after:

@@ -26,6 +26,7 @@ from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.failures import dated, error_body
 from gateway.upstream.lora_scope import scoped
+from gateway.upstream.outgoing import UNSAYABLE, unsayable
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import UpstreamBroken, UpstreamError
@@ -72,10 +73,13 @@ class HttpUpstream:
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
         sent = scoped(request, call.tenant)
-        if call.large:
-            outbound = await asyncio.to_thread(self.adapter.encode, sent, call.model)
-        else:
-            outbound = self.adapter.encode(sent, call.model)
+        try:
+            if call.large:
+                outbound = await asyncio.to_thread(self.adapter.encode, sent, call.model)
+            else:
+                outbound = self.adapter.encode(sent, call.model)
+        except UNSAYABLE as exc:
+            raise unsayable(exc) from exc
         started = now()
         begun = started if call.begun is None else call.begun
         over = min(begun + self._timeouts.total_s, call.deadline)
@@ -133,10 +137,13 @@ class HttpUpstream:
 
     async def _embed(self, request: EmbeddingsRequest, call: Call, over: float) -> Embeddings:
         """over: loop time at which the last of the batches must be there."""
-        if call.large:
-            outbound = await asyncio.to_thread(self.adapter.encode, request, call.model)
-        else:
-            outbound = self.adapter.encode(request, call.model)
+        try:
+            if call.large:
+                outbound = await asyncio.to_thread(self.adapter.encode, request, call.model)
+            else:
+                outbound = self.adapter.encode(request, call.model)
+        except UNSAYABLE as exc:
+            raise unsayable(exc) from exc
         reply = await self._exchange(outbound, now(), over)
         try:
             await self._check(reply, over)

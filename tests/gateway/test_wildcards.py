@@ -58,11 +58,11 @@ async def test_a_429_cools_down_the_name_that_earned_it(asked: str, tmp_path: Pa
 
 
 async def test_a_name_that_fails_opens_the_circuit_of_that_name_alone(tmp_path: Path) -> None:
-    """A client that asks for models that do not exist cannot divert the traffic of others."""
+    """A client that asks for a model that fails cannot divert the traffic of others."""
 
     async def unknown(request: Received, answer: Answer) -> None:
         if "made-up" in str(request.json["model"]):
-            await answer.json({"error": {"message": "no such model"}}, 404)
+            await answer.json({"error": {"message": "no such model"}}, 500)
         else:
             await answers(request, answer)
 
@@ -76,7 +76,7 @@ async def test_a_name_that_fails_opens_the_circuit_of_that_name_alone(tmp_path: 
         (backend,) = gateway.state.runtime.backends.values()
         states = {name: one.open_until is not None for name, one in backend.breakers}
 
-    assert set(made_up) == {502}
+    assert set(made_up) <= {502, 503}
     assert real == [200] * 3
     assert sent.count("any/real") == 3
     assert states == {"any/made-up": True, "any/real": False}
