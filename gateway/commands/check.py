@@ -1,11 +1,13 @@
 """`strowger check`: tell everything that is wrong with a configuration."""
 
+import asyncio
+import tempfile
 from pathlib import Path
 
 import click
 
-from gateway.commands.configuration import config_option, faults_shown, load
-from gateway.upstream.bridge.wrapping import try_tokenizer
+from gateway.commands.configuration import Faults, config_option, faults_shown, load
+from gateway.config.model import Config
 
 
 @click.command()
@@ -18,10 +20,7 @@ def check(named: Path | None, path: Path) -> None:
     """
     path = path if named is None else named
     config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
-    with faults_shown():
-        for provider in config.providers:
-            if provider.tokenizer is not None:
-                try_tokenizer(Path(provider.tokenizer))
+    build(config)
     counted = ", ".join(
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in (
@@ -33,3 +32,24 @@ def check(named: Path | None, path: Path) -> None:
         if count or noun in ("provider", "model")
     )
     click.echo(f"{path}: OK ({counted})")
+
+
+def build(config: Config) -> None:
+    """Build what `serve` builds, and throw it away: nothing is connected, started or made on disk.
+
+    Raises Faults for what only shows then: an address that an adapter refuses, a file that cannot
+    be read, an extra that is missing.
+    """
+    # Late, because a configuration that is wrong in itself needs none of it.
+    from gateway.replicas.joining import link_of
+    from gateway.runtime import Runtime
+    from gateway.store.opening import open_store
+
+    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
+        try:
+            runtime = Runtime(config, run_dir=Path(folder))
+        except ValueError as exc:
+            raise Faults((str(exc),)) from exc
+        asyncio.run(runtime.close())
+        open_store(config.store.url).close()
+        link_of(config)

@@ -1,7 +1,7 @@
 """How many units an experiment needs before it can be expected to find what it looks for."""
 
 from collections.abc import Sequence
-from math import ceil, inf, sqrt
+from math import ceil, inf, isfinite, sqrt
 from statistics import NormalDist
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from gateway.experiments.effects import Effect, Look
 _normal = NormalDist()
 _MOST_PAIRS = 1e12
 _BISECTIONS = 100
+_SMALLEST_SHARE = 1e-9
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -67,8 +68,12 @@ def plan(
     each = alpha / (len(q) - 1)
     reached = _normal.inv_cdf(power)
     widths = radius(each), _normal.inv_cdf(1 - each / 2)
-    totals = [variance * ((width + reached) / difference) ** 2 for width in widths]
-    units, fixed = (tuple(ceil(total * share) for share in q) for total in totals)
+    try:
+        totals = [variance * ((width + reached) / difference) ** 2 for width in widths]
+        units, fixed = (tuple(ceil(total * share) for share in q) for total in totals)
+    except (OverflowError, ZeroDivisionError):
+        told = f"lift: no sample that can be counted finds a difference of {difference:g}"
+        raise ValueError(told) from None
     pairs = totals[0] * q[0] * smallest / (q[0] + smallest)
     return Plan(
         units=units,
@@ -154,9 +159,13 @@ def _check(
         raise ValueError(f"alpha: {alpha:g} is not between 0 and 1")
     if not 0.5 <= power < 1:
         raise ValueError(f"power: {power:g} is not between 0.5 and 1")
-    if len(shares) < 2 or not all(share > 0 for share in shares):
+    if len(shares) < 2 or not all(0 < share < inf for share in shares):
         raise ValueError("shares: at least two are needed, each above 0")
+    if min(shares) / sum(shares) < _SMALLEST_SHARE:
+        raise ValueError(f"shares: the smallest is less than {_SMALLEST_SHARE:g} of all")
     if difference == 0:
         raise ValueError("lift: no sample can find a difference of 0")
-    if sd is not None and not sd > 0:
-        raise ValueError(f"sd: {sd:g} is not above 0")
+    if not isfinite(difference):
+        raise ValueError(f"lift: a difference of {difference} is not a number to look for")
+    if sd is not None and not 0 < sd < inf:
+        raise ValueError(f"sd: {sd:g} is not above 0, or not a number")

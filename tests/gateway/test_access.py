@@ -9,7 +9,7 @@ import pytest
 from gateway.asgi import answering
 from gateway.asgi.cors import Cors
 from tests.gateway.serving import one_model, serving
-from tests.provider import provider
+from tests.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +54,28 @@ async def test_a_key_opens_its_own_models_and_no_others(tmp_path: Path) -> None:
     assert refused.json()["error"]["code"] == "model_not_found"
     assert [line.key for line in lines] == ["team-a", "team-a", "root"]
     assert lines[1].error == "model_not_allowed"
+
+
+async def test_a_fallback_answers_for_a_model_also_where_the_key_may_not_use_it_by_name(
+    tmp_path: Path,
+) -> None:
+    """The operator wrote the fallback; the key's list says what it may ask for."""
+    config = KEYS.replace("  - {name: spare,", "    fallback: [spare]\n  - {name: spare,")
+    async with provider() as a, serving(one_model(a.base_url, config), tmp_path) as gateway:
+
+        async def answers(request: Received, answer: Answer) -> None:
+            if request.json["model"] == "m-1":
+                await answer.json({"error": {"message": "down"}}, 503)
+            else:
+                await answer.chat("from the spare")
+
+        a.behaviour = answers
+        by_fallback = await send(gateway.url, "key-of-team-a")
+        by_name = await send(gateway.url, "key-of-team-a", model="spare")
+
+    assert by_fallback.status_code == 200
+    assert by_fallback.headers["x-gateway-backend"] == "remote/m-2"
+    assert by_name.status_code == 404
 
 
 @pytest.mark.parametrize(

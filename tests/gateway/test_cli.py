@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 from click import Context
 from click.testing import CliRunner, Result
 
@@ -73,8 +74,11 @@ def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: P
     path = tmp_path / "config.yaml"
     path.write_text(uncommented((ROOT / "config.yaml").read_text(encoding="utf-8")))
     (tmp_path / "certs").mkdir()
-    for name in ("mindie-ca.pem", "gateway.pem", "gateway.key"):
-        (tmp_path / "certs" / name).touch()
+    authority = trustme.CA()
+    ours = authority.issue_cert("gateway.test")
+    authority.cert_pem.write_to_path(tmp_path / "certs" / "mindie-ca.pem")
+    ours.cert_chain_pems[0].write_to_path(tmp_path / "certs" / "gateway.pem")
+    ours.private_key_pem.write_to_path(tmp_path / "certs" / "gateway.key")
     env = {
         "TEAM_A_KEY": "team-a-secret",
         "OPENAI_API_KEY": "sk-1",
@@ -130,6 +134,36 @@ def test_a_tokenizer_that_cannot_be_read_is_told_before_anything_is_served(
 
     assert result.exit_code == 1
     assert result.stderr.startswith(f"{bad}: no tokenizer can be read from it: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("adapter: azure, base_url: 'https://a.openai.azure.com/openai'", "no api-version"),
+        (f"adapter: openai, tls: {{ca_file: {ROOT / 'README.md'}}}", "README.md"),
+    ],
+)
+def test_what_only_shows_when_it_is_built_is_told_by_the_check(
+    good: Path, change: str, told: str
+) -> None:
+    good.write_text(GOOD.replace("adapter: openai", change))
+    before = sorted(good.parent.iterdir())
+
+    result = run("check", str(good), env=ENV)
+
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(good.parent.iterdir()) == before
+
+
+def test_a_file_that_is_nested_beyond_reason_is_a_problem_and_no_traceback(good: Path) -> None:
+    good.write_text("a: " + "[" * 5000 + "]" * 5000)
+
+    result = run("check", str(good), env=ENV)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"{good}: line 1: nested more than 32 levels deep\n"
 
 
 def test_the_file_may_be_named_by_a_variable(good: Path) -> None:

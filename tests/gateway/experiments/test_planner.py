@@ -91,6 +91,11 @@ def test_requests_of_one_unit_count_for_less_the_more_they_are_alike() -> None:
         ({"shares": (1,)}, "shares"),
         ({"shares": (1, 0)}, "shares"),
         ({"sd": 0}, "sd: 0"),
+        ({"sd": float("inf")}, "sd: inf"),
+        ({"lift": float("nan")}, "lift: a difference of nan"),
+        ({"lift": 1e-300}, "lift: no sample that can be counted"),
+        ({"shares": (float("inf"), 1)}, "shares"),
+        ({"shares": (1, 1e-300)}, "shares: the smallest"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_by_name(
