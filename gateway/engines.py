@@ -59,6 +59,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
                 name=model.name,
                 path=model.path,
                 revision=model.revision,
+                special_tokens_in_prompts=model.special_tokens_in_prompts,
                 task=model.task,
                 matryoshka=model.matryoshka,
             )

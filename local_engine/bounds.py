@@ -98,7 +98,7 @@ def characters(request: GenerateRequest) -> int:
     match request:
         case ChatRequest():
             tools = 0 if request.tools is UNSET else sum(_size(tool) for tool in request.tools)
-            return tools + sum(_length(message) for message in request.messages)
+            return tools + sum(length(message) for message in request.messages)
         case CompletionRequest():
             return _total(request.prompts)
         case TokenRequest():
@@ -156,7 +156,8 @@ def _texts(message: Message) -> Iterator[str]:
     yield from (call.arguments for call in message.tool_calls)
 
 
-def _length(message: Message) -> int:
+def length(message: Message) -> int:
+    """What there is to read in a message, characters."""
     names = len(message.name or "") + len(message.tool_call_id or "")
     return TURN * (1 + len(message.tool_calls)) + names + _total(_texts(message))
 

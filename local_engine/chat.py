@@ -11,6 +11,7 @@ from jinja2 import TemplateError
 from msgspec import UNSET, UnsetType
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
+from local_engine.control_tokens import Controls, Rendered
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, Message, TextPart, Tool, ToolCall
 
@@ -45,7 +46,17 @@ class ChatTemplate:
         self._knows_developers = "developer" in source
 
     def render(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> str:
-        """The prompt up to where the assistant begins to speak, special tokens spelt out.
+        """The prompt up to where the assistant begins to speak, special tokens spelt out."""
+        return self._apply(self._read(messages, tools))
+
+    def rendered(
+        self, messages: tuple[Message, ...], tools: tuple[Tool, ...], controls: Controls
+    ) -> Rendered:
+        """The same, with the control tokens that the template wrote kept apart from text."""
+        return controls.render(self._read(messages, tools), self._apply)
+
+    def _read(self, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> list[list[JSON]]:
+        """The conversation and its tools as templates know them.
 
         Raises InvalidRequest for parts that are not text, a model without a template, and
         whatever the template itself refuses.
@@ -62,7 +73,10 @@ class ChatTemplate:
                 "that was trained to call functions",
                 param="tools",
             )
-        described = [_described(tool, place) for place, tool in enumerate(tools)]
+        return [conversation, [_described(tool, place) for place, tool in enumerate(tools)]]
+
+    def _apply(self, read: object) -> str:
+        conversation, described = cast(list[list[JSON]], read)
         try:
             text = self._tokenizer.apply_chat_template(
                 cast(list[dict[str, str]], conversation),

@@ -15,6 +15,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     path: a folder as Hugging Face lays it out (config.json, *.safetensors, tokenizer files),
           a name at the Hugging Face hub, `bundled:NAME`, or `package:NAME/FOLDER`.
     revision: of a model at the hub: a branch, a tag or a commit; "" is its main branch.
+    special_tokens_in_prompts: of raw prompts and inputs: "parse" makes the spelling of a special
+          token that token, "text" makes it ordinary text.
     matryoshka: of an embedding model: requests may ask for fewer dimensions, although the
           model's files don't say that it was trained for that.
     """
@@ -22,6 +24,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     name: str
     path: str
     revision: str = ""
+    special_tokens_in_prompts: Literal["parse", "text"] = "parse"
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
 

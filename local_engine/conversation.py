@@ -5,6 +5,7 @@ from msgspec import UNSET, Struct, UnsetType
 from local_engine.apart.encoding import Errand
 from local_engine.apart.work import Guide
 from local_engine.constraints import body_of, guide_of
+from local_engine.control_tokens import Rendered
 from local_engine.guided import Guides
 from local_engine.lengths import Reach
 from local_engine.speech import Form, Thinking, thinking_of
@@ -45,7 +46,8 @@ class Conversations:
 
         room: tokens to which a prompt that is too long is cut; `None`: it is refused.
         """
-        rendered = self._tokenizer.chat.render((Message(role="user", content=text),))
+        message = Message(role="user", content=text)
+        rendered = self._tokenizer.chat.rendered((message,), (), self._tokenizer.controls)
         return self._encode(rendered, "prompt", errand, room)
 
     def read(self, request: ChatRequest, errand: Errand | None = None) -> Talk:
@@ -53,8 +55,9 @@ class Conversations:
         choice = request.tool_choice
         tools = _offered(request)
         body = body_of(request.response_format)
-        text = self._tokenizer.chat.render(request.messages, tools)
-        prompt = self._encode(text, "messages", errand)
+        rendered = self._tokenizer.chat.rendered(request.messages, tools, self._tokenizer.controls)
+        text = rendered.text
+        prompt = self._encode(rendered, "messages", errand)
         callable_ = _callable(tools, choice)
         parallel = request.parallel_tool_calls is not False
         form = self._form(text, callable_, choice, guided=body is not None or not parallel)
@@ -108,12 +111,12 @@ class Conversations:
         return self._guides.spell(marker, self._tokenizer.token_of(marker))
 
     def _encode(
-        self, text: str, field: str, errand: Errand | None, room: int | None = None
+        self, rendered: Rendered, field: str, errand: Errand | None, room: int | None = None
     ) -> tuple[int, ...]:
         if room is None:
-            self._reach.refuse(text, field)
+            self._reach.refuse(rendered.text, field)
         most = self._reach.tokens if room is None else room
-        ids, count = self._tokenizer.counted(text, special=False, most=most, errand=errand)
+        ids, count = self._tokenizer.turned(rendered, most=most, errand=errand)
         if room is None:
             self._reach.refuse_count(count)
         return tuple(ids)

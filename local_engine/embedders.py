@@ -64,7 +64,8 @@ def _seat(
     report(f"loading {model.name} from {model.path}")
     path = model_folder(model.path, model.revision)
     recipe = read_recipe(path)
-    tokenizer = Tokenizer(path, subfolder=recipe.subfolder)
+    parses = model.special_tokens_in_prompts == "parse"
+    tokenizer = Tokenizer(path, subfolder=recipe.subfolder, parses=parses)
     encoder = Encoder(
         path,
         recipe,

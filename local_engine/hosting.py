@@ -79,7 +79,8 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
         report(f"loading {model.name} from {model.path}")
         adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
         weights = load(path, device=device, dtype=dtype, adapters=adapters)
-        loaded.append((model, weights, Tokenizer(path)))
+        parses = model.special_tokens_in_prompts == "parse"
+        loaded.append((model, weights, Tokenizer(path, parses=parses)))
     bank = AdapterBank(most=config.max_loras, most_bytes=config.max_lora_bytes)
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     share = _cache_bytes(config, device) // max(len(loaded), 1)

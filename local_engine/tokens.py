@@ -15,6 +15,8 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from local_engine.apart.encoding import Encoder, Encoding, Errand
 from local_engine.chat import ChatTemplate
+from local_engine.control_tokens import Controls, Rendered
+from local_engine.respelling import Normalizer, normalizing, respelt
 from local_engine.token_bytes import TokenBytes
 from schemas.errors import InvalidConfig
 
@@ -25,6 +27,9 @@ class Backend(Protocol):
     def encode_batch_fast(
         self, input: list[str], *, add_special_tokens: bool
     ) -> list[Encoding]: ...
+
+    @property
+    def normalizer(self) -> Normalizer | None: ...
 
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
 
@@ -48,8 +53,10 @@ class Tokenizer:
     longest: tokens that the files call the model's limit; beyond all bounds where they don't.
     """
 
-    def __init__(self, path: str, *, subfolder: str = "") -> None:
-        """Raises InvalidConfig if the files are missing or describe no fast tokenizer."""
+    def __init__(self, path: str, *, subfolder: str = "", parses: bool = True) -> None:
+        """parses: the spelling of a special token in a raw prompt is that token.
+
+        Raises InvalidConfig if the files are missing or describe no fast tokenizer."""
         try:
             loaded = cast(
                 PreTrainedTokenizerBase,
@@ -67,10 +74,14 @@ class Tokenizer:
         self._backend = backend
         self._bytes = TokenBytes(backend.to_str())
         self._encoder = Encoder(backend, path + subfolder, self.describe)
+        self._parses = parses
         self.longest = int(cast(float, loaded.model_max_length))
         self.end = cast(int | None, loaded.eos_token_id)
         self.specials = frozenset(loaded.all_special_ids)
         self.chat = ChatTemplate(loaded)
+        description = self.describe()
+        self.controls = Controls(description, self.chat.source, normalizing(backend))
+        self._respelt = respelt(description, self.controls, path + subfolder + " respelt")
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """special: add what the model expects around a text (its begin token)."""
@@ -79,8 +90,18 @@ class Tokenizer:
     def counted(
         self, text: str, *, special: bool = True, most: int, errand: Errand | None
     ) -> tuple[list[int], int]:
-        """The last `most` tokens, and how many there are. See Encoder.encode."""
-        return self._encoder.encode(text, special=special, most=most, errand=errand)
+        """The last `most` tokens of a raw prompt, and how many there are. See Encoder.encode."""
+        encoder = self._encoder if self._parses else self._respelt
+        return encoder.encode(text, special=special, most=most, errand=errand)
+
+    def turned(
+        self, rendered: Rendered, *, most: int, errand: Errand | None
+    ) -> tuple[list[int], int]:
+        """The same of a conversation, whose control tokens are those of its template alone."""
+        encoder, text = self._encoder, rendered.text
+        if rendered.spelled:
+            encoder, text = self._respelt, rendered.spelled
+        return encoder.encode(text, special=False, most=most, errand=errand)
 
     def decode(self, ids: list[int]) -> str:
         """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""

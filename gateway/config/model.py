@@ -162,12 +162,14 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A model that the local engine loads.
 
     revision:   of a model at the Hugging Face hub: a branch, a tag or a commit.
+    special_tokens_in_prompts: whether raw prompts may spell special tokens.
     matryoshka: its vectors may be shortened although its files don't say so; for task embed.
     """
 
     name: Name
     path: ModelPath
     revision: Revision = ""
+    special_tokens_in_prompts: Literal["parse", "text"] = "parse"
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
 

@@ -17,6 +17,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
+from local_engine.control_tokens import Controls, Rendered
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import Message, TextPart, ToolCall, thinking_of
 
@@ -50,7 +51,7 @@ class _Generation(Extension):
 
 
 class ChatTemplate:
-    """One model's template, compiled. Safe to call from any thread."""
+    """One model's template, compiled. Safe to call from any thread. source: its text."""
 
     def __init__(
         self,
@@ -76,16 +77,27 @@ class ChatTemplate:
             raise InvalidConfig(
                 (f"the chat template cannot be read, line {exc.lineno}: {exc.message}",)
             ) from exc
+        self.source = source
         self._variables = dict(variables)
         self._code = "".join(_CODE.findall(source))
 
     def render(self, messages: tuple[Message, ...]) -> str:
-        """The prompt up to where the assistant begins to speak, special tokens spelt out.
+        """The prompt up to where the assistant begins to speak, special tokens spelt out."""
+        return self._apply(self._read(messages))
+
+    def rendered(self, messages: tuple[Message, ...], controls: Controls) -> Rendered:
+        """The same, with the control tokens that the template wrote kept apart from text."""
+        return controls.render(self._read(messages), self._apply)
+
+    def _read(self, messages: tuple[Message, ...]) -> list[JSON]:
+        """The conversation as templates know it.
 
         Raises InvalidRequest for parts that are not text, for calls that the template would leave
         out, and for whatever the template itself refuses.
         """
-        turns = [self._turn(message, place) for place, message in enumerate(messages)]
+        return [self._turn(message, place) for place, message in enumerate(messages)]
+
+    def _apply(self, turns: object) -> str:
         try:
             return self._template.render(
                 messages=turns,

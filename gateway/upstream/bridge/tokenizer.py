@@ -8,7 +8,8 @@ Works on the tokenizers library's own object, which several threads may use at o
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -17,11 +18,21 @@ import tokenizers
 
 from gateway.upstream.bridge.files import read_beside, tokenizer_file
 from gateway.upstream.bridge.template import ChatTemplate
+from local_engine.apart.encoding import (
+    INLINE,
+    Encoder,
+    Encoding,
+    Errand,
+    on_errand,
+    reading_gate,
+)
+from local_engine.control_tokens import Controls, Rendered
+from local_engine.respelling import Normalizer, normalizing, respelt
 from local_engine.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
 
-INLINE = 4096
-"""Characters, or tokens, that are worked on in the event loop; more go to a thread."""
+MAX_TOKENS = 1 << 20
+"""Of a prompt; more than any backend behind a tokenizer reads."""
 
 ANCHORS = ("\n", "a", ".")
 """What stands before a text that continues another one, so that no tokenizer takes it for the
@@ -35,9 +46,16 @@ _Result = TypeVar("_Result")
 class Library(Protocol):
     """The part of `tokenizers.Tokenizer` that is used."""
 
-    def encode(self, sequence: str, *, add_special_tokens: bool) -> "Encoding": ...
+    @property
+    def normalizer(self) -> Normalizer | None: ...
+
+    def encode_batch_fast(
+        self, input: list[str], *, add_special_tokens: bool
+    ) -> list[Encoding]: ...
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str: ...
+
+    def decode_batch(self, sequences: list[list[int]], skip_special_tokens: bool) -> list[str]: ...
 
     def id_to_token(self, id: int) -> str | None: ...
 
@@ -52,10 +70,6 @@ class Library(Protocol):
     def no_truncation(self) -> None: ...
 
     def to_str(self) -> str: ...
-
-
-class Encoding(Protocol):
-    ids: list[int]
 
 
 class AddedToken(Protocol):
@@ -82,7 +96,11 @@ class TextTokenizer:
         library.no_truncation()
         library.no_padding()
         self._library = library
-        self._bytes = TokenBytes(library.to_str())
+        description = library.to_str()
+        self._bytes = TokenBytes(description)
+        key = sha256(description.encode()).hexdigest()
+        self._encoder = Encoder(library, key, library.to_str)
+        self._key = key
         added = library.get_added_tokens_decoder()
         self._added = {id: token.content for id, token in added.items()}
         self.specials = frozenset(id for id, token in added.items() if token.special)
@@ -100,19 +118,52 @@ class TextTokenizer:
         self._by_bytes: dict[bytes, int] | None = None
         self.faithful = self._gives_back(SAMPLE)
 
+    @cached_property
+    def controls(self) -> Controls:
+        """The control tokens, which clients' text never becomes in a conversation."""
+        source = "" if self.chat is None else self.chat.source
+        return Controls(self._library.to_str(), source, normalizing(self._library))
+
+    @cached_property
+    def respelt(self) -> Encoder:
+        """Reads conversations in which a client spells control tokens; made while loading.
+
+        Raises InvalidConfig for a tokenizer whose control tokens cannot be told from text.
+        """
+        return respelt(self._library.to_str(), self.controls, f"{self._key} respelt")
+
     def encode(self, text: str, *, special: bool = True) -> tuple[int, ...]:
         """special: add what the model expects around a text (its begin token)."""
-        return tuple(self._library.encode(text, add_special_tokens=special).ids)
+        return tuple(self._encoder.encode(text, special=special)[0])
+
+    def read(
+        self, prompt: str | Rendered, *, special: bool = True, errand: Errand | None = None
+    ) -> tuple[int, ...]:
+        """A prompt of any length. A conversation's control tokens are those of its template.
+
+        errand: see Encoder.encode. Raises InvalidRequest and Unavailable as that does.
+        """
+        encoder = self._encoder
+        text = prompt if isinstance(prompt, str) else prompt.text
+        if isinstance(prompt, Rendered) and prompt.spelled:
+            encoder, text = self.respelt, prompt.spelled
+        ids, count = encoder.encode(text, special=special, most=MAX_TOKENS, errand=errand)
+        refuse_many(count)
+        return tuple(ids)
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
         """special: show special tokens too. Bytes that are no UTF-8 become U+FFFD."""
-        return self._library.decode(list(ids), skip_special_tokens=not special)
+        if len(ids) <= INLINE:
+            return self._library.decode(list(ids), skip_special_tokens=not special)
+        (text,) = self._library.decode_batch([list(ids)], skip_special_tokens=not special)
+        return text
 
     def written_as(self, ids: tuple[int, ...], *, known: str = "") -> str:
         """A text that a backend with this tokenizer reads as exactly these tokens.
 
         known: a text to try first. Raises InvalidRequest, without a field, where there is none.
         """
+        refuse_many(len(ids))
         for place, id in enumerate(ids):
             if self._library.id_to_token(id) is None:
                 raise InvalidRequest(f"token {id} at place {place} is not in the vocabulary")
@@ -205,9 +256,31 @@ class TextTokenizer:
         return True
 
 
+def refuse_many(count: int) -> None:
+    """Raises InvalidRequest for a prompt of more than MAX_TOKENS."""
+    if count > MAX_TOKENS:
+        raise InvalidRequest(
+            f"the prompt has {count} tokens; {MAX_TOKENS} is the most that is translated; "
+            "shorten it",
+            param="prompt",
+            code="context_length_exceeded",
+        )
+
+
 async def aside(size: int, work: Callable[[], _Result]) -> _Result:
     """Do it here, or in a thread where it is long. size: characters or tokens."""
     return work() if size <= INLINE else await asyncio.to_thread(work)
+
+
+async def reading(size: int, work: Callable[[Errand | None], _Result], tenant: str) -> _Result:
+    """The same for prompts, in turns by tenant; very long ones are read in a child process."""
+    if size <= INLINE:
+        return work(None)
+    async with _reading.turn(tenant):
+        return await on_errand(work)
+
+
+_reading = reading_gate("this gateway")
 
 
 @lru_cache(maxsize=32)
@@ -221,7 +294,13 @@ def _loaded(file: Path, changed: int) -> TextTokenizer:
         chat = ChatTemplate(beside.template, beside.special) if beside.template else None
     except InvalidConfig as exc:
         raise InvalidConfig(tuple(f"{file.parent}: {fault}" for fault in exc.problems)) from exc
-    return TextTokenizer(library, end=beside.special.get("eos_token", ""), chat=chat)
+    tokenizer = TextTokenizer(library, end=beside.special.get("eos_token", ""), chat=chat)
+    if chat is not None:
+        try:
+            _ = tokenizer.respelt
+        except InvalidConfig as exc:
+            raise InvalidConfig(tuple(f"{file}: {fault}" for fault in exc.problems)) from exc
+    return tokenizer
 
 
 def load_tokenizer(path: Path) -> TextTokenizer:

@@ -18,11 +18,13 @@ from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.bridge.answers import TextOfTokens, TokensOfText
 from gateway.upstream.bridge.offers import INPUT_IDS, PROMPT_IDS, ways_to, widened
-from gateway.upstream.bridge.tokenizer import TextTokenizer, aside
+from gateway.upstream.bridge.tokenizer import TextTokenizer, aside, reading
+from local_engine.apart.encoding import Errand
+from local_engine.bounds import length
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
 from schemas.events import Event
-from schemas.messages import Message, text_of
+from schemas.messages import Message
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -114,7 +116,7 @@ class Translating:
 
     async def _chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """A conversation as the prompt that the model's template makes of it."""
-        read = await self._rendered(request.messages)
+        read = await self._rendered(request.messages, call.tenant)
         if self.ways.chat == "tokens":
             source = self._continued(
                 self._as_tokens(request, read.ids), call, TextOfTokens(read.ids)
@@ -140,7 +142,9 @@ class Translating:
         self, request: CompletionRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """One prompt as a token request; several come one by one (see fanning)."""
-        read = await self._prompt(request.prompts[0], "prompt", template=request.template)
+        read = await self._prompt(
+            request.prompts[0], "prompt", template=request.template, tenant=call.tenant
+        )
         if request.sampling.max_tokens is UNSET:
             sampling = msgspec.structs.replace(request.sampling, max_tokens=COMPLETION_TOKENS)
             request = msgspec.structs.replace(request, sampling=sampling)
@@ -160,7 +164,7 @@ class Translating:
             if isinstance(prompt, str) and not request.template:
                 prompts.append(prompt)
                 continue
-            read = await self._prompt(prompt, field, template=request.template)
+            read = await self._prompt(prompt, field, template=request.template, tenant=call.tenant)
             if len(request.prompts) == 1 and not self._takes_ids:
                 sent = self._as_tokens(request, read.ids)
                 if self._fits(request, sent):
@@ -215,7 +219,7 @@ class Translating:
             extra=request.extra,
         )
 
-    async def _prompt(self, prompt: Prompt, field: str, *, template: bool) -> _Read:
+    async def _prompt(self, prompt: Prompt, field: str, *, template: bool, tenant: str) -> _Read:
         if template:
             if not isinstance(prompt, str):
                 raise InvalidRequest(
@@ -223,24 +227,27 @@ class Translating:
                     "the raw prompt",
                     param=field,
                 )
-            return await self._rendered((Message(role="user", content=prompt),))
+            return await self._rendered((Message(role="user", content=prompt),), tenant)
         if not isinstance(prompt, str):
             return _Read(ids=prompt)
-        ids = await aside(len(prompt), lambda: self._tokenizer.encode(prompt))
+        ids = await reading(
+            len(prompt), lambda errand: self._tokenizer.read(prompt, errand=errand), tenant
+        )
         if not ids:
             raise InvalidRequest(f"{field} must not be empty", param=field)
         return _Read(ids=ids, text=prompt)
 
-    async def _rendered(self, messages: tuple[Message, ...]) -> _Read:
+    async def _rendered(self, messages: tuple[Message, ...], tenant: str) -> _Read:
         chat = self._tokenizer.chat
         if chat is None:
             raise InvalidRequest(f"messages: {self.name} has no chat template", param="messages")
 
-        def read() -> _Read:
-            text = chat.render(messages)
-            return _Read(ids=self._tokenizer.encode(text, special=False), text=text)
+        def read(errand: Errand | None) -> _Read:
+            rendered = chat.rendered(messages, self._tokenizer.controls)
+            ids = self._tokenizer.read(rendered, special=False, errand=errand)
+            return _Read(ids=ids, text=rendered.text)
 
-        return await aside(sum(len(text_of(message)) for message in messages), read)
+        return await reading(sum(map(length, messages)), read, tenant)
 
     async def _sendable(self, read: _Read, field: str) -> Prompt:
         """The prompt in the form that a backend of completions reads."""
