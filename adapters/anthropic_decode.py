@@ -29,6 +29,7 @@ from adapters.anthropic_wire import (
     with_usage,
 )
 from adapters.base import Endpoint
+from adapters.bounds import BLOCKS, check_room
 from adapters.openai_wire import NULL, UNREADABLE
 from schemas import events as ours
 from schemas.errors import UpstreamBroken
@@ -156,6 +157,7 @@ class AnthropicDecoder:
     def _open(self, index: int, raw: Raw) -> list[ours.Event]:
         if index in self._blocks:
             raise self._broken(f"block {index} began twice")
+        check_room(self._blocks, BLOCKS, "blocks", self._endpoint.name)
         try:
             kind = read_kind(raw).type
             block = read_block(raw) if kind in RANKS else Block(type=kind)

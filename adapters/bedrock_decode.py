@@ -16,6 +16,7 @@ from adapters import bedrock_wire as wire
 from adapters.base import Endpoint
 from adapters.bedrock_blocks import tool_name
 from adapters.bedrock_errors import error_in_stream
+from adapters.bounds import BLOCKS, NOTES, TOOLS, check_room
 from adapters.eventstream import ERROR, EXCEPTION
 from adapters.openai_wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
@@ -155,8 +156,10 @@ class ConverseDecoder:
     def _call(self, block: int, call: wire.ToolUse, events: list[Event]) -> None:
         """A tool that the vendor's own server runs is nothing for the client to run."""
         if call.type == wire.RUN_BY_THE_SERVER:
+            check_room(self._passed_over, BLOCKS, "blocks", self._endpoint.name)
             self._passed_over.add(block)
             return
+        check_room(self._tools, TOOLS, "tool calls", self._endpoint.name)
         tool = self._tools[block] = len(self._tools)
         arguments = "" if call.input == NULL else bytes(call.input).decode()
         events.append(
@@ -182,6 +185,7 @@ class ConverseDecoder:
         if delta.reasoningContent is not None:
             self._think(block, delta.reasoningContent, events)
         if delta.citation != NULL:
+            check_room(self._citations, NOTES, "citations", self._endpoint.name)
             self._citations.append(delta.citation)
 
     def _text(self, text: str, events: list[Event]) -> None:
@@ -191,6 +195,8 @@ class ConverseDecoder:
 
     def _think(self, block: int, thought: wire.ThoughtDelta, events: list[Event]) -> None:
         """Proofs are kept until their block ends: they are the last that is told of it."""
+        if block not in self._thoughts:
+            check_room(self._thoughts, BLOCKS, "blocks", self._endpoint.name)
         number = self._thoughts.setdefault(block, len(self._thoughts))
         if thought.text:
             events.append(ReasoningDelta(text=thought.text, block=number))

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
+from adapters.bounds import NOTES, TOOLS, check_room
 from adapters.openai_decode import DONE
 from adapters.openai_errors import error_inside
 from adapters.openai_wire import NULL, UNREADABLE, read_object
@@ -188,6 +189,7 @@ class CohereDecoder:
             case "tool-call-end" if index in self._calls:
                 yield from self._calls[index].close()
             case "citation-start" if message.citations != NULL:
+                check_room(self._citations, NOTES, "citations", self._endpoint.name)
                 self._citations += _as_list(message.citations)
             case "message-end":
                 yield from self._end(delta)
@@ -231,6 +233,7 @@ class CohereDecoder:
         known = self._calls.get(index)
         function = call.function or _NO_FUNCTION
         if known is None:
+            check_room(self._calls, TOOLS, "tool calls", self._endpoint.name)
             place = len(self._calls)
             known = self._calls[index] = _ToolCall(place)
             yield known.begin(call.id or f"call_{self._id}_{place}", function.name or "")

@@ -53,7 +53,22 @@ STATUSES: Mapping[int, type[GatewayError]] = {
 }
 """What a status means where the body says nothing."""
 
-BODIES = (b"", b"{}", b"[]", b"null", b'"text"', b"<html><title>Bad</title></html>", b"\xff\xfe")
+_DEEP = b"[" * 900 + b"]" * 900
+_LONG = b"9" * 5000
+BODIES = (
+    *(b"", b"{}", b"[]", b"null", b'"text"', b"<html><title>Bad</title></html>", b"\xff\xfe"),
+    *(
+        shape.replace(b"@", value)
+        for value in (_DEEP, _LONG, b"1e400", b'"\\ud800"')
+        for shape in (
+            b"@",
+            b'{"error":{"message":@,"code":@,"type":@,"param":@}}',
+            b'{"error":{"code":@,"message":"x"}}',
+            b'{"detail":[{"loc":["body",@],"msg":"x"}]}',
+            b'{"message":"x","status":@,"status_code":@}',
+        )
+    ),
+)
 
 
 def check_shape(adapter: Adapter) -> None:

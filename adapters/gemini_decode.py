@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
+from adapters.bounds import CHOICES, NOTES, check_room
 from adapters.gemini_arguments import PartialCall
 from adapters.gemini_errors import error_inside
 from adapters.gemini_images import IMAGES, Image, image_from
@@ -175,6 +176,9 @@ class GeminiDecoder:
                 )
 
     def _candidate(self, candidate: Candidate, events: list[Event]) -> None:
+        if candidate.index not in self._choices:
+            most = max(self._expected, CHOICES)
+            check_room(self._choices, most, "candidates", self._endpoint.name)
         choice = self._choices.setdefault(candidate.index, _Choice())
         logprobs = _logprobs(candidate.logprobs_result)
         for part in candidate.content.parts if candidate.content else ():
@@ -220,6 +224,7 @@ class GeminiDecoder:
         if part.inline_data != NULL and not part.thought:
             image = image_from(part.inline_data, len(choice.images))
         if image is not None:
+            check_room(choice.images, NOTES, "images", self._endpoint.name)
             choice.images.append(image)
         for name, raw in (
             ("inlineData", NULL if image is not None else part.inline_data),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Raw
 
 from adapters.base import STRAY, Endpoint
+from adapters.bounds import CHOICES, NOTES, TOOLS, check_room
 from adapters.openai_errors import error_inside
 from adapters.openai_logprobs import token_logprobs
 from adapters.openai_repair import as_text, repaired, seconds
@@ -240,6 +241,7 @@ class OpenAIDecoder:
         fields = read_object(data)
         for name, raw in fields.items():
             if name not in _KNOWN and raw != NULL:
+                check_room(self._extra, NOTES, "fields", self._endpoint.name)
                 self._extra[name] = raw.copy()
         return Head(
             id=as_text(fields.get("id", NULL)),
@@ -250,6 +252,8 @@ class OpenAIDecoder:
     def _choice(self, choice: Choice, events: list[Event]) -> None:
         state = self._choices.get(choice.index)
         if state is None:
+            most = max(self._expected, CHOICES)
+            check_room(self._choices, most, "choices", self._endpoint.name)
             state = self._choices[choice.index] = _ChoiceState(choice.index, self._id)
         message = choice.delta or choice.message or _NOTHING
         self._message(choice, message, state, events)
@@ -277,6 +281,9 @@ class OpenAIDecoder:
             events.append(RefusalDelta(text=message.refusal, index=index))
         for piece in message.tool_calls or ():
             events.extend(state.tools.add(piece))
+            if len(state.tools) > TOOLS:
+                what = f"the answer has over {TOOLS} tool calls"
+                raise UpstreamBroken(what, upstream=self._endpoint.name)
         if choice.opaque:
             events.append(OpaqueDelta(fields=choice.opaque, index=index))
         state.shown = state.shown or len(events) > before

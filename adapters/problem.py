@@ -23,6 +23,8 @@ _CODE = ("code", "error_code", "status")
 _STATUS = ("status_code", "http_status", "http_status_code", "code", "status")
 _TYPE = ("type", "error_type", "reason")
 _DEPTH = 6
+_DIGITS = 3
+"""Of a status."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -94,7 +96,7 @@ def _listed(values: list[object], depth: int) -> Problem:
     if isinstance(values[0], dict):
         loc = cast("dict[str, object]", values[0]).get("loc")
         if isinstance(loc, list):
-            path = ".".join(str(step) for step in cast("list[object]", loc) if step != "body")
+            path = ".".join(_step(step) for step in cast("list[object]", loc) if step != "body")
             return msgspec.structs.replace(
                 first, message=f"{path}: {first.message}", param=path, type=None
             )
@@ -111,10 +113,15 @@ def _word(fields: dict[str, object], names: tuple[str, ...]) -> str | None:
 
 def _status(fields: dict[str, object]) -> int:
     for name in _STATUS:
-        text = str(fields.get(name))
-        if text.isascii() and text.isdigit() and 400 <= int(text) < 600:
+        text = _step(fields.get(name))
+        if len(text) == _DIGITS and text.isascii() and text.isdigit() and 400 <= int(text) < 600:
             return int(text)
     return 0
+
+
+def _step(value: object) -> str:
+    """A word or a number as text, "" for all else: to print what is nested can fail."""
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _plain(body: bytes | str) -> str:

@@ -3,7 +3,7 @@
 https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
 """
 
-import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,6 +11,10 @@ from email.utils import parsedate_to_datetime
 LONGEST_S = 86_400.0
 """More is not believed: a day's quota is new after a day, and who writes a moment where seconds
 belong (1893456000) would be shut out for as long as the gateway runs."""
+
+_LONG = 256
+"""Characters of a header field that is read at all."""
+_DECIMAL = re.compile(r"[ \t]*[0-9]+(?:\.[0-9]*)?[ \t]*", re.ASCII)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -38,15 +42,14 @@ def _told(headers: Mapping[str, str], now: datetime | None) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return max(0.0, number) if math.isfinite(number) else None
+    """Decimal digits, of a fraction too; `1e20`, `-3`, `inf` and `1_0` are not a number here."""
+    return float(text) if len(text) <= _LONG and _DECIMAL.fullmatch(text) else None
 
 
 def _date(text: str) -> datetime | None:
-    """`None` for what is no HTTP date; a date without a zone is taken as GMT."""
+    """`None` for what is not an HTTP date; a date without a zone is taken as GMT."""
+    if len(text) > _LONG:
+        return None
     try:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

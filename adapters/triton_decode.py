@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from adapters.base import Endpoint
+from adapters.bounds import CHOICES, check_room
 from adapters.framing import UnmarkedSSEParser
 from adapters.growing_text import GrowingText
 from adapters.openai_errors import error_inside
@@ -122,6 +123,8 @@ class TextDecoder:
     def _sequence(self, index: int, answer: Generated) -> _Sequence:
         found = self._sequences.get(index)
         if found is None:
+            most = max(self._answers, CHOICES)
+            check_room(self._sequences, most, "sequences", self._endpoint.name)
             pieces = answer.model_name in PIECES_ONLY
             found = self._sequences[index] = _Sequence(self._stops, pieces=pieces)
         return found
