@@ -36,7 +36,8 @@ def openai_calls(at: int) -> Iterator[tuple[str, object]]:
 def anthropic_blocks(at: int) -> Iterator[tuple[str, object]]:
     if at == 0:
         usage = {"input_tokens": 1, "output_tokens": 1}
-        message = {"id": "m", "model": "m", "content": [], "usage": usage, "role": "assistant"}
+        content: list[object] = []
+        message = {"id": "m", "model": "m", "content": content, "usage": usage}
         yield "message_start", {"type": "message_start", "message": message}
     block = {"type": "text", "text": "x"}
     yield (
