@@ -198,6 +198,9 @@ class Database:
             connection.execute("COMMIT", ())
             self._doubtful = self._doubtful and not session.wrote
             kept = not self._doubtful
+        except (msgspec.DecodeError, RecursionError) as exc:
+            told = f"it holds a row that this version cannot read: {exc}"
+            raise StoreAway(told) from exc
         except self._driver.refusals as exc:
             raise StoreRefused(str(exc)) from exc
         except self._driver.errors as exc:

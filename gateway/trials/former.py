@@ -59,5 +59,5 @@ def _read(text: str) -> Experiment | None:
     """A later version may know fields that this one does not."""
     try:
         return _experiment.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None

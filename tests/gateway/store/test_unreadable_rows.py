@@ -1,0 +1,30 @@
+"""A row that somebody else wrote, or damaged, is said to be that, and ends no poll."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gateway.store.errors import StoreAway
+from gateway.store.sql import SqlStore
+from gateway.store.sqlite import SqliteDriver
+
+
+@pytest.mark.parametrize(
+    "shares", ["nonsense", "[" * 100_000, '{"control": "much"}'], ids=["text", "deep", "typed"]
+)
+def test_a_row_that_cannot_be_read_is_a_store_that_is_away_with_the_reason(
+    shares: str, tmp_path: Path
+) -> None:
+    store = SqlStore(SqliteDriver(tmp_path / "strowger.db"))
+    store.prepare()
+    with sqlite3.connect(tmp_path / "strowger.db") as other:
+        epoch = ("x", 1, "f", shares, 1.0)
+        sql = "INSERT INTO experiment_epochs (experiment, number, fingerprint, shares, began)"
+        other.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", epoch)
+    other.close()
+
+    with pytest.raises(StoreAway, match="it holds a row that this version cannot read"):
+        store.epochs("x")
+    assert store.pauses() == {}
+    store.close()
