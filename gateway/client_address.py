@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from litestar.types import HTTPScope
 
 _Address = IPv4Address | IPv6Address
 _MOST_HOPS = 32
+_LONGEST = 64
+"""Characters of an address with its zone and port."""
 _FOR = re.compile(r'(?:^|[;,])\s*for\s*=\s*("[^"]*"|[^;,\s]*)', re.IGNORECASE)
 _WITH_PORT = re.compile(r"\[(?P<six>[^\]]*)\](:\d+)?|(?P<four>[0-9.]+)(:\d+)?")
 
@@ -66,6 +69,11 @@ class ClientAddresses:
 def _address(text: str) -> _Address | None:
     """With or without a port; an IPv4 address within IPv6 (::ffff:…) is the IPv4 address."""
     text = text.strip()
+    return _parsed(text) if len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> _Address | None:
     found = _WITH_PORT.fullmatch(text)
     try:
         address = ip_address((found["six"] or found["four"]) if found else text)
