@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING
 
-from litestar.types import HTTPScope
+if TYPE_CHECKING:  # the process that leads loads this file, and answers nobody
+    from litestar.types import HTTPScope
 
 _Address = IPv4Address | IPv6Address
 _MOST_HOPS = 32
@@ -23,7 +25,7 @@ class ClientAddresses:
         self._shown = shown
         self._trusted = tuple(map(ip_network, trusted))
 
-    def of(self, scope: HTTPScope) -> str:
+    def of(self, scope: "HTTPScope") -> str:
         """The client's address; "" where it is not shown, or the connection has none."""
         client = scope["client"]
         if not self._shown or client is None:
