@@ -234,14 +234,22 @@ def _outside(value: object, bounds: Range) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if bounds.minimum is not None and value < bounds.minimum:
-        return f"is {value:g}, at least {bounds.minimum:g} is supported"
+        return f"is {_shown(value)}, at least {bounds.minimum:g} is supported"
     if bounds.maximum is not None and value > bounds.maximum:
-        return f"is {value:g}, at most {bounds.maximum:g} is supported"
+        return f"is {_shown(value)}, at most {bounds.maximum:g} is supported"
     if bounds.above is not None and value <= bounds.above:
-        return f"is {value:g}, it must be over {bounds.above:g}"
+        return f"is {_shown(value)}, it must be over {bounds.above:g}"
     if bounds.below is not None and value >= bounds.below:
-        return f"is {value:g}, it must be under {bounds.below:g}"
+        return f"is {_shown(value)}, it must be under {bounds.below:g}"
     return ""
+
+
+def _shown(value: float) -> str:
+    """An integer may have any number of digits, and not fit a float."""
+    try:
+        return f"{value:g}"
+    except OverflowError:
+        return "beyond all numbers with a fraction"
 
 
 def _number(value: float) -> str:

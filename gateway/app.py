@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from math import ceil
 from typing import cast
 
 import msgspec
@@ -18,10 +19,11 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
-from litestar.types import ASGIApp, ControllerRouterHandler
+from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 
 from gateway.admin.access import DENIED, SCHEME
 from gateway.admin.routes import admin_routes
+from gateway.auth import WrongKey, too_many
 from gateway.documentation import documented
 from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
@@ -44,6 +46,7 @@ from schemas.errors import (
     RouteNotFound,
 )
 
+_SLOWED = "strowger.slowed"
 _Request = Request[object, object, State]
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 _log = logging.getLogger("strowger")
@@ -77,7 +80,7 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
             _litestar(gateway, [*_handlers(gateway, hot), admin_routes(current)]), current
         )
 
-    front = Front(hot, Paths(HOT), rest)
+    front = Front(hot, Paths(HOT), rest, lambda: gateway.runtime.door)
     if at_once:
         front.complete()
     return front
@@ -115,6 +118,7 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
         on_startup=[partial(_start, gateway)],
         on_shutdown=[partial(_stop, gateway)],
+        after_exception=[partial(_slow, gateway)],
         exception_handlers={
             HTTPException: _framework_error,
             GatewayError: _gateway_error,
@@ -163,6 +167,14 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
     return answer
 
 
+async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
+    """Hold back the answer to a wrong key; see `gateway.guesses`."""
+    if isinstance(exc, WrongKey) and scope["type"] == "http":
+        scope["state"][_SLOWED] = await gateway.guesses.slow(
+            scope, gateway.runtime.clients.of(scope)
+        )
+
+
 class _Fault(msgspec.Struct):
     """What Litestar says of a parameter that it could not read."""
 
@@ -204,6 +216,10 @@ def _elsewhere(app: Litestar, path: str) -> str:
 
 def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
     headers: dict[str, str] = {}
+    if slowed := cast(float, request.scope["state"].get(_SLOWED, 0.0)):
+        exc = too_many(slowed)
+    if exc.retry_after is not None:
+        headers["retry-after"] = str(ceil(exc.retry_after))
     if isinstance(exc, MethodNotAllowed) and any(exc.allow):
         headers["allow"] = ", ".join(exc.allow)
     if isinstance(exc, RequestTimeout):

@@ -7,7 +7,11 @@ from hashlib import sha256
 from msgspec import Struct
 
 from gateway.config.model import Auth
-from schemas.errors import Forbidden, Unauthenticated
+from schemas.errors import Forbidden, Throttled, Unauthenticated
+
+
+class WrongKey(Unauthenticated):
+    """A key was sent, and it is not one."""
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -57,7 +61,7 @@ class Keyring:
         digest = sha256(key).digest()
         known, caller = self._callers.get(digest[:8], (b"", EVERYONE))
         if not hmac.compare_digest(known, digest):
-            raise Unauthenticated("the API key is not known here")
+            raise WrongKey("the API key is not known here")
         return caller
 
 
@@ -116,10 +120,19 @@ class MetricsAccess:
         if self._clients:
             self._keyring.caller(headers)
             return
-        raise Unauthenticated(
+        raise (WrongKey if _credential(headers) else Unauthenticated)(
             "/metrics needs auth.metrics_key or the operator's key; use the header "
             "`Authorization: Bearer <key>`"
         )
+
+
+def too_many(retry_after: float) -> Throttled:
+    """What is answered to one wrong key too many. retry_after: seconds."""
+    return Throttled(
+        "too many wrong keys came from this address; the answers to further ones are delayed",
+        code="too_many_wrong_keys",
+        retry_after=retry_after,
+    )
 
 
 def check_model(caller: Caller, asked: str, route: str) -> None:

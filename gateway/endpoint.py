@@ -18,7 +18,7 @@ from gateway.asgi.hangup import HangUp
 from gateway.asgi.inflating import ENCODINGS, inflate
 from gateway.asgi.intake import Head, check_type, read_body, read_head
 from gateway.asgi.weighing import Weight, weighed
-from gateway.auth import Caller, check_priority
+from gateway.auth import Caller, WrongKey, check_priority, too_many
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
 from gateway.routing import pipeline
@@ -115,7 +115,12 @@ class Endpoint:
     ) -> int:
         """Answer with 200, or raise what the caller is to be told. Returns the status."""
         gateway.admit()
-        caller = runtime.keyring.caller(scope["headers"])
+        try:
+            caller = runtime.keyring.caller(scope["headers"])
+        except WrongKey:
+            if retry_after := await gateway.guesses.slow(scope, runtime.clients.of(scope)):
+                raise too_many(retry_after) from None
+            raise
         trip.caller = caller.name
         check_type(head, self._surface.accepts)
         held = gateway.hold(caller)

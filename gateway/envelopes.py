@@ -22,4 +22,5 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
 
 
 def envelope(path: str) -> Envelope:
+    path = "/" + path.lstrip("/")
     return next((write for prefix, write in ENVELOPES if path.startswith(prefix)), error_body)

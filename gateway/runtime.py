@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
+from gateway.asgi.door import Door
 from gateway.auth import AdminKey, Keyring, MetricsAccess
 from gateway.client_address import ClientAddresses
 from gateway.clock import now
@@ -75,6 +76,7 @@ class Runtime:
         self.metrics_access = MetricsAccess(config.auth)
         shown = config.logging.client_address
         self.clients = ClientAddresses(config.server.trusted_proxies, shown=shown)
+        self.door = _door(config)
         self._own = engine_processes(config, run_dir) if engines is None else {}
         self.engines: Mapping[str, EngineView] = self._own if engines is None else engines
         self.links: dict[str, LocalUpstream] = {}
@@ -358,3 +360,12 @@ def _default_model(config: Config) -> str:
         if len(names) == 1 and not names[0].endswith("*"):
             return names[0]
     return ""
+
+
+def _door(config: Config) -> Door | None:
+    server, auth = config.server, config.auth
+    closed = auth.mode == "none" and not auth.allow_open
+    if not closed and not server.allowed_hosts:
+        return None
+    names = (server.host, *server.allowed_hosts)
+    return Door(names, server.cors.allow_origins, pages=auth.mode == "none")

@@ -15,6 +15,7 @@ from gateway.auth import Caller
 from gateway.clock import now
 from gateway.config.store import SPOOL
 from gateway.ended_sessions import EndedSessions
+from gateway.guesses import Guesses
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
 from gateway.records.booking import attempts_of, booked, line_of
@@ -114,6 +115,7 @@ class Gateway:
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
         self.shares = Shares()
+        self.guesses = Guesses()
         self.large = Turns()
         self.mirrors = Mirrors(self._book_mirrored)
         self.trials: Trials | None = None

@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 
 from gateway.admin.session import Ended, signed_in
-from gateway.auth import AdminKey
+from gateway.auth import AdminKey, WrongKey
 from schemas.errors import RouteNotFound, Unauthenticated
 
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
@@ -47,7 +47,8 @@ def admin_only(current: Callable[[], AdminKey], ended: Ended) -> _Guard:
         headers = scope["headers"]
         reads = scope["type"] == "http" and scope["method"] in _READING
         if not key.opens(headers) and not (reads and signed_in(key, ended, headers)):
-            raise Unauthenticated(
+            sent = any(name == b"authorization" for name, _ in headers)
+            raise (WrongKey if sent else Unauthenticated)(
                 "/admin needs the operator's key; use the header `Authorization: Bearer <key>`"
             )
 

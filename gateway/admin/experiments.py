@@ -17,6 +17,7 @@ from gateway.config.problems import nearest
 from gateway.documentation import operation
 from gateway.state import Gateway
 from gateway.store.errors import StoreAway
+from gateway.surfaces.decoding import UNREADABLE
 from gateway.trials.former import UNKNOWN, Former
 from gateway.trials.listed import ListedExperiment, configured, removed
 from gateway.trials.report import Report
@@ -70,6 +71,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @post(
         "/experiments/{name:str}/pause",
         status_code=200,
+        request_max_body_size=65_536,
         security=[{SCHEME: []}],
         operation_class=operation("Control serves everyone, until it is resumed", PauseBody),
     )
@@ -142,7 +144,7 @@ def _reason(data: bytes) -> str:
         return PauseBody().reason
     try:
         reason = _pause.decode(data).reason
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise InvalidRequest(f'the body is {{}} or {{"reason": …}}: {exc}') from exc
     if not 0 < len(reason) <= LONGEST_REASON:
         raise InvalidRequest(f"reason: 1 to {LONGEST_REASON} characters", param="reason")

@@ -17,6 +17,9 @@ from gateway.config.model import Config, Model, Server
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.store import check_store
 
+SHORTEST_KEY = 12
+"""Characters of a key that is not warned of."""
+
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+/?")
 """As browsers send it, or "*" for any; a / at the end is forgiven. https://www.rfc-editor.org/rfc/rfc6454#section-6.2"""
 
@@ -122,6 +125,7 @@ def _keys(config: Config, problems: Problems) -> None:
             problems.add((*path, "key"), "is empty; anyone could guess it")
             continue
         check_key(key.key, (*path, "key"), problems)
+        _warn_short(secret, (*path, "key"), problems)
         first = secrets.setdefault(secret, index)
         if first != index:
             problems.add(
@@ -144,11 +148,21 @@ def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> N
         if problems.at(path) or not secret.reveal():
             continue
         check_key(secret, path, problems)
+        _warn_short(secret.reveal(), path, problems)
         first = secrets.get(secret.reveal())
         if first is not None:
             problems.add(path, f"auth.keys[{first}] is the same; no client may have {whose}")
     if auth.metrics_key.reveal() and auth.metrics_key.reveal() == auth.admin_key.reveal():
         problems.add(("auth", "metrics_key"), "is the admin key; a scraper gets one of its own")
+
+
+def _warn_short(secret: str, path: Path, problems: Problems) -> None:
+    if len(secret) < SHORTEST_KEY:
+        problems.warn(
+            path,
+            f"has {len(secret)} characters and can be guessed; use 16 random ones or "
+            "more, such as `openssl rand -hex 16` prints",
+        )
 
 
 def _key_model(pattern: str, path: Path, models: tuple[Model, ...], problems: Problems) -> None:

@@ -86,6 +86,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
     trusted_proxies:    networks whose x-forwarded-for and forwarded are believed, for the log.
     docs:               /docs and /openapi.json are served.
+    allowed_hosts:      names in Host besides loopback's; `mode: none` takes no others.
     expose_headers:     x-gateway-* on answers.
     default_model:      who answers on routes that name no model, such as /infer_token.
     fetch:              images by URL, for providers that need the bytes.
@@ -108,6 +109,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cors: Cors = Cors()
     trusted_proxies: tuple[Name, ...] = ()
     docs: bool = True
+    allowed_hosts: tuple[Name, ...] = ()
     expose_headers: bool = True
     default_model: Name | None = None
     fetch: Fetch = Fetch()

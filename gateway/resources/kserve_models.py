@@ -17,6 +17,7 @@ from gateway.auth import Caller
 from gateway.clock import now
 from gateway.routing.route import Backend, Route
 from gateway.state import Gateway
+from gateway.surfaces.decoding import UNREADABLE
 from gateway.surfaces.kserve_bodies import (
     VERSION,
     Listed,
@@ -29,6 +30,7 @@ from schemas.errors import InvalidRequest, RouteNotFound
 
 _Request = Request[object, object, State]
 _JSON = "application/json"
+_MOST_BYTES = 65_536
 _DISTRIBUTION = "strowger-gateway"
 
 
@@ -73,7 +75,13 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
             raise InvalidRequest(f"model {wanted.model!r} is not ready: {reason}")
         return b""
 
-    @post("/v2/repository/index", status_code=200, media_type=_JSON, summary="All models")
+    @post(
+        "/v2/repository/index",
+        status_code=200,
+        media_type=_JSON,
+        request_max_body_size=_MOST_BYTES,
+        summary="All models",
+    )
     async def index(request: _Request) -> bytes:
         caller = gateway.runtime.keyring.caller(request.scope["headers"])
         body = await request.body()
@@ -126,7 +134,7 @@ def _only_ready(body: bytes) -> bool:
         return False
     try:
         return msgspec.json.decode(body, type=_Index).ready
-    except msgspec.DecodeError as exc:
+    except UNREADABLE as exc:
         raise InvalidRequest(f"the body must be an object with `ready`: {exc}") from exc
 
 

@@ -24,7 +24,7 @@ from gateway.surfaces.databricks_wire import (
     DatabricksEmbeddingsWire,
     InvocationWire,
 )
-from gateway.surfaces.decoding import Reader, is_null, refusal
+from gateway.surfaces.decoding import UNREADABLE, Reader, check_utf8, is_null, refusal
 from gateway.surfaces.openai_parse import (
     MAX_CHOICES,
     parse_chat,
@@ -112,8 +112,10 @@ def parse_task(task: Task, body: bytes, *, model: str, max_choices: int = MAX_CH
 
 def _read(body: bytes) -> InvocationWire:
     try:
+        if not body.isascii():
+            check_utf8(body)
         return _invocation.decode(body)
-    except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
+    except UNREADABLE as exc:
         raise refusal(exc, "", DATABRICKS_CHAT_ALLOWED) from exc
 
 
@@ -156,7 +158,7 @@ def _check_message(message: Message, place: int) -> None:
         where = f"messages[{place}].tool_call_id"
         try:
             answers = _addressed.decode(message.raw).tool_call_id
-        except DecodeError as exc:
+        except (DecodeError, RecursionError) as exc:
             raise refusal(exc, f"messages[{place}]", DATABRICKS_CHAT_ALLOWED) from exc
         if answers:
             raise InvalidRequest(f"{where} belongs in a message of role tool", param=where)

@@ -75,7 +75,7 @@ def _read(part: Part, where: str) -> tuple[_Summary, ...] | None:
         if any(one.type != READABLE for one in _kinds.decode(part.raw).summary):
             return None
         return _reasoning.decode(part.raw).summary
-    except DecodeError as exc:
+    except (DecodeError, RecursionError) as exc:
         raise refusal(exc, where, {}) from exc
 
 

@@ -17,6 +17,9 @@ from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 from gateway.surfaces.slices import SHORT, is_long, lists
 from schemas.errors import InvalidRequest
 
+UNREADABLE: Final = (DecodeError, RecursionError, UnicodeDecodeError)
+"""What a decoder of msgspec raises for what a client may send."""
+
 W = TypeVar("W", bound=msgspec.Struct)
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])

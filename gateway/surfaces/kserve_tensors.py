@@ -208,7 +208,7 @@ def _wrong(name: str, what: str) -> InvalidRequest:
 def _flat(name: str, data: Raw, flat: msgspec.json.Decoder[list[_T]], what: str) -> list[_T]:
     try:
         return flat.decode(data)
-    except DecodeError:
+    except (DecodeError, RecursionError):
         pass
     try:
         return msgspec.convert(list(_leaves(_anything.decode(data))), flat.type)

@@ -157,7 +157,7 @@ def _opaque(
         raise refusal(why, where, ALLOWED) from why
     try:
         kind = kinds.decode(raw).type
-    except DecodeError as exc:
+    except (DecodeError, RecursionError) as exc:
         raise refusal(exc, where, ALLOWED) from exc
     if kind in _KNOWN:
         raise refusal(why, where, ALLOWED) from why

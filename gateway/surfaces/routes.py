@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.databricks import ROUTES as DATABRICKS
+from gateway.surfaces.decoding import UNREADABLE, check_utf8, refusal
 from gateway.surfaces.hot import HotRoute, Paths
 from gateway.surfaces.kserve import ROUTES as KSERVE
 from gateway.surfaces.mindie import ROUTES as MINDIE
@@ -100,9 +101,10 @@ def asked(
 
 def _by_content(body: bytes, surface: str, model: str) -> str:
     try:
+        check_utf8(body)
         found = _fields.decode(body)
-    except msgspec.DecodeError as exc:
-        raise InvalidRequest(f"the body is no JSON object: {exc}") from exc
+    except UNREADABLE as exc:
+        raise refusal(exc, "", {}) from exc
     if not surface:
         surface = next((owner for field, owner in _ANYTHING.items() if field in found), "")
     if surface not in _BY_CONTENT:

@@ -54,7 +54,7 @@ def read_feedback(data: bytes) -> FeedbackBody:
         body = _body.decode(data)
     except msgspec.ValidationError as exc:
         raise _misread(str(exc)) from exc
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         raise InvalidRequest(f"the body is no JSON: {exc}") from exc
     if body.value is None and not body.comment:
         raise InvalidRequest("value: give a boolean or a number, or a comment", param="value")

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 def head(more: str, path: str = "/v1/chat/completions") -> bytes:
     kind = "content-type: application/json\r\n"
-    return f"POST {path} HTTP/1.1\r\nhost: x\r\n{kind}{more}\r\n".encode()
+    return f"POST {path} HTTP/1.1\r\nhost: localhost\r\n{kind}{more}\r\n".encode()
 
 
 class Client:

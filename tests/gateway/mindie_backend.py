@@ -43,7 +43,7 @@ class Pair(Struct, frozen=True, kw_only=True, eq=False):
         port = int(self.gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n"
         writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
         await reader.readuntil(after)
         await self.server.raw.until(lambda: len(self.server.requests) >= asked)

@@ -107,7 +107,7 @@ async def test_a_long_conversation_has_no_long_head(gateway: Gateway) -> None:
 async def test_a_tunnel_is_refused(gateway: Gateway) -> None:
     client = await connect(gateway[0].url)
 
-    await client.say(b"CONNECT x:443 HTTP/1.1\r\nhost: x\r\n\r\n")
+    await client.say(b"CONNECT x:443 HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
     assert (await client.hears())[0] == 400
     assert await client.over()

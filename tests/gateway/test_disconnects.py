@@ -21,7 +21,7 @@ async def hang_up_after(gateway: Serving, *, stream: bool, wait_for: bytes = b""
         {"model": "chat", "stream": stream, "messages": [{"role": "user", "content": "hi"}]}
     ).encode()
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)

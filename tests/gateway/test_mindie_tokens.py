@@ -292,7 +292,7 @@ async def test_other_methods_and_types_wear_the_same_envelope(gateway: Serving) 
 async def test_a_client_that_goes_away_frees_its_sequence(gateway: Serving) -> None:
     body = json.dumps(streamed(max_new_tokens=1000)).encode()
     head = (
-        "POST /v1/models/org/endless/infer_token HTTP/1.1\r\nhost: x\r\n"
+        "POST /v1/models/org/endless/infer_token HTTP/1.1\r\nhost: [::1]\r\n"
         "authorization: Bearer key-of-all\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )

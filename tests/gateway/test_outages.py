@@ -239,7 +239,7 @@ async def leave_when(gateway: Serving, remote: Provider, *, stream: bool) -> Non
     messages = [{"role": "user", "content": "hi"}]
     body = json.dumps({"model": "chat", "stream": stream, "messages": messages}).encode()
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)

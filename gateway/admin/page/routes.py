@@ -17,7 +17,7 @@ from gateway.admin.page.files import read_files
 from gateway.admin.page.origin import from_here
 from gateway.admin.page.overview import live_sections, told_of
 from gateway.admin.session import Sessions, set_cookie, sign_out, signed_in
-from gateway.auth import EVERYONE
+from gateway.auth import EVERYONE, too_many
 from gateway.state import Gateway
 from gateway.telemetry.series import Window
 from schemas.errors import Forbidden, RouteNotFound
@@ -80,6 +80,10 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         fields = parse_qs((await request.body()).decode("latin-1"), encoding="utf-8")
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
             request.scope["state"][DENIED] = "a wrong operator's key"
+            if retry_after := await gateway.guesses.slow(
+                request.scope, gateway.runtime.clients.of(request.scope)
+            ):
+                raise too_many(retry_after)
             return _html(sign_in_page("That is not the operator’s key."), 401)
         request.scope["state"][ACTOR] = "admin key"
         cookie = set_cookie(Sessions(key, gateway.ended).begin(), secure=_over_tls(request))

@@ -34,6 +34,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
         max_in_flight=4096,
         max_choices=256,
         max_share_per_key=0.5,
+        allowed_hosts=(),
         commit_after_s=None,
         sse_keepalive_s=15,
         drain_delay_s=5,
