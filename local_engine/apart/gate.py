@@ -36,8 +36,9 @@ class Gate:
     async def turn(self, tenant: str) -> AsyncGenerator[None, None]:
         """Holds a slot. Cancelling the task leaves the queue, or gives the slot back.
 
-        Raises Throttled where this tenant has too many requests waiting already, and Unavailable
-        where this one got no slot in time. Neither makes a gateway avoid the backend for others.
+        Raises Throttled where too many requests of this tenant are waiting, or those before this
+        one took too long, and Unavailable where it got no slot in time because of others. Neither
+        makes a gateway avoid the backend for others.
         """
         await self._enter(tenant)
         try:
@@ -68,6 +69,12 @@ class Gate:
                 self._forget(tenant, given)
             if isinstance(exc, asyncio.CancelledError):
                 raise
+            if self._active[tenant] >= self._each:
+                raise Throttled(
+                    f"no turn at {self._what} within {self._wait_s:g} s behind this key's own "
+                    "requests; wait for their answers",
+                    retry_after=RETRY_AFTER_S,
+                ) from exc
             raise Unavailable(
                 f"{self._name}: no turn at {self._what} within {self._wait_s:g} s",
                 retry_after=RETRY_AFTER_S,

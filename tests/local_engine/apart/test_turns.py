@@ -1,0 +1,149 @@
+"""Turns between tenants, and work that leaves the event loop free and can be stopped."""
+
+# tokenizers annotates these members in part only:
+# pyright: reportUnknownMemberType=false
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from local_engine.apart.encoding import LONG, BatchEncoder, Encoder, on_errand
+from local_engine.apart.gate import Gate
+from local_engine.places import model_folder
+from schemas.errors import InvalidConfig, Throttled, Unavailable
+from tests.local_engine.tiny import tokenizer
+
+pytestmark = pytest.mark.anyio
+
+LIBRARY = tokenizer()
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def encoder() -> Encoder:
+    return Encoder(cast(BatchEncoder, LIBRARY), "tiny", LIBRARY.to_str)
+
+
+def gate(*, slots: int = 2, waiting: int = 3, wait_s: float = 60.0) -> Gate:
+    return Gate("a test", slots=slots, waiting=waiting, wait_s=wait_s, name="here")
+
+
+async def test_tenants_take_turns_and_none_holds_the_last_slot() -> None:
+    doors, order = gate(), list[str]()
+
+    async def pass_through(tenant: str) -> None:
+        async with doors.turn(tenant):
+            order.append(tenant)
+            await asyncio.sleep(0)
+
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(doors.turn("a"))
+        waiting = [asyncio.create_task(pass_through("a")) for _ in range(3)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            for tenant in ("b", "c", "b"):
+                await pass_through(tenant)
+    await asyncio.gather(*waiting)
+
+    assert order == ["b", "c", "b", "a", "a", "a"]
+
+
+async def test_a_request_that_leaves_the_queue_leaves_no_trace() -> None:
+    doors = gate(slots=1)
+    async with doors.turn("a"):
+        leaving = [asyncio.create_task(doors.turn(t).__aenter__()) for t in ("a", "b", "c")]
+        await asyncio.sleep(0)
+        for one in leaving:
+            one.cancel()
+        await asyncio.wait(leaving)
+
+    async with asyncio.timeout(10), doors.turn("d"):
+        pass
+
+
+async def test_a_tenant_with_too_much_waiting_is_throttled_and_others_are_not() -> None:
+    doors = gate(waiting=1)
+    async with doors.turn("a"):
+        waiting = asyncio.create_task(doors.turn("a").__aenter__())
+        await asyncio.sleep(0)
+
+        with pytest.raises(Throttled, match="1 requests of this key are waiting for a test"):
+            await doors.turn("a").__aenter__()
+
+        async with doors.turn("b"):
+            waiting.cancel()
+
+
+async def test_a_request_that_waited_for_others_is_not_blamed() -> None:
+    doors = gate(slots=1, wait_s=0.01)
+    async with doors.turn("a"):
+        with pytest.raises(Unavailable, match=r"here: no turn at a test within 0\.01 s"):
+            await doors.turn("b").__aenter__()
+        with pytest.raises(Throttled, match="this key's own"):
+            await doors.turn("a").__aenter__()
+
+
+async def test_a_long_text_is_read_elsewhere_to_the_same_tokens() -> None:
+    text = "The quick brown fox, café. " * (LONG // 20)
+    reads = encoder()
+
+    ids, count = await on_errand(
+        lambda errand: reads.encode(text, special=False, most=50, errand=errand)
+    )
+
+    whole, all_of_them = reads.encode(text, special=False)
+    assert (ids, count) == (whole[-50:], all_of_them)
+
+
+async def test_reading_a_long_text_leaves_the_loop_free_and_ends_with_its_client() -> None:
+    text = "abcdefghij" * 600_000
+    reads, longest = encoder(), 0.0
+
+    reading = asyncio.create_task(
+        on_errand(lambda errand: reads.encode(text, special=False, most=50, errand=errand))
+    )
+    for _ in range(40):
+        began = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - began)
+
+    assert not reading.done()
+    reading.cancel()
+    async with asyncio.timeout(10):
+        await asyncio.wait([reading])
+    assert longest < 2.0
+
+
+def test_a_revision_is_for_models_at_the_hub(tmp_path: Path) -> None:
+    for path in (str(tmp_path), "bundled:tiny-chat"):
+        with pytest.raises(InvalidConfig, match=f"revision {COMMIT}: only models at the"):
+            model_folder(path, COMMIT)
+
+
+def test_a_pinned_model_is_the_folder_of_its_commit(tmp_path: Path) -> None:
+    folder = tmp_path / "hub" / "models--org--name" / "snapshots" / COMMIT
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    asked = f"print(model_folder('org/name', '{COMMIT}'))"
+    script = f"from local_engine.places import model_folder; {asked}"
+
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert found.stdout.strip() == str(folder)
