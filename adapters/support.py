@@ -276,5 +276,5 @@ def _properties(parameters: Raw) -> int:
     """0 for what is no JSON schema: the backend can say so better than we."""
     try:
         return len(_schema.decode(parameters).properties or ())
-    except msgspec.ValidationError:
+    except (msgspec.DecodeError, RecursionError):
         return 0

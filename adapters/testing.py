@@ -46,6 +46,7 @@ from adapters.contract_answers import (
     check_whole,
 )
 from adapters.contract_fields import check_client_fields
+from adapters.contract_unsayable import check_unsayable
 from adapters.exchanges import Case, cases, request_for
 from adapters.replay import frames, translate
 from adapters.translations import Models, check_translations
@@ -134,6 +135,10 @@ def contract(
             check(
                 f"{task}: what is withheld from it never reaches it",
                 partial(check_client_fields, task=task, model=model),
+            ),
+            check(
+                f"{task}: what cannot be encoded is refused by name",
+                partial(check_unsayable, task=task, model=model),
             ),
             check(
                 f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)

@@ -17,6 +17,7 @@ from adapters.base import (
 )
 from adapters.framing import FRAMING
 from adapters.support import restricted
+from adapters.unsayable import encoded
 from gateway.clock import now
 from gateway.config.connection import ClientFields
 from gateway.config.model import Timeouts
@@ -26,7 +27,6 @@ from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.failures import dated, error_body
 from gateway.upstream.lora_scope import scoped
-from gateway.upstream.outgoing import UNSAYABLE, unsayable
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import UpstreamBroken, UpstreamError
@@ -73,13 +73,10 @@ class HttpUpstream:
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
         sent = scoped(request, call.tenant)
-        try:
-            if call.large:
-                outbound = await asyncio.to_thread(self.adapter.encode, sent, call.model)
-            else:
-                outbound = self.adapter.encode(sent, call.model)
-        except UNSAYABLE as exc:
-            raise unsayable(exc) from exc
+        if call.large:
+            outbound = await asyncio.to_thread(encoded, self.adapter, sent, call.model)
+        else:
+            outbound = encoded(self.adapter, sent, call.model)
         started = now()
         begun = started if call.begun is None else call.begun
         over = min(begun + self._timeouts.total_s, call.deadline)
@@ -137,13 +134,10 @@ class HttpUpstream:
 
     async def _embed(self, request: EmbeddingsRequest, call: Call, over: float) -> Embeddings:
         """over: loop time at which the last of the batches must be there."""
-        try:
-            if call.large:
-                outbound = await asyncio.to_thread(self.adapter.encode, request, call.model)
-            else:
-                outbound = self.adapter.encode(request, call.model)
-        except UNSAYABLE as exc:
-            raise unsayable(exc) from exc
+        if call.large:
+            outbound = await asyncio.to_thread(encoded, self.adapter, request, call.model)
+        else:
+            outbound = encoded(self.adapter, request, call.model)
         reply = await self._exchange(outbound, now(), over)
         try:
             await self._check(reply, over)

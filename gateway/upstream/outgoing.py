@@ -16,17 +16,6 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _TARGET = re.compile(r"/[\x21-\x7e]*")
 
 
-UNSAYABLE = (RecursionError, OverflowError, ValueError)
-"""What encoding a request can raise: nested too deep, a number or a character out of range."""
-
-
-def unsayable(failure: Exception) -> InvalidRequest:
-    """The error for a request that an adapter cannot encode: the client's, and no backend's."""
-    if isinstance(failure, RecursionError):
-        return InvalidRequest("the request is nested too deep for the provider's format")
-    return InvalidRequest(f"the request does not fit into the provider's format: {failure}")
-
-
 def check(outbound: Outbound) -> None:
     """Raises InvalidRequest for a target, GatewayError for a header, that cannot be sent.
 

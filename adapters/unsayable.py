@@ -1,0 +1,69 @@
+"""Requests that an adapter cannot encode: the client's fault, and which field it is in."""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from adapters.base import Adapter, Outbound
+from schemas.errors import InvalidRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+
+UNSAYABLE = (RecursionError, OverflowError, ValueError)
+"""What encoding a request can raise: nested too deep, a number or a character out of range."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def encoded(adapter: Adapter, request: Request, model: str) -> Outbound:
+    """See Adapter.encode; whatever a client can send, only InvalidRequest is raised."""
+    try:
+        return adapter.encode(request, model)
+    except UNSAYABLE as exc:
+        raise unsayable(request, exc) from exc
+
+
+def unsayable(request: Request, failure: Exception) -> InvalidRequest:
+    """The error for a request that an adapter cannot encode. Its param is the field at fault."""
+    field = next((path for path, value in _values(request) if not _sayable(value)), None)
+    where = field or "the request"
+    if isinstance(failure, RecursionError):
+        return InvalidRequest(
+            f"{where} is nested too deeply for the provider's format", param=field
+        )
+    if isinstance(failure, UnicodeError):
+        return InvalidRequest(
+            f"{where} holds characters that are not valid Unicode text", param=field
+        )
+    return InvalidRequest(
+        f"{where} does not fit into the provider's format: {failure}", param=field
+    )
+
+
+def _values(request: Request) -> Iterator[tuple[str, object]]:
+    yield from request.extra.items()
+    if isinstance(request, ChatRequest):
+        for place, message in enumerate(request.messages):
+            yield f"messages[{place}]", message
+        for place, tool in enumerate(request.tools or ()):
+            yield f"tools[{place}]", tool
+    if not isinstance(request, EmbeddingsRequest):
+        yield from _fields(request.sampling)
+    yield from _fields(request)
+
+
+def _fields(fields: Struct) -> Iterator[tuple[str, object]]:
+    for name in fields.__struct_fields__:
+        value: object = getattr(fields, name)
+        if value is not UNSET and name not in ("extra", "messages", "tools", "sampling"):
+            yield name, value
+
+
+def _sayable(value: object) -> bool:
+    """It can be written, and what was written read again: JSON of the client's is not looked at."""
+    try:
+        _decode(value if isinstance(value, Raw) else _encode(value))
+    except UNSAYABLE:
+        return False
+    return True
