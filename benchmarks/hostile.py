@@ -99,8 +99,9 @@ def _wide_schema() -> bytes:
     return chat(response_format=form, max_tokens=64)
 
 
-def _gzip_bodies() -> list[bytes]:
-    tensor = {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["a" * (29 * _MB)]}
+def _gzip_bodies(megabytes: int) -> list[bytes]:
+    text = "a" * (megabytes * _MB)
+    tensor = {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": [text]}
     body = gzip.compress(json.dumps({"inputs": [tensor]}).encode(), 9)
     line = "POST /v2/models/chat/infer"
     return [attack(body, line, "content-encoding: gzip\r\n")] * 16
@@ -147,20 +148,9 @@ ATTACKS: Final[Mapping[str, Callable[[], Sequence[bytes | Sequence[bytes]]]]] = 
     "bad-words-300k": lambda: [attack(chat(bad_words=_repeated(300_000, "w")))],
     "specials-1m": lambda: [attack(chat("<|end|>" * _MB))],
     "stops-500k": lambda: [attack(chat(stop=_repeated(500_000, "s")))],
-    "bridge-4mb": lambda: [
-        attack(
-            json.dumps(
-                {
-                    "inputs": "word " * (4 * _MB // 5),
-                    "parameters": {"max_new_tokens": 4},
-                    "model": "bridged",
-                }
-            ).encode(),
-            "POST /v2/models/bridged/generate",
-        ),
-        attack(chat("word " * (4 * _MB // 5), "bridged")),
-    ],
-    "gzip-16x": _gzip_bodies,
+    "bridge-4mb": lambda: [attack(chat("word " * (4 * _MB // 5), "bridged"))] * 4,
+    "gzip-16x29mb": lambda: _gzip_bodies(29),
+    "gzip-16x15mb": lambda: _gzip_bodies(15),
     "trailers-40mb": _many_trailers,
     "trailer-60mb": _one_trailer,
     "nested-arguments": lambda: [attack(_nested_arguments())] * 20,

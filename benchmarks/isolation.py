@@ -6,13 +6,14 @@ A gateway with the bundled model, one remote provider behind it as a fallback, a
 The victim sends small requests all the time; each attack is sent with the other key from a process
 of its own. Per attack: the longest that a victim's request and a `GET /healthz` took, what the
 memory of the gateway and of its engine grew by at the most, which backends answered the victim,
-and what the attacker was answered. `--code` runs another checkout of the project instead. Loopback
-alone, and every attack ends by itself.
+and what the attacker was answered. It ends with status 1 where the victim waits for longer than
+PROMISED_S, is refused or is answered by another backend, where an attack takes more than
+PROMISED_MB, or where one ends in a traceback. `--code` runs another checkout of the project
+instead. Loopback alone, and every attack ends by itself.
 """
 
 import argparse
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -33,6 +34,10 @@ from benchmarks.hostile import ATTACKS, GUIDED, PLAIN, send
 from benchmarks.soak.subject import free_port
 
 ROOT: Final = Path(__file__).parent.parent
+PROMISED_S: Final = 0.2
+PROMISED_MB: Final = 100.0
+MORE_MB: Final = {"prompts-6x8mb": 250.0}
+"""48 MB of bodies that are allowed, each as it came, parsed, and encoded for the backend."""
 LONGEST_S: Final = 60.0
 """An attack's requests are given up after this."""
 _PAUSE_S: Final = 0.05
@@ -46,7 +51,7 @@ providers:
     adapter: local
     engine: {{device: cpu, threads: 1, models: [{{name: tiny-chat, path: "bundled:tiny-chat"}}]}}
   - {{name: away, adapter: openai, base_url: "http://127.0.0.1:{provider}/v1", api_key: k}}
-  - {{name: bridged, adapter: openai, base_url: "http://127.0.0.1:{provider}/v1", api_key: k,
+  - {{name: bridged, adapter: triton-tokens, base_url: "http://127.0.0.1:{provider}",
      tokenizer: {tokenizer}}}
 models:
   - name: chat
@@ -66,6 +71,16 @@ class Seen(Struct, kw_only=True):
     engine_mb: float = 0.0
     backends: Counter[str]
     attacker: str = ""
+    tracebacks: int = 0
+
+    def isolated(self, most_mb: float) -> bool:
+        """Whether the victim noticed nothing, and no more memory was taken."""
+        return (
+            max(self.longest_s, self.health_s) <= PROMISED_S
+            and max(self.gateway_mb, self.engine_mb) <= most_mb
+            and set(self.backends) == {"here/tiny-chat"}
+            and not self.tracebacks
+        )
 
 
 class Subject(Struct, frozen=True, kw_only=True):
@@ -83,7 +98,8 @@ def main() -> None:
     parser.add_argument("--code", type=Path, default=ROOT, help="another checkout")
     options = parser.parse_args()
     columns = ("attack", "victim's longest", "/healthz longest", "gateway", "engine")
-    table = Table(*columns, "victim answered by", "attacker answered")
+    table = Table(*columns, "victim answered by", "attacker answered", "isolated")
+    good = True
     for name in options.names or ATTACKS:
         with tempfile.TemporaryDirectory() as folder:
             with (
@@ -91,7 +107,10 @@ def main() -> None:
                 _attacker(name, subject.port) as attacker,
             ):
                 seen = asyncio.run(_attacked(subject, name, attacker))
-            tracebacks = (Path(folder) / "stderr").read_text().count("Traceback (most recent")
+            errors = (Path(folder) / "stderr").read_text()
+        seen.tracebacks = errors.count("Traceback (most recent")
+        isolated = seen.isolated(MORE_MB.get(name, PROMISED_MB))
+        good = good and isolated
         table.add_row(
             name,
             f"{seen.longest_s:.2f} s",
@@ -99,10 +118,12 @@ def main() -> None:
             f"{seen.gateway_mb:+.0f} MB",
             f"{seen.engine_mb:+.0f} MB",
             ", ".join(f"{count}x {backend}" for backend, count in seen.backends.most_common()),
-            seen.attacker + (f"; {tracebacks} tracebacks" if tracebacks else ""),
+            seen.attacker + (f"; {seen.tracebacks} tracebacks" if seen.tracebacks else ""),
+            "yes" if isolated else "NO",
         )
         Console(stderr=True).print(f"{name}: {seen.attacker}")
     Console(width=max(Console().width, 160)).print(table)
+    sys.exit(0 if good else 1)
 
 
 @contextmanager
@@ -236,5 +257,4 @@ def _resident_mb(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"started": time.strftime("%H:%M")}), file=sys.stderr)
     main()
