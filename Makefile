@@ -6,6 +6,7 @@
 # make demo   two bundled models behind one name, a crowd that votes, and which one is better
 # make bench  the benchmarks (needs nginx and wrk)
 # make soak   a million requests, ten thousand left streams, a thousand streams at once
+# make chaos  five minutes in which everything fails in turn; SECONDS=60 for another length
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 # make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
 # make screenshots  photograph the page at /admin anew, for docs/images
@@ -18,7 +19,7 @@ CONFIG ?= config.yaml
 # Dozens of processes start in a run of the tests, and each would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast nightly check fmt demo bench soak matrix parameters screenshots servers setup setup-dev clean
+.PHONY: run test test-fast nightly check fmt demo bench soak chaos matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -54,6 +55,9 @@ bench: setup-dev
 
 soak: setup-dev
 	$(BIN)/python -m benchmarks.soak
+
+chaos: setup-dev
+	$(BIN)/python -m benchmarks.chaos --seconds $(or $(SECONDS),300)
 
 matrix: setup-dev
 	$(BIN)/python -m tests.matrix.measure

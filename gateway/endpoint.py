@@ -101,7 +101,7 @@ class Endpoint:
         finally:
             gateway.leave(runtime)
             if status:
-                gateway.book(trip, status, now())
+                gateway.book(trip, status, now(), runtime.prices)
 
     async def _serve(
         self,

@@ -21,6 +21,7 @@ from gateway.mirror.mirrors import Mirrors
 from gateway.records.booking import attempts_of, booked, line_of
 from gateway.records.rows import AttemptRow, Recorder
 from gateway.routing.plan import Plan
+from gateway.routing.prices import Prices
 from gateway.routing.trial import fingerprint
 from gateway.routing.trip import Trip
 from gateway.runtime import Runtime
@@ -125,7 +126,7 @@ class Gateway:
         self.ended = EndedSessions(Path(runtime.config.store.spool or SPOOL))
         self.worker = 0
         self._booked = 0
-        self._notes: list[tuple[Trip, int, float]] = []
+        self._notes: list[tuple[Trip, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.started_at = int(time.time())
         self.draining = False
@@ -320,13 +321,15 @@ class Gateway:
             standing = self.runtime.experiments.standing(fingerprint(experiment))
             yield experiment.name, standing.paused
 
-    def book(self, trip: Trip, status: int, ended: float) -> None:
+    def book(self, trip: Trip, status: int, ended: float, prices: Prices) -> None:
         """Note what became of a request: once, however it ended.
+
+        prices: of the generation that it began with: a reload may have removed its provider.
 
         The line and the metrics are made of many notes at a time, which keeps their code and
         data in the processor's caches: a sixth of the cost of making each at once.
         """
-        self._notes.append((trip, status, ended))
+        self._notes.append((trip, status, ended, prices))
         if len(self._notes) >= _BATCH:
             self.write_books()
         elif self._timer is None:
@@ -341,14 +344,15 @@ class Gateway:
         if not notes:
             return
         offset = time.time() - now()
-        prices = self.runtime.prices
-        lines = [line_of(trip, status, ended, offset, prices) for trip, status, ended in notes]
-        trips = [trip for trip, _, _ in notes]
+        lines = [
+            line_of(trip, status, ended, offset, prices) for trip, status, ended, prices in notes
+        ]
+        trips = [note[0] for note in notes]
         several: list[AttemptRow] = []
         self.metrics.book(lines)
-        for trip, line in zip(trips, lines, strict=True):
+        for note, line in zip(notes, lines, strict=True):
             if len(line.attempts) > 1:
-                rows = list(attempts_of(trip, line.time, prices))
+                rows = list(attempts_of(note[0], line.time, note[3]))
                 self.metrics.spend_all(line, rows)
                 several += rows
         self._booked += len(lines)

@@ -29,7 +29,7 @@ from gateway.upstream.failures import dated, error_body
 from gateway.upstream.lora_scope import scoped
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import UpstreamBroken, UpstreamError
+from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from schemas.events import CONTENT, Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
@@ -109,6 +109,9 @@ class HttpUpstream:
                     content = content or any(isinstance(event, CONTENT) for event in events)
                     if content:
                         by = min(now() + self._timeouts.between_tokens_s, over)
+                if not (content and events) and now() >= by:
+                    # Bytes keep coming, comments for one, but no content.
+                    raise UpstreamTimeout("sent no content in time", upstream=self.name)
                 if marked is not None and marked.ended:
                     await _read_out(reply, min(now() + AFTER_END_S, over))
                     return

@@ -35,9 +35,28 @@ async def thinks(request: Received, answer: Answer) -> None:
     await dialect.rest(answer)
 
 
+async def comments(request: Received, answer: Answer) -> None:
+    """Something to read all the time, and no content."""
+    await answer.begin_stream()
+    while not answer.gone.is_set():
+        await answer.chunk(b": thinking\n\n" * 3)
+        await asyncio.sleep(0)
+
+
+async def comments_later(request: Received, answer: Answer) -> None:
+    dialect = dialect_of(request)
+    await dialect.before(answer)
+    await answer.text("hel")
+    while not answer.gone.is_set():
+        await answer.chunk(b": thinking\n\n" * 3)
+        await asyncio.sleep(0)
+
+
 CASES: Mapping[str, tuple[Behaviour, str, float]] = {
     "connect": (slow_first_token, "connect_s", 0.2),
     "first": (slow_first_token, "first_token_s", 0.2),
+    "flood": (comments, "first_token_s", 0.2),
+    "flooded": (comments_later, "between_tokens_s", 0.2),
     "between": (stalls, "between_tokens_s", 0.2),
     "total": (endless, "total_s", 0.5),
     "thinks": (thinks, "between_tokens_s", 0.2),
@@ -89,7 +108,7 @@ async def ask(gateway: Serving, case: str, stream: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("case", ["connect", "first"])
+@pytest.mark.parametrize("case", ["connect", "first", "flood"])
 async def test_what_is_slow_before_the_first_token_is_cut_by_its_own_timeout(
     gateway: Serving, case: str, stream: str
 ) -> None:
@@ -105,6 +124,15 @@ async def test_a_stream_that_stalls_or_never_ends_is_cut_by_the_timeout_for_that
     gateway: Serving, case: str, stream: str
 ) -> None:
     answer = await ask(gateway, case, stream)
+
+    client_sees(STREAMS[stream][0], answer, Sees(asked=(1, 0), error="upstream_timeout"))
+
+
+@pytest.mark.parametrize("stream", ["chat", "completion"])
+async def test_comments_between_tokens_do_not_put_their_timeout_off(
+    gateway: Serving, stream: str
+) -> None:
+    answer = await ask(gateway, "flooded", stream)
 
     client_sees(STREAMS[stream][0], answer, Sees(asked=(1, 0), error="upstream_timeout"))
 

@@ -273,6 +273,10 @@ class Connection(asyncio.Protocol):
         if self.complete:
             return
         status = self._parser.get_status_code()
+        if status < 100:
+            problem = f"answered with status {status:03}, which HTTP does not have"
+            self._fail(UpstreamBroken(problem, upstream=self.upstream))
+            return
         if status < 200:
             self._informational += 1
             self._skipping = True

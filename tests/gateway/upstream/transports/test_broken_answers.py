@@ -26,6 +26,7 @@ IN_THE_HEAD: dict[str, list[Step]] = {
     "switching protocols unasked": [
         b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"
     ],
+    "a status that there is not": [b"HTTP/1.1 000 Odd\r\ncontent-length: 2\r\n\r\nhi"],
     "a header line without end": [HEAD + b"x-long: " + b"a" * 200_000],
     "a head over the limit": [HEAD + b"x-part: %s\r\n" % (b"a" * 1000) * 200 + b"\r\n"],
     "too many headers": [sized(b"", "200 OK", *(f"x-{i}: 1" for i in range(300)))],
