@@ -1,12 +1,14 @@
 # make run    set everything up and serve config.yaml with the bundled model
 # make test   what CI runs: style, types, the whole suite
 # make test-fast  under two minutes, for the inner loop: no engine, browser, database or vendor's client
-# make nightly  the tests that take too long for every run
+# make nightly  what takes too long for every run, in parts that also run alone: nightly-tests,
+#             nightly-fuzz, nightly-isolation, nightly-chaos, nightly-soak. Sizes: see FUZZ, CHAOS_S,
+#             SOAK below, for example `make nightly-fuzz FUZZ=5000`
 # make check  style and types alone        make fmt   rewrite the style
 # make demo   two bundled models behind one name, a crowd that votes, and which one is better
 # make bench  the benchmarks (needs nginx and wrk)
 # make soak   a million requests, ten thousand left streams, a thousand streams at once
-# make chaos  five minutes in which everything fails in turn; SECONDS=60 for another length
+# make chaos  ten minutes in which everything fails in turn; CHAOS_S=60 for another length
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 # make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
 # make screenshots  photograph the page at /admin anew, for docs/images
@@ -16,10 +18,15 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
+# Of the parts of `make nightly`: requests, seconds, requests. Each part takes at most 40 minutes.
+FUZZ    ?= 100000
+CHAOS_S ?= 600
+SOAK    ?= 1000000
+
 # Dozens of processes start in a run of the tests, and each would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast nightly check fmt demo bench soak chaos matrix parameters screenshots servers setup setup-dev clean
+.PHONY: run test test-fast nightly nightly-tests nightly-fuzz nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -35,8 +42,22 @@ test:
 test-fast: setup-dev
 	$(BIN)/python -m pytest --fast -n 2 --dist loadfile --no-loadscope-reorder -q
 
-nightly: setup-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly
+nightly:
+	$(MAKE) -k nightly-tests nightly-fuzz nightly-isolation nightly-chaos nightly-soak
+
+nightly-tests: setup-dev servers
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/test_fuzz.py
+
+nightly-fuzz: setup-dev
+	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/test_fuzz.py
+
+nightly-isolation: setup-dev
+	$(BIN)/python -m benchmarks.isolation
+
+nightly-chaos: chaos
+
+nightly-soak: setup-dev
+	$(BIN)/python -m benchmarks.soak --requests $(SOAK)
 
 check: setup-dev
 	$(BIN)/ruff check .
@@ -57,7 +78,7 @@ soak: setup-dev
 	$(BIN)/python -m benchmarks.soak
 
 chaos: setup-dev
-	$(BIN)/python -m benchmarks.chaos --seconds $(or $(SECONDS),300)
+	$(BIN)/python -m benchmarks.chaos --seconds $(CHAOS_S)
 
 matrix: setup-dev
 	$(BIN)/python -m tests.matrix.measure
