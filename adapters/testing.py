@@ -121,29 +121,8 @@ def contract(
         check("thoughts that are handed back are sent or reported", check_thoughts),
     ]
     for task in TASKS:
-        checks += [
-            check(
-                f"{task}: every field is sent or reported",
-                partial(check_fields, task=task, model=model),
-            ),
-            check(
-                f"{task}: every field is said where and as it tells",
-                partial(
-                    check_translations, task=task, models=(models or {}).get(task, {model: {}})
-                ),
-            ),
-            check(
-                f"{task}: what is withheld from it never reaches it",
-                partial(check_client_fields, task=task, model=model),
-            ),
-            check(
-                f"{task}: what cannot be encoded is refused by name",
-                partial(check_unsayable, task=task, model=model),
-            ),
-            check(
-                f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)
-            ),
-        ]
+        ways = (models or {}).get(task, {model: {}})
+        checks += [check(name, what) for name, what in _of_task(task, model, ways)]
     if found:
         recorded_all = partial(check_recorded, recorded=found)
         checks.append(check("every task that is offered was recorded", recorded_all))
@@ -162,6 +141,29 @@ def fixture(folder: Path, name: str) -> Case:
         if one.name == f"{folder.name}/{name}":
             return one
     raise KeyError(f"{folder} has no exchange {name!r}")
+
+
+def _of_task(
+    task: Task, model: str, ways: Models
+) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
+    """What holds of the requests of one task."""
+    yield (
+        f"{task}: every field is sent or reported",
+        partial(check_fields, task=task, model=model),
+    )
+    yield (
+        f"{task}: every field is said where and as it tells",
+        partial(check_translations, task=task, models=ways),
+    )
+    yield (
+        f"{task}: what is withheld from it never reaches it",
+        partial(check_client_fields, task=task, model=model),
+    )
+    yield (
+        f"{task}: what cannot be encoded is refused by name",
+        partial(check_unsayable, task=task, model=model),
+    )
+    yield f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)
 
 
 def _of(case: Case) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
