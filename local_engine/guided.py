@@ -42,7 +42,7 @@ REFUSED_S = 60.0
 KEPT = 64
 """Compiled grammars per model, and as many that were refused."""
 
-SLOTS, WAITING, WAIT_S = 2, 16, 30.0
+SLOTS, WAITING, WAIT_S = 2, 1024, 30.0
 """Grammars that compile at a time; those of one tenant that wait, and for how long, seconds."""
 
 _THREADS = 2
@@ -182,6 +182,9 @@ class Guides:
         self._refuse_again(guide)
         tokenizer = self._tokenizer
         async with _gate.turn(tenant):
+            if (matcher := self._compiled.get(guide)) is not None:
+                return matcher
+            self._refuse_again(guide)
             proven = await self._proven(guide)
             if proven.problem:
                 raise InvalidRequest(f"{proven.field}: {proven.problem}", param=proven.field)

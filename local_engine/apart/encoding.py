@@ -25,7 +25,7 @@ LONG = 256 * 1024
 ENCODE_SECONDS = 30
 """CPU time for one text."""
 
-TURNS, WAITING, WAIT_S = 2, 64, 60.0
+TURNS, WAITING, WAIT_S = 2, 4096, 300.0
 """Long requests that are read at a time; those of one tenant that wait, and how long, seconds."""
 
 _Result = TypeVar("_Result")

@@ -140,6 +140,17 @@ async def test_what_was_compiled_once_is_kept() -> None:
     assert there == [False, False, True, True]
 
 
+async def test_many_requests_for_a_new_grammar_wait_for_one_compilation() -> None:
+    keeper = guides()
+
+    async with asyncio.timeout(60):
+        grammars = await asyncio.gather(
+            *(keeper.compile(guide("start: /together/"), frozenset()) for _ in range(200))
+        )
+
+    assert [grammar.failure for grammar in grammars] == [""] * 200
+
+
 HOSTILE = "start: A\nA: /(.*a.{%d}.*)|q1/ & ~/(.*b.{%d}.*)/"
 """Compiles, in half a minute and more."""
 
