@@ -59,11 +59,19 @@ class Fleet:
         await asyncio.gather(*(self._client() for _ in range(self._clients)))
 
     async def _client(self) -> None:
+        """Who left, or was cut, comes back with a new pool: httpx may lose the place of a
+        connection that was cancelled while it was being opened."""
         limits = httpx.Limits(max_connections=1)
-        async with httpx.AsyncClient(base_url=self._url, limits=limits, timeout=HANGS_S) as client:
-            while not self._over:
-                self.outcomes.append(await self._ask(client))
-                await asyncio.sleep(self._draw.uniform(0, 2 * self._pause_s))
+        while not self._over:
+            async with httpx.AsyncClient(
+                base_url=self._url, limits=limits, timeout=HANGS_S
+            ) as client:
+                fine = True
+                while fine and not self._over:
+                    outcome = await self._ask(client)
+                    self.outcomes.append(outcome)
+                    fine = outcome.kind in ("answered", "refused")
+                    await asyncio.sleep(self._draw.uniform(0, 2 * self._pause_s))
 
     async def _ask(self, client: httpx.AsyncClient) -> Outcome:
         self._number += 1
