@@ -56,10 +56,10 @@ class Chaos:
         self._upstreams = [await self._upstream(place) for place in range(3)]
         self._configure()
         serve = ("-m", "gateway.cli", "serve", "--config", str(self._folder / "chaos.yaml"))
-        log = (self._folder / "log").open("wb")
-        self._gateway = await asyncio.create_subprocess_exec(
-            sys.executable, *serve, stdout=DEVNULL, stderr=log
-        )
+        with (self._folder / "log").open("wb") as log:
+            self._gateway = await asyncio.create_subprocess_exec(
+                sys.executable, *serve, stdout=DEVNULL, stderr=log
+            )
         await _listens(self.port)
         await asyncio.sleep(1.0)
 
