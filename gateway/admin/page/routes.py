@@ -80,9 +80,8 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         fields = parse_qs((await request.body()).decode("latin-1"), encoding="utf-8")
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
             request.scope["state"][DENIED] = "a wrong operator's key"
-            if retry_after := await gateway.guesses.slow(
-                request.scope, gateway.runtime.clients.of(request.scope)
-            ):
+            client = gateway.runtime.clients.of(request.scope)
+            if retry_after := await gateway.guesses.slow(request.scope, client):
                 raise too_many(retry_after)
             return _html(sign_in_page("That is not the operator’s key."), 401)
         request.scope["state"][ACTOR] = "admin key"
