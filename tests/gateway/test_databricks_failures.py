@@ -95,8 +95,8 @@ async def test_a_backends_failure_has_the_services_code(
             INVOKE.replace("chat", "spare"),
             GOOD_KEY,
             b'{"prompt":"x"}',
-            403,
-            "PERMISSION_DENIED",
+            404,
+            "RESOURCE_DOES_NOT_EXIST",
         ),
         (
             "POST",

@@ -308,7 +308,7 @@ def test_the_surface_is_told_by_the_body_or_named(
 @pytest.mark.parametrize(
     ("body", "words", "told"),
     [
-        ("{", (), "the body is no JSON object"),
+        ("{", (), "the body is not valid JSON"),
         ("{}", (), "the body does not tell whose it is"),
         ('{"text_input": "a"}', (), "give one, or the whole path"),
         ('{"model": "chat", "messages": 3}', (), "messages"),
