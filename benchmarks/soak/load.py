@@ -36,7 +36,7 @@ def request(*, stream: bool, events: int = 1) -> bytes:
         f'"max_tokens":{events},"stream":{"true" if stream else "false"}}}'
     ).encode()
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: soak\r\ncontent-type: application/json\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -155,7 +155,7 @@ async def listen(port: int, streams: int, *, events: int, over_s: float) -> Late
 async def streams_open(port: int) -> int:
     """Of the provider at `port`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /open HTTP/1.1\r\nhost: soak\r\n\r\n")
+    writer.write(b"GET /open HTTP/1.1\r\nhost: localhost\r\n\r\n")
     head = await reader.readuntil(b"\r\n\r\n")
     found = _LENGTH.search(head)
     count = int(await reader.readexactly(int(found[1]) if found else 0))
