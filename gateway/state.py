@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -204,10 +205,11 @@ class Gateway:
         return Held(self, share, self._room)
 
     def _room(self) -> float:
-        """Bytes that one key's bodies may take together."""
+        """Bytes that the bodies of one key may take: all, where it is the only one."""
+        if not self.runtime.several_keys:
+            return inf
         server = self.runtime.config.server
-        part = server.max_share_per_key if self.runtime.several_keys else 1
-        return part * (server.max_buffered_bytes - self.others_buffered)
+        return server.max_share_per_key * (server.max_buffered_bytes - self.others_buffered)
 
     def mirror(
         self,

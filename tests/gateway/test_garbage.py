@@ -195,7 +195,9 @@ async def test_of_a_connection_that_is_over_nothing_stays(leaves: str, tmp_path:
     body = msgspec.json.encode(
         {"model": "chat", "stream": streams, "messages": [{"role": "user", "content": "hi"}]}
     )
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n"
+    )
     async with (
         provider(drips if streams else as_told) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,

@@ -86,7 +86,7 @@ class Rig:
 
     async def busy(self, answers: int) -> None:
         """Until so many requests are under way."""
-        async with self.client() as ask:
+        async with self.client("key-of-the-operator") as ask:
             while number((await ask.get("/metrics")).text, "strowger_in_flight_requests") < answers:  # noqa: ASYNC110  as above
                 await asyncio.sleep(0.01)
 
@@ -154,10 +154,10 @@ async def test_the_operator_sees_the_engine_and_what_its_models_do(rig: Rig) -> 
 
 
 async def test_metrics_tell_what_the_models_do(rig: Rig) -> None:
-    async with rig.client() as ask:
+    async with rig.client() as ask, rig.client("key-of-the-operator") as operator:
         await ask.post("/v1/chat/completions", json={**HELLO, "model": "alone"})
         await asyncio.sleep(1.1)
-        text = (await ask.get("/metrics")).text
+        text = (await operator.get("/metrics")).text
 
     of_model = '{engine="here",model="tiny"}'
     assert 'strowger_engine_up{engine="here"} 1.0' in text
@@ -222,7 +222,11 @@ async def test_a_killed_engine_fails_its_requests_at_once_and_serves_again_after
     rig: Rig,
 ) -> None:
     """One death for all of this, because a start takes seconds."""
-    async with rig.client() as ask, AsyncExitStack() as stack:
+    async with (
+        rig.client() as ask,
+        rig.client("key-of-the-operator") as operator,
+        AsyncExitStack() as stack,
+    ):
 
         def begin(
             model: str, stream: bool, body: Mapping[str, object]
@@ -244,7 +248,7 @@ async def test_a_killed_engine_fails_its_requests_at_once_and_serves_again_after
         refused = await begin("alone", False, HELLO)
         elsewhere = [await begin("both", stream, HELLO) for stream in (False, True)]
         await asyncio.sleep(1.1)
-        metrics = await ask.get("/metrics")
+        metrics = await operator.get("/metrics")
         view = await rig.engine()
         await rig.becomes(lambda view: view["restarts"] == 1 and view["state"] == "ready")
         after = [

@@ -58,12 +58,14 @@ def config(url: str) -> str:
             "    policy: in_order",
             f"    deadline_s: {WAIT_S - 10 if name == 'patient' else 600}",
             "    retry: {backoff_s: 0.01, max_backoff_s: 300}",
+            "    breaker: {max_retry_after_s: 900}",
             f"    backends: [{backends}]",
             f"    when: [{{header: {{x-scout: 'yes'}}, backends: [{last}]}}]",
         ]
     lines += [
         "    fallback_by_error: [{codes: [context_length_exceeded], models: [longer]}]",
-        "  - {name: longer, backends: [{provider: b, model: rests-as-well}]}",
+        "  - {name: longer, backends: [{provider: b, model: rests-as-well}],",
+        "     breaker: {max_retry_after_s: 900}}",
     ]
     return "\n".join(lines)
 

@@ -114,7 +114,9 @@ async def test_a_client_that_leaves_frees_the_local_sequence(
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     long = {"model": "tiny", "ignore_eos": True, "max_tokens": 900, "stream": bool(wait_for)}
     body = json.dumps({**HELLO, **long}).encode()
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: [::1]\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
     writer.write(head.encode() + body)
     if wait_for:
         await reader.readuntil(wait_for)
