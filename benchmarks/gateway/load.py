@@ -83,7 +83,7 @@ async def _one_stream(port: int, delay: float) -> float:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     payload = body(stream=True)
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
         f"authorization: Bearer {KEY}\r\nx-bench: stream\r\ncontent-length: {len(payload)}\r\n\r\n"
     )
     started = time.perf_counter()

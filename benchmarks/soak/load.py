@@ -36,8 +36,8 @@ def request(*, stream: bool, events: int = 1) -> bytes:
         f'"max_tokens":{events},"stream":{"true" if stream else "false"}}}'
     ).encode()
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
