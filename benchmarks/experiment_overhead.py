@@ -135,7 +135,7 @@ async def without(gateway: Gateway, requests: int = REQUESTS) -> None:
         trip.deltas, trip.usage = fold.deltas, fold.usage
         trip.backend = "a/old"
         trip.attempts.append(Attempt(backend="a/old", outcome="ok"))
-        gateway.book(trip, 200, now())
+        gateway.book(trip, 200, now(), gateway.runtime.prices)
 
 
 async def within(table: RouteTable, gateway: Gateway, requests: int = REQUESTS) -> None:
@@ -150,7 +150,7 @@ async def within(table: RouteTable, gateway: Gateway, requests: int = REQUESTS) 
         planned = plan(table, route, request, facts, enrolment)
         trip.candidates = planned.names
         await pipeline.whole(planned, request, trip)
-        gateway.book(trip, 200, now())
+        gateway.book(trip, 200, now(), gateway.runtime.prices)
 
 
 def table_of(state: ExperimentState) -> RouteTable:
