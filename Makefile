@@ -40,7 +40,7 @@ test:
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 test-fast: setup-dev
-	$(BIN)/python -m pytest --fast -n 2 --dist loadfile --no-loadscope-reorder -q
+	$(BIN)/python -m pytest --fast -n 3 --dist loadfile --no-loadscope-reorder -q
 
 nightly:
 	$(MAKE) -k nightly-tests nightly-fuzz nightly-isolation nightly-chaos nightly-soak
