@@ -117,7 +117,9 @@ def check(terms: Terms, names: Mapping[str, str], *, max_choices: int) -> None:
         value = getattr(terms, field)
         if value is not UNSET and not allowed.holds(value):
             name = names.get(field, field)
-            raise InvalidRequest(f"{name}: {value:g} must be {allowed}", param=name)
+            large = isinstance(value, int) and abs(value) >= 2**64  # such one may have no float
+            said = "the number" if large else f"{value:g}"
+            raise InvalidRequest(f"{name}: {said} must be {allowed}", param=name)
     beams = names.get("beam_width", "beam_width")
     sequences = names.get("sequences", "sequences")
     if terms.beams > max_choices:

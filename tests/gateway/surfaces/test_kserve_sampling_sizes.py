@@ -1,0 +1,15 @@
+"""Numbers of any length in a KServe request's sampling terms are the caller's fault."""
+
+import pytest
+
+from gateway.surfaces.base import Inbound
+from gateway.surfaces.kserve_generate_parse import parse_generate
+from schemas.errors import InvalidRequest
+
+
+@pytest.mark.parametrize("field", ["random_seed", "end_id", "min_length"])
+def test_a_number_that_has_no_float_is_refused_by_its_name(field: str) -> None:
+    body = f'{{"text_input": "hi", "max_tokens": 2, "{field}": -1{"0" * 400}}}'.encode()
+
+    with pytest.raises(InvalidRequest, match=field):
+        parse_generate(Inbound(body=body, model="chat", max_choices=8), body, streams=False)
