@@ -133,7 +133,9 @@ async def answers(request: Received, answer: Answer) -> None:
     body = request.json
     if "input" in request.body.decode() and "embeddings" in request.path:
         inputs = body["input"]
-        count = len(cast("list[object]", inputs)) if isinstance(inputs, list) else 1
+        count = 1
+        if isinstance(inputs, list) and not (inputs and isinstance(inputs[0], int)):  # tokens
+            count = len(cast("list[object]", inputs))
         data = [{"object": "embedding", "index": i, "embedding": [0.5, -1]} for i in range(count)]
         await answer.json({"object": "list", "data": data, "model": "e", "usage": USAGE})
     elif "prompt" in body:
