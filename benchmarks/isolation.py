@@ -36,8 +36,9 @@ from benchmarks.soak.subject import free_port
 ROOT: Final = Path(__file__).parent.parent
 PROMISED_S: Final = 0.2
 PROMISED_MB: Final = 100.0
-MORE_MB: Final = {"prompts-6x8mb": 250.0}
-"""48 MB of bodies that are allowed, each as it came, parsed, and encoded for the backend."""
+MORE_MB: Final = {"prompts-6x8mb": 250.0, "bridge-4mb": 700.0}
+"""48 MB of bodies that are allowed, each as it came, parsed, and encoded for the backend; and the
+tokenizer's own memory for 4 MB of text, in a child process for one text at a time, which ends."""
 LONGEST_S: Final = 60.0
 """An attack's requests are given up after this."""
 _PAUSE_S: Final = 0.05

@@ -19,6 +19,12 @@ MOST_STRINGS: Final = 200_000
 MOST_VALUES: Final = 1_000_000
 """Values of a body. Long lists of numbers are decoded in pieces."""
 
+MOST_WIDE: Final = 6 * 1024 * 1024
+"""Bytes of one string that has characters beyond ASCII: 10 to 20 ms of decoding."""
+
+MOST_ESCAPES: Final = 1_000_000
+"""Escapes of one string: 10 to 20 ms. Base64 with escaped slashes has 300,000 in 20 MB."""
+
 PIECE: Final = 256 * 1024
 """Bytes that are looked at in one call: less than 10 ms of the worst."""
 
@@ -40,6 +46,32 @@ class Weight(Struct, kw_only=True):
         return _VALUE_BYTES * (self.values + self.strings + 2 * self.containers)
 
 
+class _Text(Struct, kw_only=True):
+    """One string, as far as it fills whole pieces. size: bytes."""
+
+    size: int = 0
+    escapes: int = 0
+    wide: bool = False
+
+    def add(self, size: int, escapes: int, *, wide: bool) -> None:
+        """Raises InvalidRequest where the whole would hold the decoder for too long."""
+        self.size += size
+        self.escapes += escapes
+        self.wide = self.wide or wide
+        if self.wide and self.size > MOST_WIDE:
+            raise InvalidRequest(
+                f"one string has more than {MOST_WIDE} bytes, some of them not ASCII; split the "
+                "text into several messages or content parts",
+                code="body_too_complex",
+            )
+        if self.escapes > MOST_ESCAPES:
+            raise InvalidRequest(
+                f"one string has more than {MOST_ESCAPES} JSON escapes; send the characters "
+                "unescaped as UTF-8, or split the text into several messages or content parts",
+                code="body_too_complex",
+            )
+
+
 def weighed(body: bytes, end: int) -> Weight:
     """Counts what stands outside of strings in the first `end` bytes, piece by piece.
 
@@ -47,14 +79,21 @@ def weighed(body: bytes, end: int) -> Weight:
     """
     weight = Weight()
     inside = False
+    longest = _Text()
     at = 0
     while at < end:
         stop = _whole(body, at, min(at + PIECE, end))
         piece = body[at:stop]
-        if b"\\" in piece:
+        escapes = piece.count(b"\\")
+        if escapes:
+            escapes -= piece.count(b"\\\\")
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         inside = _count(piece, weight, inside=inside)
         _check(weight)
+        if b'"' in piece:
+            longest = _Text()
+        elif inside:
+            longest.add(stop - at, escapes, wide=not piece.isascii())
         at = stop
     return weight
 

@@ -51,6 +51,8 @@ TOO_MUCH = {
     "numbers": '{{"model": "chat", "messages": [], "stop_token_ids": [{}]}}'.format(
         many(2_000_000, "7")
     ),
+    "wide text": '{{"model": "chat", "messages": [], "user": "{}"}}'.format("漢" * 2_500_000),
+    "escapes": '{{"model": "chat", "messages": [], "user": "{}"}}'.format("\\n" * 1_600_000),
 }
 
 
@@ -65,7 +67,7 @@ async def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(
 
         assert answer.status_code == 400
         assert answer.json()["error"]["code"] == "body_too_complex"
-        assert "split it" in answer.json()["error"]["message"]
+        assert "split " in answer.json()["error"]["message"]
         assert running.state.in_flight == running.state.buffered == 0
 
 
@@ -79,6 +81,23 @@ async def test_a_long_prompt_is_answered_whatever_it_holds(tmp_path: Path) -> No
         assert answer.status_code == 200
         assert remote.requests[-1].json["messages"] == body["messages"]
         assert running.state.buffered == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 12_000_000, "漢" * 1_800_000, "A slash in base64: \\/" * 400_000],
+    ids=["ASCII", "beyond ASCII", "escaped slashes"],
+)
+def test_one_long_text_is_allowed(text: str) -> None:
+    body = f'["{text}", "é"]'.encode()
+
+    assert weighed(body, len(body)) == Weight(values=2, containers=1, strings=2)
+
+
+def test_texts_that_are_long_together_are_allowed() -> None:
+    body = json.dumps(["é" * 2_000_000] * 4, ensure_ascii=False).encode()
+
+    assert weighed(body, len(body)) == Weight(values=4, containers=1, strings=4)
 
 
 async def test_what_is_unknown_at_the_top_is_bounded_too(tmp_path: Path) -> None:
