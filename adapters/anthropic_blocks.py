@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.data_uri import inline_image
+from adapters.data_uri import inline_image, registered
 from adapters.openai_wire import NULL, UNREADABLE
 from schemas.errors import InvalidRequest
 from schemas.messages import ImagePart, OpaquePart, Part, TextPart, Thought
@@ -180,7 +180,7 @@ def _from_data(data: str, field: str) -> Block:
     if not comma or "base64" not in parameters:
         raise InvalidRequest(f"{field}: {_BASE64}", param=field)
     if kind.startswith("image/"):
-        return {"type": "image", "source": _base64(kind, encoded)}
+        return {"type": "image", "source": _base64(registered(kind), encoded)}
     if kind == "application/pdf":
         return {"type": "document", "source": _base64(kind, encoded)}
     if kind.startswith("text/"):

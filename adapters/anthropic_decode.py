@@ -16,10 +16,12 @@ from adapters.anthropic_errors import error_inside
 from adapters.anthropic_messages import CONTENT_BLOCKS
 from adapters.anthropic_open_block import RANKS, OpenBlock
 from adapters.anthropic_wire import (
+    DELTAS,
     Block,
     Delta,
     Event,
     Message,
+    other_delta,
     read_block,
     read_details,
     read_event,
@@ -116,7 +118,7 @@ class AnthropicDecoder:
             raise error_inside(self._endpoint, data)
         match event.type:
             case "content_block_delta":
-                return self._piece(event)
+                return self._piece(event, data)
             case "content_block_start":
                 return self._open(event.index, event.content_block)
             case "content_block_stop":
@@ -169,8 +171,12 @@ class AnthropicDecoder:
         self._thoughts += opened.thinks
         return self._showing(opened.begin())
 
-    def _piece(self, event: Event) -> list[ours.Event]:
-        return self._showing(self._opened(event.index).add(event.delta))
+    def _piece(self, event: Event, data: bytes) -> list[ours.Event]:
+        block = self._opened(event.index)
+        if event.delta.type in DELTAS:
+            return self._showing(block.add(event.delta))
+        block.note(other_delta(data))
+        return []
 
     def _showing(self, found: list[ours.Event]) -> list[ours.Event]:
         """Thoughts alone are no answer."""

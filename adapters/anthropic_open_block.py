@@ -12,6 +12,7 @@ THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 RANKS = {"thinking": 0, "redacted_thinking": 0, "text": 1, "tool_use": 2}
 
 _encode = msgspec.json.Encoder().encode
+_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _EMPTY = Raw(b"{}")
 
 
@@ -29,6 +30,7 @@ class OpenBlock:
         self._signatures: list[str] = []
         self._json: list[str] = []
         self._citations: list[Raw] = []
+        self._more: dict[str, list[Raw]] = {}
         self._closed = False
 
     @property
@@ -43,7 +45,7 @@ class OpenBlock:
     @property
     def opaque(self) -> bool:
         """It holds something that OpenAI's dialect has no place for."""
-        return self.kind not in RANKS or bool(self._citations)
+        return self.kind not in RANKS or bool(self._citations) or bool(self._more)
 
     def begin(self) -> list[Event]:
         block = self._block
@@ -89,6 +91,11 @@ class OpenBlock:
                 return [ToolDelta(tool=self._tool, arguments=delta.partial_json)]
         return found
 
+    def note(self, more: dict[str, Raw]) -> None:
+        """Members of a delta of a type that we do not know, such as `compaction_delta`."""
+        for name, raw in more.items():
+            self._more.setdefault(name, []).append(raw)
+
     def close(self) -> list[Event]:
         """What is known only at the end; nothing, the second time."""
         if self._closed:
@@ -113,12 +120,25 @@ class OpenBlock:
             fields["citations"] = _raw(self._citations)
         if self._json:
             fields["input"] = _object("".join(self._json))
+        for name, pieces in self._more.items():
+            fields[name] = _joined(fields.get(name, NULL), pieces)
         return _raw(fields)
 
     def _input(self) -> str:
         """Some servers send a call whole, at its beginning."""
         raw = self._block.input
         return "{}" if raw == NULL else msgspec.json.format(raw, indent=-1).decode()
+
+
+def _joined(first: Raw, pieces: list[Raw]) -> Raw:
+    """Texts go on where the block's text, or nothing, stood; any other value is replaced.
+
+    https://platform.claude.com/docs/en/build-with-claude/compaction#streaming
+    """
+    try:
+        return _raw("".join([_text.decode(piece) or "" for piece in (first, *pieces)]))
+    except UNREADABLE:
+        return pieces[-1]
 
 
 def _object(text: str) -> Raw:

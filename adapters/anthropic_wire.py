@@ -43,6 +43,16 @@ class Delta(Struct, frozen=True, kw_only=True):
 _NO_DELTA = Delta()
 
 
+DELTAS = frozenset(
+    {"", "citations_delta", "input_json_delta", "signature_delta", "text_delta", "thinking_delta"}
+)
+"""Types of deltas of which `Delta` holds everything."""
+
+
+class _OtherDelta(Struct, frozen=True, kw_only=True):
+    delta: dict[str, Raw] = {}
+
+
 class Event(Struct, frozen=True, kw_only=True):
     """Every event of a stream; `type` says which fields it has."""
 
@@ -85,16 +95,24 @@ class _OutputDetails(Struct, frozen=True, kw_only=True):
     thinking_tokens: int | None = None
 
 
+class _CacheCreation(Struct, frozen=True, kw_only=True):
+    """What was written to the cache, by how long it stays there."""
+
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _Counts(Struct, frozen=True, kw_only=True):
     """`input_tokens` holds neither what was read from the cache nor what was written to it."""
 
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
     cache_read_input_tokens: int | None = None
     output_tokens: int | None = None
     output_tokens_details: _OutputDetails | None = None
 
 
+_read_other_delta = msgspec.json.Decoder(_OtherDelta).decode
 read_kind = msgspec.json.Decoder(Kind).decode
 read_message = msgspec.json.Decoder(Message).decode
 read_event = msgspec.json.Decoder(Event).decode
@@ -102,6 +120,15 @@ read_block = msgspec.json.Decoder(Block).decode
 read_details = msgspec.json.Decoder(RefusalDetails).decode
 _read_counts = msgspec.json.Decoder(_Counts).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def other_delta(data: bytes) -> dict[str, Raw]:
+    """The members of a delta of a type that is not in `DELTAS`, without its type and nulls.
+
+    data: the event. Raises what msgspec raises for one that cannot be read.
+    """
+    fields = _read_other_delta(data).delta
+    return {name: raw.copy() for name, raw in fields.items() if name != "type" and raw != NULL}
 
 
 def with_usage(known: dict[str, Raw], raw: Raw) -> dict[str, Raw]:
@@ -130,6 +157,9 @@ def usage_of(known: dict[str, Raw]) -> Usage:
         total_tokens=None if prompt is None or completion is None else prompt + completion,
         cached_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=counts.cache_creation.ephemeral_1h_input_tokens
+        if counts.cache_creation
+        else None,
         reasoning_tokens=details.thinking_tokens if details else None,
         raw=raw,
     )

@@ -198,7 +198,7 @@ def _image(part: ImagePart, field: str) -> Block:
         )
     place = f"{field}.image_url.url"
     image = inline_image(part, place)
-    kind = image.media_type.removeprefix("image/").replace("jpg", "jpeg")
+    kind = image.media_type.removeprefix("image/")
     if kind not in IMAGES:
         raise InvalidRequest(
             f"{place}: this backend takes images of type {', '.join(IMAGES)}", param=place

@@ -287,8 +287,15 @@ def usage_from(raw: Raw) -> Usage:
         total_tokens=total,
         cached_tokens=cached,
         cache_write_tokens=written,
+        cache_write_1h_tokens=_hour_writes(counts.cacheDetails),
         raw=raw,
     )
+
+
+def _hour_writes(details: tuple[wire.CacheDetail, ...] | None) -> int | None:
+    if details is None:
+        return None
+    return sum(one.inputTokens for one in details if one.ttl == "1h")
 
 
 def _rewritten(request: GenerateRequest) -> dict[str, str]:

@@ -111,12 +111,20 @@ class Whole(End, frozen=True, kw_only=True):
     usage: Raw = NULL
 
 
+class CacheDetail(Struct, frozen=True, kw_only=True):
+    """ttl: `5m` or `1h`. inputTokens: written to the cache for that long."""
+
+    ttl: str = ""
+    inputTokens: int = 0
+
+
 class Counts(Struct, frozen=True, kw_only=True):
     inputTokens: int | None = None
     outputTokens: int | None = None
     totalTokens: int | None = None
     cacheReadInputTokens: int | None = None
     cacheWriteInputTokens: int | None = None
+    cacheDetails: tuple[CacheDetail, ...] | None = None
 
 
 class Matched(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,6 @@ VENDORS: tuple[Vendor, ...] = (
         embeddings=False,
         stop=4,
         ranges={"top_logprobs": Range(minimum=0, maximum=20)},
-        later=frozenset({"time_info"}),
         thoughts=("reasoning",),
         sources=(
             Source(url="https://github.com/QwenLM/qwen-code/issues/11045", edition="2026-09"),
@@ -146,7 +145,6 @@ VENDORS: tuple[Vendor, ...] = (
             "top_p": Range(minimum=0, maximum=1),
             "min_p": Range(minimum=0, maximum=1),
         },
-        later=frozenset({"timings"}),
         sources=(
             Source(
                 url="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
@@ -259,7 +257,6 @@ VENDORS: tuple[Vendor, ...] = (
         stream_usage=False,
         completion=False,
         embeddings=False,
-        later=frozenset({"citations", "search_results", "images", "status", "type"}),
         sources=(
             Source(url="https://pypi.org/project/perplexityai/", edition="0.46.1"),
             Source(
@@ -309,7 +306,6 @@ VENDORS: tuple[Vendor, ...] = (
         one_bound=True,
         counted_logprobs=True,
         ranges={"top_logprobs": Range(minimum=0, maximum=20)},
-        later=frozenset({"warnings"}),
         sources=(Source(url="https://github.com/togethercomputer/together-py", edition="3.1.1"),),
     ),
     # In front of TensorRT-LLM: some of these are refused, and what is not made an input tensor is

@@ -3,14 +3,23 @@
 https://www.rfc-editor.org/rfc/rfc2397
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from msgspec import Struct
 
 from schemas.errors import InvalidRequest
 from schemas.messages import ImagePart
 
+ALIASES: Final[Mapping[str, str]] = {"image/jpg": "image/jpeg"}
+"""Media types that clients write and vendors refuse -> the registered ones.
+
+https://www.iana.org/assignments/media-types/media-types.xhtml#image
+"""
+
 
 class InlineImage(Struct, frozen=True, kw_only=True):
-    """media_type: "" where the URI names none. data: base64, as it was sent."""
+    """media_type: a registered name, "" where the URI names none. data: base64, as it was sent."""
 
     media_type: str
     data: str
@@ -28,4 +37,10 @@ def inline_image(image: ImagePart, field: str) -> InlineImage:
         raise InvalidRequest(
             f"{field}: write the image as data:image/TYPE;base64,DATA", param=field
         )
-    return InlineImage(media_type=kind.strip().lower(), data=data)
+    return InlineImage(media_type=registered(kind), data=data)
+
+
+def registered(kind: str) -> str:
+    """The media type in lower case, under its registered name."""
+    name = kind.strip().lower()
+    return ALIASES.get(name, name)

@@ -27,7 +27,7 @@ from adapters.databricks_tokens import TOKENS
 from adapters.openai import OpenAIAdapter, expected_choices
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body
-from adapters.openai_wire import Chunk
+from adapters.openai_wire import OpenChunk
 from adapters.support import TOOL_PROPERTIES
 from adapters.withheld import withheld
 from schemas.events import Event
@@ -163,19 +163,19 @@ class DatabricksDecoder(OpenAIDecoder):
     ) -> None:
         super().__init__(endpoint, stream=stream, choices=choices)
         if served:
-            self._extra["served_model_name"] = Raw(msgspec.json.encode(served))
+            self._head.extra["served_model_name"] = Raw(msgspec.json.encode(served))
 
 
 class BatchDecoder(DatabricksDecoder):
     """Whole completions. The reference gives several choices of one prompt that prompt's index."""
 
-    def _chunk(self, chunk: Chunk, data: bytes) -> Sequence[Event]:
+    def _chunk(self, chunk: OpenChunk, data: bytes, *, known: bool) -> Sequence[Event]:
         indexes = [choice.index for choice in chunk.choices]
         if len(indexes) == self._expected > len(set(indexes)):
             in_order = sorted(chunk.choices, key=attrgetter("index"))
             placed = (replace(choice, index=place) for place, choice in enumerate(in_order))
             chunk = replace(chunk, choices=tuple(placed))
-        return super()._chunk(chunk, data)
+        return super()._chunk(chunk, data, known=known)
 
 
 def _address(model: str) -> str:

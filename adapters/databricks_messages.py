@@ -9,12 +9,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.content_parts import CONTENT_PARTS, handed_back
 from adapters.openai_encode import Body, encode_body, message, part
-from adapters.openai_wire import NULL, UNREADABLE, read_list, read_object
+from adapters.openai_wire import NULL, UNREADABLE, read_object
 from schemas.messages import Message, OpaquePart, Thought, thoughts_of
-
-CONTENT_PARTS = "content_parts"
-"""Where a client gets the parts of an answer that OpenAI's dialect has no place for."""
 
 _BECOME_PARTS = frozenset(
     {
@@ -34,7 +32,6 @@ class _Summary(Struct, frozen=True, kw_only=True):
 
 
 class _Part(Struct, frozen=True, kw_only=True):
-    type: str = ""
     summary: tuple[_Summary, ...] = ()
 
 
@@ -51,7 +48,9 @@ def databricks_message(one: Message) -> Message:
 def _assistant(one: Message) -> Message:
     """Thoughts go first: Claude refuses a turn that calls tools and begins otherwise."""
     fields = _fields(one)
-    thoughts, others = _handed_back(fields.get(CONTENT_PARTS))
+    parts = handed_back(fields.get(CONTENT_PARTS))
+    thoughts: list[Raw | Body] = [raw for kind, raw in parts if kind == "reasoning"]
+    others = [raw for kind, raw in parts if kind != "reasoning"]
     if not _thinks_already(one):
         thoughts = [*(_reasoning(thought) for thought in thoughts_of(one)), *thoughts]
     kept = {
@@ -72,18 +71,6 @@ def _fields(one: Message) -> Body:
 
 def _with_fields(one: Message, fields: Body) -> Message:
     return replace(one, raw=Raw(encode_body(fields)))
-
-
-def _handed_back(parts: object) -> tuple[list[Raw | Body], list[Raw | Body]]:
-    """Thoughts that nobody can read, and parts of other kinds."""
-    if not isinstance(parts, Raw):
-        return [], []
-    try:
-        kinds = [(_part.decode(one).type, one) for one in read_list(parts)]
-    except UNREADABLE:
-        return [], []
-    thoughts: list[Raw | Body] = [one for kind, one in kinds if kind == "reasoning"]
-    return thoughts, [one for kind, one in kinds if kind != "reasoning"]
 
 
 def _thinks_already(one: Message) -> bool:

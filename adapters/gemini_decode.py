@@ -5,31 +5,33 @@ come after the last call, or with every frame, so choices are finished when the 
 https://ai.google.dev/api/generate-content#generatecontentresponse
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters.base import Endpoint
 from adapters.bounds import CHOICES, NOTES, check_room
 from adapters.gemini_arguments import PartialCall
 from adapters.gemini_errors import error_inside
 from adapters.gemini_images import IMAGES, Image, image_from
+from adapters.gemini_logprobs import token_logprobs
+from adapters.gemini_own_parts import PARTS
+from adapters.gemini_usage import usage_from
 from adapters.gemini_wire import (
     Candidate,
     FunctionCall,
-    Logprob,
-    LogprobsResult,
-    Part,
     PromptFeedback,
     Response,
-    read_counts,
+    read_candidate,
+    read_part,
     read_response,
-    read_responses,
 )
 from adapters.openai import expected_choices
-from adapters.openai_wire import NULL, UNREADABLE
+from adapters.openai_wire import NULL, UNREADABLE, read_list, read_object
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
@@ -42,7 +44,6 @@ from schemas.events import (
     TextDelta,
     TokenLogprob,
     ToolDelta,
-    Usage,
 )
 from schemas.messages import GEMINI
 from schemas.requests import GenerateRequest
@@ -80,8 +81,14 @@ FAILED = frozenset(
 )
 """Ends of an answer that nobody can use."""
 
-PARTS = "gemini_parts"
-"""Where a client finds parts that OpenAI's dialect has no place for, as Gemini wrote them."""
+RESPONSE = frozenset(
+    ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")
+)
+CANDIDATE = frozenset(("content", "finishMessage", "finishReason", "index", "logprobsResult"))
+PART = frozenset(("functionCall", "text", "thought", "thoughtSignature"))
+"""Members that are read; all others go to the client as they are."""
+
+_CAPITAL = re.compile("[A-Z]")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -114,22 +121,22 @@ class GeminiDecoder:
         self._expected = expected_choices(request)
         self._streamed = request.stream
         self._started = False
-        self._id = ""
+        self._head = Started()
         self._choices: dict[int, _Choice] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        events: list[Event] = []
         try:
             # Without `alt=sse`, or from a proxy, an answer can be a list of its frames.
-            many = data.lstrip()[:1] == b"["
-            responses = read_responses(data) if many else (read_response(data),)
+            frames = read_list(data) if data.lstrip()[:1] == b"[" else [Raw(data)]
+            for frame in frames:
+                response = read_response(frame)
+                if response.error != NULL:
+                    raise error_inside(self._endpoint, data)
+                self._response(response, read_object(frame), events)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
             raise self._broken(f"an answer that cannot be read: {head}") from exc
-        events: list[Event] = []
-        for response in responses:
-            if response.error != NULL:
-                raise error_inside(self._endpoint, data)
-            self._response(response, events)
         return events
 
     def close(self) -> Sequence[Event]:
@@ -142,17 +149,9 @@ class GeminiDecoder:
             _end(index, choice, events)
         return events
 
-    def _response(self, response: Response, events: list[Event]) -> None:
-        if not self._started:
-            self._started = True
-            self._id = response.response_id
-            events.append(
-                Started(
-                    id=response.response_id,
-                    model=response.model_version,
-                    created=_seconds(response.create_time),
-                )
-            )
+    def _response(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
+        """Raises one of `UNREADABLE` for a candidate or a part that cannot be read."""
+        self._begin(response, fields, events)
         try:
             for candidate in response.candidates or ():
                 self._candidate(candidate, events)
@@ -165,6 +164,21 @@ class GeminiDecoder:
         if usage is not None:
             events.append(usage)
 
+    def _begin(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
+        """The start of the answer, again where a later frame has other fields."""
+        extra = {**self._head.extra, **_others(fields, RESPONSE)}
+        if self._started and extra == self._head.extra:
+            return
+        if not self._started:
+            self._started = True
+            self._head = Started(
+                id=response.response_id,
+                model=response.model_version,
+                created=_seconds(response.create_time),
+            )
+        self._head = replace(self._head, extra=extra)
+        events.append(self._head)
+
     def _blocked(self, feedback: PromptFeedback) -> None:
         """The prompt was refused, and with it every choice."""
         if feedback.block_reason:
@@ -175,24 +189,18 @@ class GeminiDecoder:
                     refusal=feedback.block_reason_message or "",
                 )
 
-    def _candidate(self, candidate: Candidate, events: list[Event]) -> None:
+    def _candidate(self, raw: Raw, events: list[Event]) -> None:
+        candidate = read_candidate(raw)
         if candidate.index not in self._choices:
             most = max(self._expected, CHOICES)
             check_room(self._choices, most, "candidates", self._endpoint.name)
         choice = self._choices.setdefault(candidate.index, _Choice())
-        logprobs = _logprobs(candidate.logprobs_result)
+        logprobs = token_logprobs(candidate.logprobs_result)
         for part in candidate.content.parts if candidate.content else ():
             logprobs = self._part(candidate.index, choice, part, logprobs, events)
         if logprobs:
             events.append(TextDelta(text="", index=candidate.index, logprobs=logprobs))
-        for name, raw in (
-            ("safety_ratings", candidate.safety_ratings),
-            ("citation_metadata", candidate.citation_metadata),
-            ("grounding_metadata", candidate.grounding_metadata),
-            ("url_context_metadata", candidate.url_context_metadata),
-        ):
-            if raw != NULL:
-                choice.opaque[name] = raw.copy()
+        choice.opaque |= _others(read_object(raw), CANDIDATE)
         if candidate.finish_reason:
             self._ended(candidate, choice)
 
@@ -206,34 +214,36 @@ class GeminiDecoder:
         choice.finish = word
         if FINISH.get(word) == "content_filter":
             choice.refusal = candidate.finish_message or ""
+        elif candidate.finish_message:
+            choice.opaque["finish_message"] = Raw(_encode(candidate.finish_message))
 
     def _part(
         self,
         index: int,
         choice: _Choice,
-        part: Part,
+        raw: Raw,
         logprobs: tuple[TokenLogprob, ...],
         events: list[Event],
     ) -> tuple[TokenLogprob, ...]:
         """Returns the log probabilities that no text has taken."""
+        part, rest = read_part(raw), _rest(raw)
+        if part.inline_data != NULL and not part.thought:
+            image = image_from(part.inline_data, len(choice.images))
+            if image is not None:
+                check_room(choice.images, NOTES, "images", self._endpoint.name)
+                choice.images.append(image)
+                del rest["inlineData"]
+        if rest:
+            check_room(choice.parts, NOTES, "parts", self._endpoint.name)
+            if part.text is None and part.function_call is None:
+                # Its signature must come back on the part itself.
+                choice.parts.append(raw.copy())
+                return logprobs
+            choice.parts.append(Raw(_encode(rest)))
         signature = part.thought_signature
         if part.function_call is not None:
             self._call(index, choice, part.function_call, signature, events)
             return logprobs
-        image = None
-        if part.inline_data != NULL and not part.thought:
-            image = image_from(part.inline_data, len(choice.images))
-        if image is not None:
-            check_room(choice.images, NOTES, "images", self._endpoint.name)
-            choice.images.append(image)
-        for name, raw in (
-            ("inlineData", NULL if image is not None else part.inline_data),
-            ("fileData", part.file_data),
-            ("executableCode", part.executable_code),
-            ("codeExecutionResult", part.code_execution_result),
-        ):
-            if raw != NULL:
-                choice.parts.append(Raw(_encode({name: raw})))
         if part.thought:
             if part.text or signature:
                 events.append(
@@ -277,7 +287,7 @@ class GeminiDecoder:
         events: list[Event],
     ) -> None:
         """Older models give no ids; ours are unique in the conversation, by the answer's own."""
-        id, name = call.id or f"call_{self._id}_{index}_{choice.tools}", call.name or ""
+        id, name = call.id or f"call_{self._head.id}_{index}_{choice.tools}", call.name or ""
         arguments = "{}" if call.args == NULL else bytes(call.args).decode()
         if call.will_continue or choice.call is not None:
             partial = choice.call or PartialCall(id=id, name=name, signature=signature)
@@ -326,55 +336,22 @@ def _end(index: int, choice: _Choice, events: list[Event]) -> None:
     events.append(Finished(reason=reason, index=index, native=native))
 
 
-def usage_from(raw: Raw) -> Usage | None:
-    """Gemini's thoughts are no part of its candidates, and a tool's prompt none of the prompt.
-
-    `None` where nothing is counted; counts that cannot be read are not known.
-    """
-    if raw == NULL:
-        return None
-    try:
-        counts = read_counts(raw)
-    except UNREADABLE:
-        return None
-    prompt = _sum(counts.prompt_token_count, counts.tool_use_prompt_token_count)
-    completion = _sum(counts.candidates_token_count, counts.thoughts_token_count)
-    total = counts.total_token_count
-    if completion is None and total is not None and prompt is not None:
-        completion = max(0, total - prompt)
-    if prompt is None and completion is None and total is None:
-        return None
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        total_tokens=_sum(prompt, completion) if total is None else total,
-        cached_tokens=counts.cached_content_token_count,
-        reasoning_tokens=counts.thoughts_token_count,
-        raw=raw.copy(),
-    )
+def _others(fields: Mapping[str, Raw], read: Collection[str]) -> dict[str, Raw]:
+    """The members that are not `read`, in snake_case as all fields of an answer are."""
+    return {
+        _CAPITAL.sub(_lowered, name): raw.copy()
+        for name, raw in fields.items()
+        if name not in read and raw != NULL
+    }
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
+def _lowered(capital: re.Match[str]) -> str:
+    return f"_{capital[0].lower()}"
 
 
-def _logprobs(found: LogprobsResult | None) -> tuple[TokenLogprob, ...]:
-    if found is None:
-        return ()
-    tops = found.top_candidates
-    return tuple(
-        _logprob(one, tops[place].candidates if place < len(tops) else ())
-        for place, one in enumerate(found.chosen_candidates)
-    )
-
-
-def _logprob(one: Logprob, top: tuple[Logprob, ...]) -> TokenLogprob:
-    return TokenLogprob(
-        token=one.token,
-        logprob=one.log_probability,
-        id=one.token_id,
-        top=tuple(_logprob(other, ()) for other in top),
-    )
+def _rest(raw: Raw) -> dict[str, Raw]:
+    """The members of a part that have no place in OpenAI's dialect."""
+    return {name: one for name, one in read_object(raw).items() if name not in PART and one != NULL}
 
 
 def _seconds(moment: str) -> int:

@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from adapters.gemini_decode import usage_from
 from adapters.gemini_parts import Body
+from adapters.gemini_usage import usage_from
 from adapters.gemini_wire import Prediction, read_vectors
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, UnsetType
 
 from adapters.gemini_images import handed_back
+from adapters.gemini_own_parts import own_parts
 from adapters.gemini_parts import Body, part_of
 from adapters.openai_wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
@@ -89,7 +90,7 @@ def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
     if proofs and calls and not any(call.signature for call in one.tool_calls):
         calls[0] = _signed(calls[0], SKIPPED)
     images = handed_back(one, f"messages[{place}]")
-    return [*thoughts, *said, *images, *calls] or [{"text": ""}]
+    return [*thoughts, *own_parts(one), *said, *images, *calls] or [{"text": ""}]
 
 
 def _signed(part: Body, signature: str) -> Body:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Struct
 
-from adapters.data_uri import inline_image
+from adapters.data_uri import inline_image, registered
 from adapters.openai_wire import UNREADABLE
 from schemas.errors import InvalidRequest
 from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
@@ -121,7 +121,7 @@ def _file(part: OpaquePart, field: str) -> Body:
             "Cloud Storage or Google's File API",
             param=f"{field}.{name}",
         )
-    return {"inlineData": {"mimeType": media_type, "data": encoded}}
+    return {"inlineData": {"mimeType": registered(media_type), "data": encoded}}
 
 
 def _held(url: str) -> Body:

@@ -35,18 +35,17 @@ class FunctionCall(_Wire, frozen=True, kw_only=True):
 
 
 class Part(_Wire, frozen=True, kw_only=True):
+    """What is read of a part; what else it has goes to the client as it is."""
+
     text: str | None = None
     thought: bool = False
     thought_signature: str = ""
     function_call: FunctionCall | None = None
     inline_data: Raw = NULL
-    file_data: Raw = NULL
-    executable_code: Raw = NULL
-    code_execution_result: Raw = NULL
 
 
 class Content(_Wire, frozen=True, kw_only=True):
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Raw, ...] = ()
 
 
 class Logprob(_Wire, frozen=True, kw_only=True):
@@ -70,10 +69,6 @@ class Candidate(_Wire, frozen=True, kw_only=True):
     finish_reason: str | None = None
     finish_message: str | None = None
     logprobs_result: LogprobsResult | None = None
-    safety_ratings: Raw = NULL
-    citation_metadata: Raw = NULL
-    grounding_metadata: Raw = NULL
-    url_context_metadata: Raw = NULL
 
 
 class PromptFeedback(_Wire, frozen=True, kw_only=True):
@@ -82,7 +77,7 @@ class PromptFeedback(_Wire, frozen=True, kw_only=True):
 
 
 class Response(_Wire, frozen=True, kw_only=True):
-    candidates: tuple[Candidate, ...] | None = None
+    candidates: tuple[Raw, ...] | None = None
     prompt_feedback: PromptFeedback | None = None
     usage_metadata: Raw = NULL
     model_version: str = ""
@@ -147,7 +142,8 @@ class Vectors(_Wire, frozen=True, kw_only=True):
 
 
 read_response = msgspec.json.Decoder(Response).decode
-read_responses = msgspec.json.Decoder(tuple[Response, ...]).decode
+read_candidate = msgspec.json.Decoder(Candidate).decode
+read_part = msgspec.json.Decoder(Part).decode
 read_counts = msgspec.json.Decoder(Counts).decode
 read_error = msgspec.json.Decoder(ErrorBody).decode
 read_errors = msgspec.json.Decoder(tuple[ErrorBody, ...]).decode

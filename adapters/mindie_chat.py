@@ -17,7 +17,7 @@ from adapters.openai import OpenAIAdapter, expected_choices
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import Body, encode_body, message, part
 from adapters.openai_usage import usage_from
-from adapters.openai_wire import NULL, UNREADABLE, Chunk, read_object
+from adapters.openai_wire import NULL, UNREADABLE, OpenChunk, read_object
 from adapters.withheld import withheld
 from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Event, Usage
@@ -124,7 +124,7 @@ class MindIEChatDecoder(OpenAIDecoder):
             )
         return super().feed(event, data)
 
-    def usage(self, chunk: Chunk) -> Usage | None:
+    def usage(self, chunk: OpenChunk) -> Usage | None:
         """Totals over the choices that have told theirs. One choice a chunk tells its own."""
         if chunk.usage == NULL:
             return None

@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.content_parts import CONTENT_PARTS, handed_back
 from adapters.openai_encode import Body, encode_body, message, part
 from adapters.openai_encode import tool as openai_tool
-from adapters.openai_wire import NULL, UNREADABLE, read_list, read_object
+from adapters.openai_wire import NULL, UNREADABLE, read_object
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -26,9 +27,6 @@ from schemas.messages import (
     Tool,
     thoughts_of,
 )
-
-CONTENT_PARTS = "content_parts"
-"""Where a client gets the chunks of an answer that OpenAI's dialect has no place for."""
 
 ID = re.compile(r"[a-zA-Z0-9]{9}")
 NO_PARAMETERS = Raw(b'{"type":"object","properties":{}}')
@@ -71,7 +69,7 @@ def mistral_message(one: Message) -> Message:
     if "tool_call_id" in kept and isinstance(one.tool_call_id, str):
         kept["tool_call_id"] = call_id(one.tool_call_id)
     before = _thinking(one) if one.role == "assistant" else []
-    after = _handed_back(fields.get(CONTENT_PARTS))
+    after = [raw for _, raw in handed_back(fields.get(CONTENT_PARTS))]
     if before or after or isinstance(one.content, tuple):
         kept["content"] = [*before, *_chunks(one), *after]
     return replace(one, raw=Raw(encode_body(kept)))
@@ -146,12 +144,3 @@ def _chunk(piece: Part) -> Raw | Body:
     if isinstance(piece, AudioPart):
         return {"type": "input_audio", "input_audio": piece.data}
     return part(piece)
-
-
-def _handed_back(parts: object) -> list[Raw]:
-    if not isinstance(parts, Raw):
-        return []
-    try:
-        return read_list(parts)
-    except UNREADABLE:
-        return []

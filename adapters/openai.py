@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.catalog import OPENAI
-from adapters.later_fields import LaterFieldsDecoder
+from adapters.openai_aside import AsideDecoder
 from adapters.openai_decode import OpenAIDecoder
 from adapters.openai_encode import (
     CHAT_FIELDS,
@@ -126,10 +126,8 @@ class OpenAIAdapter:
 
     def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
         vendor, choices = self.vendor, expected_choices(request)
-        if request.stream and (vendor.later or vendor.aside):
-            return LaterFieldsDecoder(
-                self.endpoint, choices=choices, later=vendor.later, aside=vendor.aside
-            )
+        if request.stream and vendor.aside:
+            return AsideDecoder(self.endpoint, choices=choices, aside=vendor.aside)
         return OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:

@@ -6,24 +6,23 @@ some servers forget the mark. A whole body gives the events that a stream would 
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec import Raw
 
 from adapters.base import STRAY, Endpoint
-from adapters.bounds import CHOICES, NOTES, TOOLS, check_room
+from adapters.bounds import CHOICES, TOOLS, check_room
 from adapters.openai_errors import error_inside
+from adapters.openai_head import AnswerHead
 from adapters.openai_logprobs import token_logprobs
-from adapters.openai_repair import as_text, repaired, seconds
+from adapters.openai_repair import repaired
 from adapters.openai_tools import ToolCalls
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import (
     NULL,
     UNREADABLE,
     Choice,
-    Chunk,
-    Head,
     Message,
-    read_chunk,
-    read_head,
+    OpenChunk,
     read_loose,
     read_object,
 )
@@ -35,7 +34,6 @@ from schemas.events import (
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
-    Started,
     TextDelta,
     Usage,
 )
@@ -81,11 +79,11 @@ FAILED = frozenset(
 """Words for an answer that failed; none of them may ever look like an end."""
 
 DONE = b"[DONE]"
-_KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself stands beside choices, too."""
 
 _NOTHING = Message()
+_encode = msgspec.json.Encoder().encode
 
 
 class _ChoiceState:
@@ -115,11 +113,9 @@ class OpenAIDecoder:
         self._endpoint = endpoint
         self._expected = choices
         self._stream = stream
-        self._started = False
         self.ended = False
         self._usage = NULL
-        self._extra: dict[str, Raw] = {}
-        self._id = ""
+        self._head = AnswerHead(endpoint.name, stream=stream)
         self._choices: dict[int, _ChoiceState] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
@@ -130,22 +126,23 @@ class OpenAIDecoder:
         if event == "error":
             raise error_inside(self._endpoint, data)
         try:
-            chunk = read_chunk(data)
+            chunk = self._head.read(data)
+            known = self._head.is_known(chunk, data)
         except UNREADABLE:
             if self._stream and data.strip() in (b"", DONE):
                 return self._end() if data.strip() else ()
             odd = self._odd(event, data)
             if odd is None:
                 return ()
-            chunk = odd
-        if self._started and len(chunk.choices) == 1 and chunk.usage == self._usage:
+            chunk, known = odd, False
+        if known and len(chunk.choices) == 1 and chunk.usage == self._usage:
             choice = chunk.choices[0]
             delta = choice.delta
             state = self._choices.get(choice.index)
             if delta is not None and state is not None and _is_plain(choice, delta):
                 state.shown = True
                 return (TextDelta(text=delta.content or "", index=choice.index),)
-        return self._chunk(chunk, data)
+        return self._chunk(chunk, data, known=known)
 
     def close(self) -> Sequence[Event]:
         """A body that ends without `[DONE]` is whole only if everything in it has finished."""
@@ -157,14 +154,14 @@ class OpenAIDecoder:
         self.ended = True
         return ()
 
-    def usage(self, chunk: Chunk) -> Usage | None:
+    def usage(self, chunk: OpenChunk) -> Usage | None:
         """The totals so far, where this chunk changes them; a variant may count differently."""
         if chunk.usage == NULL or chunk.usage == self._usage:
             return None
         self._usage = chunk.usage.copy()
         return usage_from(self._usage)
 
-    def _odd(self, event: str, data: bytes) -> Chunk | None:
+    def _odd(self, event: str, data: bytes) -> OpenChunk | None:
         """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
         try:
             loose = read_loose(data)
@@ -195,10 +192,11 @@ class OpenAIDecoder:
         head = data[:80].decode(errors="replace")
         return UpstreamBroken(f"{what} that cannot be read: {head}", upstream=self._endpoint.name)
 
-    def _chunk(self, chunk: Chunk, data: bytes) -> Sequence[Event]:
+    def _chunk(self, chunk: OpenChunk, data: bytes, *, known: bool) -> Sequence[Event]:
+        """known: nothing beside the choices needs to be read."""
         events: list[Event] = []
-        if not self._started:
-            self._begin(chunk, data, events)
+        if not known:
+            self._head.tell(chunk, data, events)
         try:
             for choice in chunk.choices:
                 self._choice(choice, events)
@@ -212,49 +210,12 @@ class OpenAIDecoder:
             events.append(usage)
         return events
 
-    def _begin(self, chunk: Chunk, data: bytes, events: list[Event]) -> None:
-        """Azure sends a frame without id or choices first; its fields wait for the real one."""
-        try:
-            head = read_head(data)
-        except UNREADABLE:
-            head = self._odd_head(data)
-        else:
-            if head.system_fingerprint != NULL:
-                self._extra["system_fingerprint"] = head.system_fingerprint.copy()
-            if head.service_tier != NULL:
-                self._extra["service_tier"] = head.service_tier.copy()
-        if not chunk.choices and self._stream:
-            return
-        self._started = True
-        self._id = head.id or ""
-        events.append(
-            Started(
-                id=self._id,
-                model=head.model or "",
-                created=head.created or 0,
-                extra=self._extra,
-            )
-        )
-
-    def _odd_head(self, data: bytes) -> Head:
-        """A first frame with fields that we do not know, or of types that we do not expect."""
-        fields = read_object(data)
-        for name, raw in fields.items():
-            if name not in _KNOWN and raw != NULL:
-                check_room(self._extra, NOTES, "fields", self._endpoint.name)
-                self._extra[name] = raw.copy()
-        return Head(
-            id=as_text(fields.get("id", NULL)),
-            model=as_text(fields.get("model", NULL)),
-            created=seconds(fields.get("created", NULL)),
-        )
-
     def _choice(self, choice: Choice, events: list[Event]) -> None:
         state = self._choices.get(choice.index)
         if state is None:
             most = max(self._expected, CHOICES)
             check_room(self._choices, most, "choices", self._endpoint.name)
-            state = self._choices[choice.index] = _ChoiceState(choice.index, self._id)
+            state = self._choices[choice.index] = _ChoiceState(choice.index, self._head.id)
         message = choice.delta or choice.message or _NOTHING
         self._message(choice, message, state, events)
         if choice.finish_reason is not None and not state.finished:
@@ -284,8 +245,12 @@ class OpenAIDecoder:
             if len(state.tools) > TOOLS:
                 what = f"the answer has over {TOOLS} tool calls"
                 raise UpstreamBroken(what, upstream=self._endpoint.name)
-        if choice.opaque:
-            events.append(OpaqueDelta(fields=choice.opaque, index=index))
+        others = state.tools.others() if message.tool_calls else ()
+        opaque = choice.opaque
+        if others:
+            opaque = {**opaque, "tool_calls": Raw(_encode(others))}
+        if opaque:
+            events.append(OpaqueDelta(fields=opaque, index=index))
         state.shown = state.shown or len(events) > before
 
     def _finish(

@@ -8,14 +8,15 @@ as it is.
 import msgspec
 from msgspec import Raw, Struct
 
+from adapters.content_parts import CONTENT_PARTS
 from adapters.openai_wire import (
     NULL,
     Choice,
-    Chunk,
     Function,
     LooseChoice,
     LooseChunk,
     Message,
+    OpenChunk,
     ToolPiece,
     read_list,
     read_logprobs,
@@ -61,9 +62,9 @@ _part = msgspec.json.Decoder(_Part)
 _content_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 
 
-def repaired(chunk: LooseChunk) -> Chunk:
+def repaired(chunk: LooseChunk) -> OpenChunk:
     """Raises one of `UNREADABLE` for what cannot be read even so."""
-    return Chunk(
+    return OpenChunk(
         choices=tuple(_choice(one, place) for place, one in enumerate(chunk.choices or ())),
         usage=chunk.usage,
     )
@@ -93,12 +94,9 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
         for name, raw in fields.items()
         if (name not in _PLAIN or not _is_text(name, raw)) and _tells_something(raw)
     }
-    tools, others = _tools(fields.get("tool_calls", NULL))
-    if others:
-        opaque["tool_calls"] = Raw(_encode(others))
     split = _content(fields.get("content", NULL))
     if split.rest:
-        opaque["content_parts"] = Raw(_encode(split.rest))
+        opaque[CONTENT_PARTS] = Raw(_encode(split.rest))
     thoughts = [as_text(fields.get(name, NULL)) for name in ("reasoning", "reasoning_content")]
     reasoning = thoughts[0] or thoughts[1]
     message = Message(
@@ -107,7 +105,7 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
         refusal=as_text(fields.get("refusal", NULL)) or _joined(split.refusal),
         reasoning=reasoning or _joined(split.reasoning),
         reasoning_signature=as_text(fields.get("reasoning_signature", NULL)) or split.signature,
-        tool_calls=tools or None,
+        tool_calls=_tools(fields.get("tool_calls", NULL)) or None,
     )
     return message, opaque
 
@@ -136,39 +134,51 @@ def _content(raw: Raw) -> _Split:
             split.signature += part.signature or ""
         elif part.type in ("text", "output_text") and part.text is not None:
             split.text.append(part.text)
+            split.rest += [piece] if _has_more(piece, "text") else []
         elif part.type == "refusal" and part.refusal is not None:
             split.refusal.append(part.refusal)
+            split.rest += [piece] if _has_more(piece, "refusal") else []
         elif part.type not in ("reasoning", "thinking"):
             split.rest.append(piece)
     return split
 
 
-def _tools(raw: Raw) -> tuple[tuple[ToolPiece, ...], list[Raw]]:
-    """Function calls, and calls of other kinds as they are."""
+def _has_more(part: Raw, text: str) -> bool:
+    """The part has members besides its type and its text, such as `citations`."""
+    fields = read_object(part)
+    return any(
+        name not in ("type", text) and bytes(raw).strip() not in _EMPTY
+        for name, raw in fields.items()
+    )
+
+
+def _tools(raw: Raw) -> tuple[ToolPiece, ...]:
     if bytes(raw) in _EMPTY:
-        return (), []
-    pieces: list[ToolPiece] = []
-    others: list[Raw] = []
-    for one in read_list(raw):
-        fields = read_object(one)
-        function = fields.get("function", NULL)
-        if "function" not in fields and as_text(fields.get("type", NULL)) not in (None, "function"):
-            others.append(one)
-            continue
-        called = read_object(function) if bytes(function) != b"null" else {}
-        index = scalar(fields.get("index", NULL))
-        call_id = scalar(fields.get("id", NULL))
-        pieces.append(
-            ToolPiece(
-                index=index if isinstance(index, int) else None,
-                id=None if call_id is None else str(call_id),
-                function=Function(
-                    name=as_text(called.get("name", NULL)),
-                    arguments=_arguments(called.get("arguments", NULL)),
-                ),
-            )
+        return ()
+    return tuple(_tool(read_object(one)) for one in read_list(raw))
+
+
+def _tool(fields: dict[str, Raw]) -> ToolPiece:
+    """`function` stays `None` for a call of another type, and for a piece that has none."""
+    kind = as_text(fields.pop("type", NULL))
+    index, call_id = scalar(fields.pop("index", NULL)), scalar(fields.pop("id", NULL))
+    raw = fields.pop("function", NULL)
+    function = None
+    if raw != NULL:
+        called = read_object(raw)
+        function = Function(
+            name=as_text(called.pop("name", NULL)),
+            arguments=_arguments(called.pop("arguments", NULL)),
         )
-    return tuple(pieces), others
+        if called:
+            fields["function"] = Raw(_encode(called))
+    return ToolPiece(
+        index=index if isinstance(index, int) else None,
+        id=None if call_id is None else str(call_id),
+        type=kind,
+        function=function,
+        more={name: value.copy() for name, value in fields.items() if value != NULL},
+    )
 
 
 def _arguments(raw: Raw) -> str | None:

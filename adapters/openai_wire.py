@@ -36,16 +36,19 @@ class Logprobs(Struct, frozen=True, kw_only=True):
     top_logprobs: tuple[dict[str, float] | None, ...] | None = None
 
 
-class Function(Struct, frozen=True, kw_only=True, gc=False):
+class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     name: str | None = None
     arguments: str | None = None
 
 
 class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """more: members that are not listed here; never on the wire under this name."""
+
     index: int | None = None
     id: str | None = None
     type: str | None = None
     function: Function | None = None
+    more: dict[str, Raw] = {}
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -83,29 +86,32 @@ class Choice(Struct, frozen=True, kw_only=True, gc=False):
     """Unknown fields of the message; never on the wire under this name."""
 
 
-class Chunk(Struct, frozen=True, kw_only=True, gc=False):
-    """Without choices, or with an error, a frame is none of these and goes to `read_loose`.
-
-    So does the first frame, for what it says of the whole answer.
-    """
+class OpenChunk(Struct, frozen=True, kw_only=True, gc=False):
+    """Without choices, or with an error, a frame is none of these and goes to `read_loose`."""
 
     choices: tuple[Choice, ...]
     usage: Raw = NULL
     error: None = None
-
-
-class Head(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """What the first frame, or a whole answer, says of itself, where it says no more than this."""
-
-    id: str | None = None
-    object: str | None = None
-    created: int | None = None
-    model: str | None = None
-    choices: Raw = NULL
-    usage: Raw = NULL
     system_fingerprint: Raw = NULL
     service_tier: Raw = NULL
+
+
+class Chunk(OpenChunk, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A frame without fields that we do not know. What is only in the first one is not read."""
+
+    id: Raw = NULL
+    object: Raw = NULL
+    created: Raw = NULL
+    model: Raw = NULL
     obfuscation: Raw = NULL
+
+
+class Head(Struct, frozen=True, kw_only=True, gc=False):
+    """What the first frame, or a whole answer, says of itself."""
+
+    id: str | None = None
+    created: int | None = None
+    model: str | None = None
 
 
 class LooseChoice(Struct, frozen=True, kw_only=True):
@@ -164,6 +170,7 @@ class Vectors(Struct, frozen=True, kw_only=True):
 
 
 read_chunk = msgspec.json.Decoder(Chunk).decode
+read_open_chunk = msgspec.json.Decoder(OpenChunk).decode
 read_head = msgspec.json.Decoder(Head).decode
 read_loose = msgspec.json.Decoder(LooseChunk).decode
 read_vectors = msgspec.json.Decoder(Vectors).decode

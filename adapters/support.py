@@ -186,7 +186,7 @@ def _withheld(
 
 def _reads(thought: Thought, supports: Supports) -> bool:
     """Of a thought that another vendor proves, the text alone is left, and none of it encrypted."""
-    if supports.proofs is None or not thought.format or thought.format in supports.proofs:
+    if supports.proofs is None or thought.kind == "text" or thought.proof_format in supports.proofs:
         return thought.kind in supports.thoughts
     return not thought.data and "text" in supports.thoughts
 

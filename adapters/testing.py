@@ -47,6 +47,7 @@ from adapters.contract_answers import (
 )
 from adapters.contract_fields import check_client_fields
 from adapters.contract_unsayable import check_unsayable
+from adapters.contract_usage import check_usage
 from adapters.exchanges import Case, cases, request_for
 from adapters.replay import frames, translate
 from adapters.translations import Models, check_translations
@@ -172,6 +173,7 @@ def _of(case: Case) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
         yield "the error tells what went wrong", partial(check_told, case=case)
         return
     yield "it is a whole answer", partial(check_whole, case=case)
+    yield "all that the vendor counts is kept", partial(check_usage, case=case)
     if task_of(request_for(case)) == "embeddings":
         return
     if case.streamed:

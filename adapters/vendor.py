@@ -57,7 +57,6 @@ class Vendor(Struct, frozen=True, kw_only=True):
     completion, embeddings: the task is offered beside chat.
     stop, choices: the most stop strings and choices; `None`: no bound is known.
     ranges:      other bounds, by field.
-    later:       fields of an answer that a stream tells, or changes, after its first frame.
     thoughts:    the fields of a message in which thinking may come back, the first for what we
                  write; `None`: not known, so it is sent as the client wrote it. Some vendors answer
                  any other with a 400.
@@ -80,7 +79,6 @@ class Vendor(Struct, frozen=True, kw_only=True):
     stop: int | None = None
     choices: int | None = None
     ranges: Mapping[str, Range] = {}
-    later: frozenset[str] = frozenset()
     aside: str = ""
     thoughts: tuple[str, ...] | None = None
     sources: tuple[Source, ...] = ()

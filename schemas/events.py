@@ -143,9 +143,10 @@ MOST_TOKENS = 2**31 - 1
 class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     """Totals so far over all choices; a later one replaces an earlier one.
 
-    prompt_tokens includes cached_tokens and cache_write_tokens; completion_tokens includes
-    reasoning_tokens. `None`: the backend is silent, which is not 0, or told what cannot be: less
-    than 0, or more than MOST_TOKENS, for all counts are added up and paid by.
+    prompt_tokens includes cached_tokens and cache_write_tokens; cache_write_tokens includes
+    cache_write_1h_tokens, which the vendor keeps for an hour and charges more for;
+    completion_tokens includes reasoning_tokens. `None`: the backend sent no count, which is not 0,
+    or one that cannot be: below 0, or above MOST_TOKENS.
     raw: the vendor's own object.
     """
 
@@ -154,6 +155,7 @@ class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     total_tokens: int | None = None
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
     reasoning_tokens: int | None = None
     raw: Raw | None = None
 
@@ -161,6 +163,7 @@ class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
         # Of numbers that all lie within a mask, so does their union; one below 0 makes it negative.
         told = (self.prompt_tokens or 0) | (self.completion_tokens or 0) | (self.total_tokens or 0)
         told |= (self.cached_tokens or 0) | (self.cache_write_tokens or 0)
+        told |= self.cache_write_1h_tokens or 0
         if 0 <= told | (self.reasoning_tokens or 0) <= MOST_TOKENS:
             return
         for name in _COUNTS:

@@ -81,6 +81,14 @@ class Thought(Struct, frozen=True, kw_only=True, gc=False):
     format: str = ""
 
     @property
+    def proof_format(self) -> str:
+        """Whose proof or data it is. One without a format is taken for Claude's.
+
+        Of the vendors that check proofs, only Claude's come without: see `reasoning_signature`.
+        """
+        return self.format or CLAUDE
+
+    @property
     def kind(self) -> ThoughtKind:
         if self.data:
             return "encrypted"
@@ -174,7 +182,7 @@ def provable_thoughts(message: Message, formats: Collection[str]) -> tuple[Thoug
     """
     found: list[Thought] = []
     for thought in thoughts_of(message):
-        if not thought.format or thought.format in formats:
+        if thought.kind == "text" or thought.proof_format in formats:
             found.append(thought)
         elif not thought.data:
             found.append(Thought(text=thought.text))

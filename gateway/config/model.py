@@ -349,7 +349,8 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """US dollars for a million tokens.
 
     match: a backend, or the beginning of several with a `*`; an exact one wins, then the longest.
-    cached_input, cache_write: `None` costs the same as input; reasoning: as output.
+    cached_input, cache_write: `None` costs the same as input; cache_write_1h: as cache_write;
+    reasoning: as output.
     """
 
     match: BackendName
@@ -357,6 +358,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output: Usd
     cached_input: Usd | None = None
     cache_write: Usd | None = None
+    cache_write_1h: Usd | None = None
     reasoning: Usd | None = None
 
 

@@ -51,6 +51,7 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
         completion_tokens=usage.completion_tokens,
         cached_tokens=usage.cached_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         usage_source=source,
         cost_usd=None if price is None else cost_of(usage, price),
@@ -126,6 +127,7 @@ def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
                 completion_tokens=line.completion_tokens,
                 cached_tokens=line.cached_tokens,
                 cache_write_tokens=line.cache_write_tokens,
+                cache_write_1h_tokens=line.cache_write_1h_tokens,
                 reasoning_tokens=line.reasoning_tokens,
                 cost_usd=line.cost_usd,
             )
@@ -180,6 +182,7 @@ def attempt_row(
         completion_tokens=usage.completion_tokens,
         cached_tokens=usage.cached_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=None if price is None else cost_of(usage, price),
     )

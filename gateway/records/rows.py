@@ -61,6 +61,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
 

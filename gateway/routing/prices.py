@@ -36,20 +36,23 @@ UNPRICED = Prices(())
 def cost_of(usage: Usage, price: Price) -> float | None:
     """US dollars; `None` where the backend did not tell the tokens.
 
-    What was read from a cache, written to one, and thought, is part of the prompt's and the
-    answer's tokens, and priced apart where the row has a price for it.
+    Tokens read from a cache, written to one (for an hour, or for less) and thought are part of the
+    prompt's and the answer's tokens, and priced apart where the row has a price for them.
     """
     prompt, completion = usage.prompt_tokens, usage.completion_tokens or 0
     if prompt is None:
         return None
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    hour = min(usage.cache_write_1h_tokens or 0, written)
+    write = _or(price.cache_write, price.input)
     thought = usage.reasoning_tokens or 0
     fresh = max(prompt - cached - written, 0)
     spoken = max(completion - thought, 0)
     cost = (
         fresh * price.input
         + cached * _or(price.cached_input, price.input)
-        + written * _or(price.cache_write, price.input)
+        + (written - hour) * write
+        + hour * _or(price.cache_write_1h, write)
         + spoken * price.output
         + thought * _or(price.reasoning, price.output)
     )

@@ -188,6 +188,7 @@ def _attempt(row: AttemptRow) -> Sequence[Value]:
         row.completion_tokens,
         row.cached_tokens,
         row.cache_write_tokens,
+        row.cache_write_1h_tokens,
         row.reasoning_tokens,
         row.cost_usd,
         int(row.time // DAY_S),
@@ -212,7 +213,7 @@ _ATTEMPT = Insert(
     columns=(
         *("request_id", "number", "time", "backend", "role", "outcome", "ms", "source"),
         *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
-        *("reasoning_tokens", "cost_usd", "day"),
+        *("cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "day"),
     ),
     otherwise="ON CONFLICT DO NOTHING",
 )

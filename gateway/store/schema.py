@@ -69,7 +69,8 @@ _FORMER = (
         time DOUBLE PRECISION NOT NULL)""",
     "ALTER TABLE experiment_requests ADD COLUMN last DOUBLE PRECISION NOT NULL DEFAULT 0",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS, _FORMER)
+_HOUR_WRITES = ("ALTER TABLE attempts ADD COLUMN cache_write_1h_tokens BIGINT",)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS, _FORMER, _HOUR_WRITES)
 """Each makes its number's version of the one before; what was released never changes."""
 
 

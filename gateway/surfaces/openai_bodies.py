@@ -7,7 +7,7 @@ from binascii import Error as NotBase64
 from collections.abc import Iterable
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from gateway.surfaces.base import Headers
 from gateway.surfaces.openai_chunks import encode
@@ -59,7 +59,7 @@ class _Vectors(Struct, frozen=True, kw_only=True):
     object: str = "list"
     data: list[_Vector]
     model: str
-    usage: Raw
+    usage: Raw | UnsetType = UNSET
     id: str
 
 
@@ -101,6 +101,7 @@ class EmbeddingsRenderer:
     def embeddings(self, embeddings: Embeddings) -> bytes:
         """Raises UpstreamBroken if a backend's base64 is not float32 values."""
         form = _as_base64 if self._request.base64 else _as_numbers
+        usage = embeddings_usage_json(embeddings.usage)
         return encode(
             _Vectors(
                 data=[
@@ -108,7 +109,7 @@ class EmbeddingsRenderer:
                     for place, vector in enumerate(embeddings.vectors)
                 ],
                 model=embeddings.model or self._request.model,
-                usage=Raw(embeddings_usage_json(embeddings.usage)),
+                usage=UNSET if usage is None else Raw(usage),
                 id=self._id,
             )
         )

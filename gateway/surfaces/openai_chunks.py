@@ -4,7 +4,7 @@ Also what streams and whole answers of the dialect share: ids, unknown fields, l
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -44,6 +44,7 @@ class Chunks:
         self._scalars = b""
         self._once: dict[str, Raw] = {}
         self._told: dict[str, Raw] = {}
+        self._untold = False
         self.head = b""
         self.tail = b""
         self._write(identity)
@@ -60,20 +61,31 @@ class Chunks:
         scalars: dict[str, Raw] = {}
         for name, raw in started.extra.items():
             (once if bytes(memoryview(raw)[:1]) in b"{[" else scalars)[name] = raw
-        self._scalars = members(scalars)
+        self._scalars, before = members(scalars), self._scalars
+        self._untold = self._untold or self._scalars != before
         self._once = {name: raw for name, raw in once.items() if self._told.get(name) != raw}
         self._write(self._identity)
 
     def chunk(self, choice: bytes) -> bytes:
         """The frame of one chunk with one choice, which is JSON."""
+        self._untold = False
         if self._once:
             return b"".join((self.head, choice, b"]", self._new(), self.tail[1:]))
         return b"".join((self.head, choice, self.tail))
 
-    def finish(self, usage: Usage | None) -> bytes:
-        """The chunk that carries usage, if the client asked and the backend told; the end mark."""
+    def around(self) -> tuple[bytes, bytes]:
+        """What stands before and after the choices of chunks that hold nothing but text."""
+        self._untold = False
+        return self.head, self.tail
+
+    def finish(self, usage: Usage | None, empty: bytes) -> bytes:
+        """The chunk that carries usage, if the client asked and the backend told; the end mark.
+
+        empty: a choice without content, for fields of the backend's that came after the last
+        chunk, where no chunk with usage can take them.
+        """
         if usage is None or not self._include_usage:
-            return DONE
+            return self.chunk(empty) + DONE if self._once or self._untold else DONE
         counts = one_line(usage_json(usage))
         fields = self._new() + self._scalars
         return b"".join((self.head, b"]", fields, b',"usage":', counts, b"}\n\n", DONE))
@@ -90,20 +102,23 @@ class Chunks:
         self.tail = b"".join((b"]", self._scalars, usage, b"}\n\n"))
 
 
-def members(extra: Mapping[str, Raw]) -> bytes:
-    """Unknown fields as `,"name":value` each, on one line, to stand before a closing brace."""
+def members(extra: Mapping[str, Raw], kept: Collection[str] = OURS) -> bytes:
+    """Unknown fields as `,"name":value` each, on one line, to stand before a closing brace.
+
+    kept: names of fields that are not among them, because ours have these names.
+    """
     if not extra:
         return b""
     pieces: list[bytes] = []
     for name, raw in extra.items():
-        if name not in OURS:
+        if name not in kept:
             pieces += (b",", encode(name), b":", one_line(bytes(raw)))
     return b"".join(pieces)
 
 
-def with_members(body: bytes, extra: Mapping[str, Raw]) -> bytes:
-    """body: a JSON object that is not empty."""
-    return b"".join((body[:-1], members(extra), b"}")) if extra else body
+def with_members(body: bytes, extra: Mapping[str, Raw], kept: Collection[str] = OURS) -> bytes:
+    """body: a JSON object that is not empty. kept: see `members`."""
+    return b"".join((body[:-1], members(extra, kept), b"}")) if extra else body
 
 
 def created_at(request_id: str) -> int:

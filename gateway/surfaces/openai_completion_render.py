@@ -58,6 +58,7 @@ class CompletionRenderer(Rendering):
     """Renders one answer. Mutable: how far each choice's text has come, too."""
 
     WHOLE = CHUNK = "text_completion"
+    EMPTY = b'{"index":0,"text":"","logprobs":null,"finish_reason":null}'
 
     def __init__(self, request: CompletionRequest, *, id: str, created: int) -> None:
         super().__init__(request, id=id, created=created)
@@ -97,8 +98,9 @@ class CompletionRenderer(Rendering):
             self._put(_Choice(index=index, text=text, logprobs=columns), out)
         elif text:
             if index not in self._before:
-                self._before[index] = self._chunks.head + b'{"index":%d,"text":' % index
-                self._after = b',"logprobs":null,"finish_reason":null}' + self._chunks.tail
+                head, tail = self._chunks.around()
+                self._before[index] = head + b'{"index":%d,"text":' % index
+                self._after = b',"logprobs":null,"finish_reason":null}' + tail
                 self._put(_Choice(index=index, text=text), out)
             else:
                 out += (self._before[index], encode(text), self._after)

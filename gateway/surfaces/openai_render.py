@@ -7,6 +7,8 @@ from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from gateway.surfaces.openai_calls import FIELD as CALLS
+from gateway.surfaces.openai_calls import with_others
 from gateway.surfaces.openai_chunks import (
     ChatLogprob,
     chat_logprobs,
@@ -14,7 +16,7 @@ from gateway.surfaces.openai_chunks import (
     with_members,
 )
 from gateway.surfaces.openai_rendering import Rendering
-from gateway.surfaces.openai_thoughts import Blocks, Detail, details
+from gateway.surfaces.openai_thoughts import Blocks, Detail, details, flat_signature
 from gateway.surfaces.sse import one_line
 from schemas.answers import Choice
 from schemas.events import (
@@ -32,7 +34,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import ToolCall
+from schemas.messages import Thought, ToolCall
 from schemas.requests import ChatRequest
 
 ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
@@ -95,7 +97,7 @@ class _Message(Struct, frozen=True, kw_only=True):
     reasoning_content: str | UnsetType = UNSET
     reasoning_signature: str | UnsetType = UNSET
     reasoning_details: list[Detail] | UnsetType = UNSET
-    tool_calls: list[_ToolCall] | UnsetType = UNSET
+    tool_calls: list[Struct | Raw] | UnsetType = UNSET
 
 
 class _Choice(Struct, frozen=True, kw_only=True):
@@ -115,6 +117,7 @@ class ChatRenderer(Rendering):
 
     WHOLE = "chat.completion"
     CHUNK = "chat.completion.chunk"
+    EMPTY = b'{"index":0,"delta":{},"finish_reason":null}'
 
     def __init__(
         self, request: ChatRequest, *, id: str, created: int, reasoning: ReasoningNames = "both"
@@ -133,7 +136,8 @@ class ChatRenderer(Rendering):
             case ReasoningDelta():
                 self._begin(event.index, "", out)
                 blocks = self._blocks.add(event)
-                thought = self._thought(event.text, event.signature, blocks)
+                proof = flat_signature(event.signature, event.format)
+                thought = self._thought(event.text, proof, blocks)
                 if thought != _EMPTY:
                     self._delta(event.index, thought, out)
             case RefusalDelta():
@@ -174,9 +178,9 @@ class ChatRenderer(Rendering):
     ) -> None:
         self._begin(index, "", out)
         if index not in self._before:
-            choice = b'{"index":%d,"delta":{"content":' % index
-            self._before[index] = self._chunks.head + choice
-            self._after = b'},"finish_reason":null}' + self._chunks.tail
+            head, tail = self._chunks.around()
+            self._before[index] = head + b'{"index":%d,"delta":{"content":' % index
+            self._after = b'},"finish_reason":null}' + tail
         if logprobs:
             known = _Logprobs(content=chat_logprobs(logprobs))
             choice = _ChunkChoice(index=index, delta=_Delta(content=text), logprobs=known)
@@ -229,9 +233,11 @@ class ChatRenderer(Rendering):
 
     def _choice(self, choice: Choice, finish: Finished) -> _Choice:
         logprobs = choice.logprobs
+        message = encode(self._message(choice))
+        more = {name: raw for name, raw in choice.opaque.items() if name != CALLS}
         return _Choice(
             index=choice.index,
-            message=Raw(with_members(encode(self._message(choice)), choice.opaque)),
+            message=Raw(with_members(message, more, kept=())),
             logprobs=_Logprobs(content=chat_logprobs(logprobs)) if logprobs else None,
             finish_reason=_reason(finish, bool(choice.tool_calls)),
             native_finish_reason=finish.native or UNSET,
@@ -239,8 +245,12 @@ class ChatRenderer(Rendering):
         )
 
     def _message(self, choice: Choice) -> _Message:
-        signature = choice.thoughts[-1].signature if choice.thoughts else ""
+        last = choice.thoughts[-1] if choice.thoughts else Thought()
+        signature = flat_signature(last.signature, last.format)
         thought = self._thought(choice.reasoning, signature, details(choice.thoughts))
+        calls: list[Struct | Raw] = [_whole_call(call) for call in choice.tool_calls]
+        if CALLS in choice.opaque:
+            calls = with_others(calls, choice.opaque[CALLS])
         return _Message(
             content=_content(choice),
             refusal=choice.refusal,
@@ -248,7 +258,7 @@ class ChatRenderer(Rendering):
             reasoning_content=thought.reasoning_content,
             reasoning_signature=thought.reasoning_signature,
             reasoning_details=thought.reasoning_details,
-            tool_calls=[_whole_call(call) for call in choice.tool_calls] or UNSET,
+            tool_calls=calls or UNSET,
         )
 
 

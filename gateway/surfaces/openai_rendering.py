@@ -33,11 +33,12 @@ class Rendering(ABC):
     A plain piece of text is by far the most frequent event, so its frame is three byte strings:
     `_before`, written when the choice began, the text, and `_after`.
 
-    WHOLE, CHUNK: what the two kinds of objects are called.
+    WHOLE, CHUNK: what the two kinds of objects are called. EMPTY: a chunk's choice without content.
     """
 
     WHOLE: ClassVar[str]
     CHUNK: ClassVar[str]
+    EMPTY: ClassVar[bytes]
 
     def __init__(self, request: ChatRequest | CompletionRequest, *, id: str, created: int) -> None:
         self._id = id
@@ -72,7 +73,7 @@ class Rendering(ABC):
         return b"".join(out)
 
     def finish(self) -> bytes:
-        return self._chunks.finish(self._usage)
+        return self._chunks.finish(self._usage, self.EMPTY)
 
     def error(self, exc: GatewayError) -> bytes:
         return frame(error_body(exc))

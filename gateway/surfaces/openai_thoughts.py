@@ -14,7 +14,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from gateway.surfaces.decoding import refusal
 from gateway.surfaces.openai_wire import ALLOWED
 from schemas.events import ReasoningDelta
-from schemas.messages import Thought
+from schemas.messages import CLAUDE, Thought
 
 UNKNOWN = "unknown"
 """OpenRouter's word for a format that it cannot tell."""
@@ -72,6 +72,14 @@ def details(thoughts: Iterable[Thought]) -> list[Detail]:
     if not any(thought.signature or thought.data for thought in known):
         return []
     return [_detail(thought, place) for place, thought in enumerate(known)]
+
+
+def flat_signature(signature: str, format: str) -> str:
+    """The signature where `reasoning_signature` may hold it, which has no room for a format.
+
+    A client may hand back this field alone, so it never holds a proof that Claude would refuse.
+    """
+    return signature if format in ("", CLAUDE) else ""
 
 
 class Blocks:

@@ -1,60 +1,62 @@
-"""Token counts in the OpenAI dialect."""
+"""Token counts in the OpenAI dialect, with the members that only a vendor's `usage` has.
 
-from collections.abc import Callable
+Ours are OpenAI's five. Every other member of the object that the vendor sent stands beside them
+under the vendor's own name and as the vendor counts it; none replaces one of ours.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec import DecodeError, Raw
 
 from schemas.events import Usage
 
+MOST_BYTES: Final = 16_384
+"""Of a vendor's `usage`; of a larger one only the counts that we read reach the client."""
 
-class _UsageWire(Struct, frozen=True, kw_only=True):
-    """A count of `None` is one that the backend did not tell."""
+_PROMPT: Final = "prompt_tokens_details"
+_COMPLETION: Final = "completion_tokens_details"
+_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
 
-    prompt_tokens: int | None
-    completion_tokens: int | None | UnsetType = UNSET
-    total_tokens: int | None
-    prompt_tokens_details: dict[str, int | Raw] | UnsetType = UNSET
-    completion_tokens_details: dict[str, int | Raw] | UnsetType = UNSET
-
-
-class _VendorDetails(Struct, frozen=True, kw_only=True):
-    prompt_tokens_details: dict[str, Raw] | None = None
-    completion_tokens_details: dict[str, Raw] | None = None
-
-
-_NO_DETAILS: Final = _VendorDetails()
-_details: Final = msgspec.json.Decoder(_VendorDetails)
+_members: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
+
+_Fields = dict[str, object]
 
 
 def usage_json(usage: Usage) -> bytes:
-    """Totals, with the details that are known and those that a vendor of the dialect added."""
-    vendor = _vendor_details(usage.raw)
-    prompt: dict[str, int | Raw] = {**(vendor.prompt_tokens_details or {})}
-    completion: dict[str, int | Raw] = {**(vendor.completion_tokens_details or {})}
-    if usage.cached_tokens is not None:
-        prompt["cached_tokens"] = usage.cached_tokens
-    if usage.cache_write_tokens is not None:
-        prompt["cache_write_tokens"] = usage.cache_write_tokens
-    if usage.reasoning_tokens is not None:
-        completion["reasoning_tokens"] = usage.reasoning_tokens
-    return _encode(
-        _UsageWire(
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            total_tokens=_total(usage),
-            prompt_tokens_details=prompt or UNSET,
-            completion_tokens_details=completion or UNSET,
-        )
+    """Totals, details, and the vendor's own members. A count that the backend left out is null."""
+    theirs = _theirs(usage.raw)
+    fields: _Fields = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": _total(usage),
+    }
+    _add_details(
+        fields,
+        _PROMPT,
+        theirs,
+        {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
     )
+    _add_details(fields, _COMPLETION, theirs, {"reasoning_tokens": usage.reasoning_tokens})
+    return _with_theirs(fields, theirs)
 
 
-def embeddings_usage_json(usage: Usage) -> bytes:
-    """The same without completion tokens, which an embedding does not have."""
+def embeddings_usage_json(usage: Usage) -> bytes | None:
+    """The same without completion tokens; `None` where the backend counted nothing.
+
+    All the tokens of an embedding are the prompt's, so either count stands for the other.
+    """
+    prompt = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
     total = usage.prompt_tokens if usage.total_tokens is None else usage.total_tokens
-    return _encode(_UsageWire(prompt_tokens=usage.prompt_tokens, total_tokens=total))
+    if prompt is None:
+        return None
+    fields: _Fields = {"prompt_tokens": prompt, "total_tokens": total}
+    return _with_theirs(fields, _theirs(usage.raw))
 
 
 def _total(usage: Usage) -> int | None:
@@ -65,11 +67,31 @@ def _total(usage: Usage) -> int | None:
     return usage.prompt_tokens + usage.completion_tokens
 
 
-def _vendor_details(raw: Raw | None) -> _VendorDetails:
-    """Nothing where a vendor uses these names for something else, or they cannot be read."""
-    if raw is None:
-        return _NO_DETAILS
+def _theirs(raw: Raw | None) -> dict[str, Raw]:
+    """Nothing where the vendor sent no object, or one that is too large."""
+    return {} if raw is None or len(memoryview(raw)) > MOST_BYTES else _object(raw)
+
+
+def _object(raw: Raw) -> dict[str, Raw]:
     try:
-        return _details.decode(raw)
+        return _members.decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        return _NO_DETAILS
+        return {}
+
+
+def _add_details(
+    fields: _Fields, name: str, theirs: dict[str, Raw], ours: Mapping[str, int | None]
+) -> None:
+    """Takes the vendor's members of these details out of `theirs`."""
+    raw = theirs.pop(name, None)
+    details: _Fields = {} if raw is None else dict(_object(raw))
+    details |= {key: count for key, count in ours.items() if count is not None}
+    if details:
+        fields[name] = details
+
+
+def _with_theirs(fields: _Fields, theirs: Mapping[str, Raw]) -> bytes:
+    for name, raw in theirs.items():
+        if name not in _COUNTS:
+            fields.setdefault(name, raw)
+    return _encode(fields)

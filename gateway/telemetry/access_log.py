@@ -63,6 +63,7 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
     reasoning_tokens: int | None = None
     usage_source: Source = ""
     cost_usd: float | None = None

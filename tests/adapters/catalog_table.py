@@ -62,8 +62,6 @@ def others(vendor: Vendor) -> Iterable[str]:
         yield f"{code([field])} {words(bounds)}"
     if vendor.thoughts:
         yield f"thinking goes back as `{vendor.thoughts[0]}`"
-    if vendor.later:
-        yield f"late in streams: {code(sorted(vendor.later))}"
     if vendor.aside:
         yield f"usage and errors in {code([vendor.aside])}"
 

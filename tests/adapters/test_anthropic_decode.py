@@ -103,6 +103,17 @@ def test_usage_counts_what_was_cached_and_what_was_thought() -> None:
     assert usage.reasoning_tokens == 20
 
 
+def test_cache_writes_of_an_hour_are_counted_apart() -> None:
+    written = {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 2056}
+    start = begun(cache_creation_input_tokens=2066, cache_creation=written)
+
+    found = events(sse(start, *text("hi"), *ended("end_turn")))
+
+    (usage,) = [one for one in found if isinstance(one, Usage)]
+    assert (usage.cache_write_tokens, usage.cache_write_1h_tokens) == (2066, 2056)
+    assert usage.prompt_tokens == 2078
+
+
 def test_counts_at_the_end_replace_those_at_the_beginning() -> None:
     end = ended("end_turn")
     end[0]["usage"] = {"input_tokens": 40, "output_tokens": 5, "cache_read_input_tokens": None}

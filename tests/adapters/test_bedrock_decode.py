@@ -114,6 +114,16 @@ def test_prompts_are_counted_with_what_the_cache_held() -> None:
     assert json.loads(bytes(usage.raw)) == USAGE
 
 
+def test_cache_writes_of_an_hour_are_counted_apart() -> None:
+    details = [{"ttl": "1h", "inputTokens": 40}, {"ttl": "5m", "inputTokens": 10}]
+    counts = {**USAGE, "cacheWriteInputTokens": 50, "cacheDetails": details}
+
+    usage = answered({**whole("end_turn", {"text": "a"}), "usage": counts})[-1]
+
+    assert isinstance(usage, Usage)
+    assert (usage.cache_write_tokens, usage.cache_write_1h_tokens) == (50, 40)
+
+
 @pytest.mark.parametrize("usage", [None, "many", {"inputTokens": "one"}])
 def test_counts_that_cannot_be_read_fail_no_answer(usage: object) -> None:
     found = answered({**whole("end_turn", {"text": "a"}), "usage": usage})[-1]

@@ -217,7 +217,7 @@ def test_groqs_usage_counts_wherever_it_stands() -> None:
     assert told.usage is not None
     assert (told.usage.prompt_tokens, told.usage.completion_tokens) == (11, 4)
     assert told.choices[0].reasoning == "Fundy."
-    assert decoded(told.started.extra["x_groq"]) == {"id": "req_1"}
+    assert b'"queue_time"' in bytes(told.started.extra["x_groq"])
 
 
 @pytest.mark.parametrize(

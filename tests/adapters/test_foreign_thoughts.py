@@ -81,11 +81,13 @@ def test_gemini_reads_claudes_thought_without_its_proof() -> None:
     assert b"Hm." in body
 
 
-def test_a_proof_that_does_not_say_whose_it_is_goes_on() -> None:
+def test_a_proof_without_a_format_goes_to_claude_and_not_to_gemini() -> None:
     request = conversation(reasoning="Hm.", reasoning_signature="c2lnbmVk")
 
     assert b"c2lnbmVk" in ANTHROPIC.encode(request, "m").body
-    assert b"c2lnbmVk" in GOOGLE.encode(request, "m").body
+    assert b"c2lnbmVk" in BEDROCK.encode(request, "m").body
+    assert b"c2lnbmVk" not in GOOGLE.encode(request, "m").body
+    assert b"Hm." in GOOGLE.encode(request, "m").body
 
 
 def answer_sent(name: str, request: ChatRequest) -> dict[str, object]:

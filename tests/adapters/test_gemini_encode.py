@@ -11,6 +11,7 @@ from msgspec import Raw
 from adapters.gemini_messages import SKIPPED
 from adapters.support import unsupported
 from schemas.errors import InvalidRequest
+from schemas.messages import GEMINI as GOOGLES
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -287,9 +288,9 @@ def test_each_signature_goes_back_to_where_it_was() -> None:
         role="assistant",
         content="Hi.",
         thoughts=(
-            Thought(text="Hm.", signature="YQ=="),
-            Thought(signature="Yg=="),
-            Thought(signature="Yw=="),
+            Thought(text="Hm.", signature="YQ==", format=GOOGLES),
+            Thought(signature="Yg==", format=GOOGLES),
+            Thought(signature="Yw==", format=GOOGLES),
         ),
     )
 

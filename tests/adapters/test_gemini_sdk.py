@@ -16,6 +16,7 @@ from adapters.gemini import GeminiAdapter
 from adapters.testing import translate
 from schemas.answers import Fold
 from schemas.messages import (
+    GEMINI,
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -299,7 +300,9 @@ CHATS: dict[str, tuple[Ask, Request, str]] = {
         chat(
             Message(role="user", content="hello"),
             Message(
-                role="assistant", content="Hi.", thoughts=(Thought(text="", signature=SIGNATURE),)
+                role="assistant",
+                content="Hi.",
+                thoughts=(Thought(text="", signature=SIGNATURE, format=GEMINI),),
             ),
             Message(role="user", content="hello"),
         ),

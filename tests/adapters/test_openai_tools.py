@@ -124,7 +124,7 @@ def test_calls_of_another_kind_are_carried_as_they_are() -> None:
 
     choice = folded(whole(message({"tool_calls": [custom]}, "tool_calls"))).choices[0]
 
-    assert msgspec.json.decode(choice.opaque["tool_calls"]) == [custom]
+    assert msgspec.json.decode(choice.opaque["tool_calls"]) == [{"index": 0, **custom}]
     assert choice.tool_calls == []
 
 

@@ -158,6 +158,7 @@ class _Merge:
             total_tokens=_total([prompt, completion]),
             cached_tokens=_total([one.cached_tokens for one in prompts]),
             cache_write_tokens=_total([one.cache_write_tokens for one in prompts]),
+            cache_write_1h_tokens=_total([one.cache_write_1h_tokens for one in prompts]),
             reasoning_tokens=_total([one.reasoning_tokens for one in everything]),
         )
 

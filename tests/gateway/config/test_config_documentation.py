@@ -18,7 +18,7 @@ from gateway.config.problems import Problems
 from schemas.sampling import Sampling
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
-ROW = re.compile(r"^\| `(?P<key>[a-z_]+)` \| (?P<rest>.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `(?P<key>[a-z0-9_]+)` \| (?P<rest>.*) \|$", re.MULTILINE)
 OPERATOR_VALUES = "`models[].defaults` and `models[].overrides`"
 
 

@@ -23,6 +23,17 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert cost_of(USAGE, FULL) == pytest.approx(expected)
 
 
+def test_cache_writes_of_an_hour_cost_their_own_price() -> None:
+    usage = Usage(
+        prompt_tokens=1_000_000, cache_write_tokens=500_000, cache_write_1h_tokens=200_000
+    )
+    apart = Price(match="a/m", input=10, output=40, cache_write=12.5, cache_write_1h=20)
+
+    assert cost_of(usage, apart) == pytest.approx(0.5 * 10 + 0.3 * 12.5 + 0.2 * 20)
+    assert cost_of(usage, FULL) == pytest.approx(0.5 * 10 + 0.5 * 12.5)
+    assert cost_of(usage, PLAIN) == pytest.approx(10)
+
+
 def test_a_kind_without_a_price_costs_what_its_whole_costs() -> None:
     assert cost_of(USAGE, PLAIN) == pytest.approx(10 + 4)
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 from openai.types import CreateEmbeddingResponse
 
 from gateway.surfaces.openai_bodies import EmbeddingsRenderer
@@ -169,5 +169,18 @@ def test_base64_that_holds_no_numbers_is_the_backends_fault(vector: str) -> None
         rendered(vector)
 
 
-def test_counts_that_a_backend_does_not_tell_are_null_and_not_0() -> None:
-    assert b'"usage":{"prompt_tokens":null,"total_tokens":null}' in rendered([1.0], usage=Usage())
+def test_an_answer_without_counts_has_no_usage() -> None:
+    assert b"usage" not in rendered([1.0], usage=Usage())
+
+
+def test_one_count_of_an_embedding_stands_for_both() -> None:
+    both = b'"usage":{"prompt_tokens":3,"total_tokens":3'
+
+    assert both in rendered([1.0], usage=Usage(total_tokens=3))
+    assert both in rendered([1.0], usage=Usage(prompt_tokens=3))
+
+
+def test_what_only_a_vendor_counts_of_an_embedding_reaches_the_client() -> None:
+    usage = Usage(prompt_tokens=3, total_tokens=3, raw=Raw(b'{"total_tokens":9,"images":1}'))
+
+    assert b'"usage":{"prompt_tokens":3,"total_tokens":3,"images":1}' in rendered([1], usage=usage)

@@ -1,0 +1,34 @@
+"""Parts of an answer's content that OpenAI's dialect has no place for, and their way back.
+
+A client gets them as `content_parts` of the message. A text with more than its text (citations) is
+among them as well as in `content`, so it stays behind when the message comes back.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.openai_wire import UNREADABLE, read_list
+
+CONTENT_PARTS: Final = "content_parts"
+TEXTS: Final = frozenset({"output_text", "refusal", "text"})
+"""Types of parts whose text is in the message's `content` or `refusal`."""
+
+
+class _Kind(Struct, frozen=True, kw_only=True):
+    type: str = "text"
+
+
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def handed_back(parts: object) -> list[tuple[str, Raw]]:
+    """The parts with their types; [] where there are none that can be read."""
+    if not isinstance(parts, Raw):
+        return []
+    try:
+        kinds = [(_kind.decode(one).type, one) for one in read_list(parts)]
+    except UNREADABLE:
+        return []
+    return [(kind, one) for kind, one in kinds if kind not in TEXTS]

@@ -1,0 +1,50 @@
+"""Tool calls of a whole answer: function calls, and what their backend said besides.
+
+Calls of other types (`custom`) and members of a function call that we do not know come as opaque
+entries, each with the `index` of its call, as a stream has them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+FIELD: Final = "tool_calls"
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    index: int
+    type: str = "function"
+
+
+_entries: Final = msgspec.json.Decoder(list[Raw])
+_place: Final = msgspec.json.Decoder(_Place)
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
+
+
+def with_others(calls: Sequence[Struct | Raw], entries: Raw) -> list[Struct | Raw]:
+    """All calls in the backend's order.
+
+    calls: the function calls. entries: ordered by index; one without a type, or of type function,
+    adds members to the function call at that index, any other is a call.
+    """
+    merged: list[Struct | Raw] = [*calls]
+    for entry in _entries.decode(entries):
+        place, fields = _place.decode(entry), _fields.decode(entry)
+        del fields["index"]
+        if place.type != "function":
+            merged.insert(place.index, Raw(_encode(fields)))
+        elif place.index < len(merged):
+            merged[place.index] = Raw(_encode(_merged(merged[place.index], fields)))
+    return merged
+
+
+def _merged(call: Struct | Raw, more: dict[str, Raw]) -> dict[str, object]:
+    fields: dict[str, object] = dict(_fields.decode(_encode(call)))
+    function = more.pop("function", None)
+    if function is not None:
+        known = _fields.decode(_encode(fields["function"]))
+        fields["function"] = {**_fields.decode(function), **known}
+    return {**more, **fields}
