@@ -23,6 +23,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 
 from gateway.admin.access import DENIED, SCHEME
 from gateway.admin.routes import admin_routes
+from gateway.asgi.heads import Heads
 from gateway.auth import WrongKey, too_many
 from gateway.documentation import documented
 from gateway.endpoint import Endpoint
@@ -76,9 +77,8 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
     hot = {route.path: Endpoint(current, route) for route in HOT}
 
     def rest() -> ASGIApp:
-        return Watched(
-            _litestar(gateway, [*_handlers(gateway, hot), admin_routes(current)]), current
-        )
+        handlers = [*_handlers(gateway, hot), admin_routes(current)]
+        return Watched(Heads(_litestar(gateway, handlers)), current)
 
     front = Front(hot, Paths(HOT), rest, lambda: gateway.runtime.door)
     if at_once:
@@ -192,7 +192,8 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
         case 405:
             allow = next((r.methods for r in request.app.routes if r.path == path), {"GET"})
             error = MethodNotAllowed(
-                f"{path} does not take {method}", allow=tuple(sorted({*allow, "OPTIONS"}))
+                f"{path} does not take {method}",
+                allow=tuple(sorted({*allow, *(("HEAD",) if "GET" in allow else ()), "OPTIONS"})),
             )
         case 400 if isinstance(exc.extra, list) and exc.extra:
             fault, *_ = msgspec.convert(exc.extra, list[_Fault])

@@ -14,11 +14,17 @@ REFUSED = "the file as it is now was refused, the log says why; the one before i
 
 
 def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
-    @get("/healthz", include_in_schema=True, summary="The process is alive")
+    @get("/healthz", summary="The process is alive")
     async def healthz() -> dict[str, str | int]:
         return {"status": "alive", "worker": gateway.worker, "pid": os.getpid()}
 
-    @get("/readyz", summary="Configured, every local engine warm, records kept, not draining")
+    # Clients of inference servers look at /health: 200 where the server can answer and 503 where it
+    # cannot, which is readiness.
+    # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/serve/instrumentator/health.py
+    @get(
+        ["/readyz", "/health"],
+        summary="Configured, every local engine warm, records kept, not draining",
+    )
     async def readyz() -> Response[dict[str, str | dict[str, str]]]:
         engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
         if gateway.draining:

@@ -35,6 +35,27 @@ async def test_the_probes_answer_without_a_key(tmp_path: Path) -> None:
     assert (alive.status_code, ready.status_code) == (200, 200)
 
 
+async def test_health_is_readiness_and_head_is_get_without_a_body(tmp_path: Path) -> None:
+    """As inference servers answer it: guidellm, for one, asks before it measures."""
+    keys = "auth: {mode: keys, keys: [{name: a, key: secret-key-of-a}]}"
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1", keys), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        able = [await client.request(how, "/health") for how in ("GET", "HEAD")]
+        gateway.state.draining = True
+        not_able = [await client.request(how, "/health") for how in ("GET", "HEAD")]
+        others = [await client.head(path) for path in ("/healthz", "/v1/models", "/nowhere")]
+        post = await client.head("/v2/repository/index")
+
+    assert [answer.status_code for answer in (*able, *not_able)] == [200, 200, 503, 503]
+    assert able[0].json()["status"] == "ready"
+    assert able[1].content == not_able[1].content == b""
+    assert able[1].headers["content-length"] == able[0].headers["content-length"]
+    assert [answer.status_code for answer in others] == [200, 401, 404]
+    assert (post.status_code, post.headers["allow"]) == (405, "OPTIONS, POST")
+
+
 async def test_metrics_count_requests_tokens_and_attempts(tmp_path: Path) -> None:
     async with (
         provider() as remote,
