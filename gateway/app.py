@@ -1,7 +1,6 @@
 """The ASGI application: the hot endpoints before Litestar, everything else as its routes."""
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import ceil
@@ -29,6 +28,7 @@ from gateway.documentation import documented
 from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
 from gateway.front import Front
+from gateway.missing_apis import instead_of, shortened, with_v1
 from gateway.resources.databricks_endpoints import databricks_endpoints
 from gateway.resources.description import description
 from gateway.resources.feedback import feedback
@@ -38,7 +38,7 @@ from gateway.resources.operations import operations
 from gateway.state import Gateway
 from gateway.surfaces.hot import Paths
 from gateway.surfaces.routes import HOT
-from gateway.watched import REQUEST_ID, Watched
+from gateway.watched import FAILED, REQUEST_ID, Failed, Watched
 from schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -187,12 +187,14 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
     path, method = request.scope["path"], request.method
     match exc.status_code:
         case 404:
-            told = f"there is nothing at {method} {path}"
+            told = f"there is nothing at {method} {shortened(path)}"
             error: GatewayError = RouteNotFound(told + _elsewhere(request.app, path))
+        case 405 if hint := instead_of(path):
+            error = RouteNotFound(f"there is nothing at {method} {shortened(path)}{hint}")
         case 405:
             allow = next((r.methods for r in request.app.routes if r.path == path), {"GET"})
             error = MethodNotAllowed(
-                f"{path} does not take {method}",
+                f"{shortened(path)} does not take {method}",
                 allow=tuple(sorted({*allow, *(("HEAD",) if "GET" in allow else ()), "OPTIONS"})),
             )
         case 400 if isinstance(exc.extra, list) and exc.extra:
@@ -208,11 +210,14 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
 
 
 def _elsewhere(app: Litestar, path: str) -> str:
-    """The end of a sentence about a base URL that most likely has a /v1 too few or too many."""
-    whole = re.sub(r"^(/v1)*", "/v1", path.rstrip("/"))
-    if whole == path or all(route.path != whole for route in app.routes):
-        return ""
-    return f"; did you mean {whole}? A client's base URL ends in one /v1"
+    """The end of a sentence about a path: what to use instead, where that is known.
+
+    A base URL most likely has a /v1 too few or too many where that makes a path of ours of it.
+    """
+    whole = with_v1(path)
+    if whole != path and any(route.path == whole for route in app.routes):
+        return f"; did you mean {whole}? A client's base URL ends in one /v1"
+    return instead_of(path)
 
 
 def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
@@ -229,6 +234,7 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
         headers["www-authenticate"] = "Bearer"
     if exc.status in (401, 403):
         request.scope["state"][DENIED] = exc.message
+    request.scope["state"][FAILED] = Failed(exc.code, exc.param or "", exc.message)
     return Response(
         envelope(request.scope["path"])(exc),
         status_code=exc.status,

@@ -80,8 +80,9 @@ class Endpoint:
             status = await self._serve(scope, head, gateway, runtime, trip, answering, receive)
         except GatewayError as exc:
             status = exc.status
-            hidden = isinstance(exc, ModelNotFound) and exc.hidden
-            trip.error = Forbidden.code if hidden else exc.code
+            trip.failed(exc)
+            if isinstance(exc, ModelNotFound) and exc.hidden:
+                trip.error = Forbidden.code
             trip.refused = "" if trip.attempts else exc.message
             await self._fail(exc, answering)
             let_go(exc)
@@ -258,7 +259,7 @@ class Endpoint:
         except GatewayError as exc:
             if not answering.begun:
                 raise
-            trip.error = exc.code
+            trip.failed(exc)
             hangup.disarm()
             await answering.end(renderer.error(exc))
             let_go(exc)

@@ -44,6 +44,8 @@ class GatewayError(Exception):
     param:       the path of the offending field, if there is one.
     retry_after: seconds that the client, or our next try, should wait; `None` when unknown.
     kind:        the word in `retry.on` that admits another try; `None` is never retried.
+    logged:      the message as the gateway's log has it, and as `str` gives it; it may name
+                 addresses, which the client's does not.
     """
 
     status: int = 500
@@ -59,7 +61,7 @@ class GatewayError(Exception):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = self.logged = message
         self.param = param
         self.retry_after = retry_after
         if code is not None:

@@ -14,7 +14,7 @@ from gateway.records.rows import AttemptRow, Booked, Left, RequestRow, Role, Row
 from gateway.routing.part import NO_PART
 from gateway.routing.prices import Prices, cost_of
 from gateway.routing.trip import Attempt, Trip
-from gateway.telemetry.access_log import AccessLine, Source
+from gateway.telemetry.access_log import AccessLine, Source, in_one_line
 from schemas.events import Usage
 
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
@@ -44,6 +44,8 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
         fallback=home != "" and trip.backend not in ("", home),
         stream=trip.stream,
         error=trip.error,
+        param=in_one_line(trip.param),
+        message=in_one_line(trip.message),
         ttft_ms=None if first is None else milliseconds(first - trip.started),
         attempts=tuple(trip.attempts),
         dropped=trip.dropped,

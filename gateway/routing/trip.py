@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.routing.part import NO_PART, Part
+from schemas.errors import GatewayError
 from schemas.events import Usage
 
 
@@ -49,6 +50,7 @@ class Trip(Struct, kw_only=True, gc=False):
     part:    in its model's experiment.
     rule, candidates, ruled_out: as planned; candidates by name.
     refused: our own words where no backend was asked.
+    error, param, message: what the client is told of a failure, "" without one.
     large:   its body is; what takes long with it is done in a thread.
     asking_since: when the first of the tries began that are under way, or were until the last
              ended; before that, some were for `upstream_s`.
@@ -70,6 +72,8 @@ class Trip(Struct, kw_only=True, gc=False):
     client_request_id: str = ""
     client: str = ""
     error: str = ""
+    param: str = ""
+    message: str = ""
     first_content: float | None = None
     asking_since: float = 0.0
     upstream_s: float = 0.0
@@ -90,6 +94,10 @@ class Trip(Struct, kw_only=True, gc=False):
     def asked(self) -> int:
         """How many attempts there were in earnest."""
         return sum(not attempt.refused for attempt in self.attempts)
+
+    def failed(self, error: GatewayError) -> None:
+        """Note what the client is told."""
+        self.error, self.param, self.message = error.code, error.param or "", error.logged
 
     def set_aside(self) -> None:
         """What came so far was a failed attempt's: the client will not see it, but it cost."""

@@ -16,6 +16,9 @@ from gateway.routing.trip import Attempt
 Source = Literal["", "reported", "counted", "estimated"]
 """Who says how many tokens there were; "": nobody."""
 
+TOLD = 500
+"""Characters of an error's message, or of a field's path, that a line holds."""
+
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("strowger")
 
@@ -30,7 +33,11 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     fallback:     another backend than its variant's answered, or was the last to fail.
     client:       the address that the request came from.
     denied:       why it got 401 or 403, in the words of its answer.
-    method, path, actor: of a request at /admin, or of one that was refused on a route of its kind.
+    error, param, message: the code of the error, the field that it names, and its sentence, of at
+                  most TOLD characters. What a request said is in none of them, but for what the
+                  sentence repeats of it.
+    method, path, actor: of a request at /admin, of one that was refused on a route of its kind,
+                  or of one to a path that is not served.
                   actor: the `admin key` or a browser's `session`; "" for nobody known.
     unpriced:     tokens were used, `prices` is in use, and none of its rows is this backend's.
     """
@@ -56,6 +63,8 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     fallback: bool = False
     stream: bool = False
     error: str = ""
+    param: str = ""
+    message: str = ""
     ttft_ms: float | None = None
     attempts: tuple[Attempt, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -150,6 +159,18 @@ class AccessLog:
         self._failing = True
 
 
+def in_one_line(text: str) -> str:
+    """At most TOLD characters, of which none ends the line or commands a terminal.
+
+    A message can repeat what a client or a vendor sent.
+    """
+    if len(text) > TOLD:
+        text = text[:TOLD] + "…"
+    if text.isprintable():
+        return text
+    return "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
+
+
 def as_json(lines: Sequence[AccessLine | MirrorLine]) -> bytes:
     """One JSON object a line, each with its line's end."""
     return _encoder.encode_lines(lines)
@@ -158,7 +179,8 @@ def as_json(lines: Sequence[AccessLine | MirrorLine]) -> bytes:
 def _other_as_text(line: AccessLine) -> bytes:
     """The path is the client's: escaped, so that it cannot command the terminal."""
     colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
-    words = (line.method, ascii(line.path)[1:-1], line.actor, line.client, line.denied)
+    why = line.denied or line.error
+    words = (line.method, ascii(line.path)[1:-1], line.actor, line.client, why)
     text = " ".join(filter(None, words))
     return f"\x1b[{colour}m{line.status}\x1b[0m {text} \x1b[2m{line.request_id}\x1b[0m\n".encode()
 
@@ -176,7 +198,7 @@ def _as_text(line: AccessLine | MirrorLine) -> bytes:
         tokens = f" {line.prompt_tokens or 0}+{line.completion_tokens} tokens"
     first = f" first {line.ttft_ms:.0f} ms" if line.ttft_ms is not None else ""
     where = f" -> {line.backend}" if line.backend else ""
-    error = f" {line.error}" if line.error else ""
+    error = "".join([f" {one}" for one in (line.error, line.message) if one])
     return (
         f"\x1b[{colour}m{line.status}\x1b[0m {line.surface}/{line.task or '-'} "
         f"{line.model or '-'}{where} {line.ms:.0f} ms{first}{tokens}{tried}{error} "

@@ -1,0 +1,142 @@
+"""APIs of other vendors that clients call here and the gateway does not serve, and what to use instead.
+
+One table. An API that is built later leaves it; a new one is one row.
+"""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+CHAT: Final = "/v1/chat/completions"
+COMPLETIONS: Final = "/v1/completions"
+EMBEDDINGS: Final = "/v1/embeddings"
+MODELS: Final = "GET /v1/models"
+_BASE_URL: Final = "a base URL that ends in /v1"
+_GOOGLES: Final = "(generate|streamGenerate|embed|count|predict|rawPredict|stream|batch)[A-Za-z]*"
+"""The verbs after a colon: https://ai.google.dev/api/generate-content"""
+
+
+class Missing(Struct, frozen=True, kw_only=True):
+    """path: matches the whole path. api: its name. instead: what serves the same purpose here."""
+
+    path: re.Pattern[str]
+    api: str
+    instead: str
+
+
+def _row(path: str, api: str, instead: str) -> Missing:
+    return Missing(path=re.compile(path), api=api, instead=instead)
+
+
+MISSING: Final[tuple[Missing, ...]] = (
+    _row(
+        r"/v1/responses(/.*)?",
+        "OpenAI's Responses API",
+        f"POST {CHAT}; clients that offer both have a setting for chat completions",
+    ),
+    _row(
+        r"/v1/(messages(/.*)?|complete)",
+        "Anthropic's Messages API",
+        f"POST {CHAT} with a client for OpenAI's API, for Anthropic's models too",
+    ),
+    _row(
+        r"/(v1beta|v1alpha|v1beta1)/openai/.*",
+        "Google's path for OpenAI's API",
+        f"POST {CHAT}, with {_BASE_URL}",
+    ),
+    _row(
+        rf"/(v1beta|v1alpha|v1beta1)/.*|/v1/(models|publishers|projects)/.*:{_GOOGLES}",
+        "Google's Gemini API",
+        f"POST {CHAT} or {EMBEDDINGS} with a client for OpenAI's API, for Gemini's models too",
+    ),
+    _row(
+        r"/openai/(deployments/.*|v1/.*)",
+        "Azure's path for OpenAI's API",
+        f"POST {CHAT}: the client for OpenAI's API itself, with {_BASE_URL}",
+    ),
+    _row(r"/model/[^/]+/(converse|invoke).*", "Amazon Bedrock's API", f"POST {CHAT}"),
+    _row(r"/api/chat", "Ollama's API", f"POST {CHAT}"),
+    _row(r"/api/generate", "Ollama's API", f"POST {COMPLETIONS}"),
+    _row(r"/api/(embed|embeddings)", "Ollama's API", f"POST {EMBEDDINGS}"),
+    _row(r"/api/(tags|ps)", "Ollama's API", MODELS),
+    _row(r"/api/show", "Ollama's API", f"{MODELS}/NAME"),
+    _row(
+        r"/api/(version|pull|push|create|copy|delete|blobs/.*)",
+        "Ollama's API",
+        f"a client for OpenAI's API with {_BASE_URL}; models are named in the configuration",
+    ),
+    _row(r"/v[12]/chat", "Cohere's chat API", f"POST {CHAT}"),
+    _row(r"/v[12]/embed", "Cohere's embed API", f"POST {EMBEDDINGS}"),
+    _row(
+        r"(/v[12])?/rerank|(/v1)?/score",
+        "reranking",
+        f"POST {EMBEDDINGS}, and compare the vectors",
+    ),
+    _row(
+        r"/v1/images/.*",
+        "OpenAI's Images API",
+        f"POST {CHAT} with a model that answers with images",
+    ),
+    _row(
+        r"/v1/audio/.*",
+        "OpenAI's Audio API",
+        f"POST {CHAT} with `input_audio` content, or with `modalities` for speech, at a model that "
+        "takes them",
+    ),
+    _row(r"/v1/realtime(/.*)?", "OpenAI's Realtime API", f"POST {CHAT} with `stream`"),
+    _row(
+        r"/v1/(files|uploads|vector_stores|containers)(/.*)?",
+        "OpenAI's storage of files",
+        f"POST {CHAT} with the content in the messages",
+    ),
+    _row(
+        r"/v1/batches(/.*)?",
+        "OpenAI's Batch API",
+        f"one POST {CHAT} for each request",
+    ),
+    _row(
+        r"/v1/(assistants|threads|conversations)(/.*)?",
+        "OpenAI's Assistants API",
+        f"POST {CHAT} with the whole conversation",
+    ),
+    _row(
+        r"/v1/moderations",
+        "OpenAI's Moderations API",
+        f"POST {CHAT} with a model that classifies text",
+    ),
+    _row(r"/v1/(fine_tuning|evals)(/.*)?", "OpenAI's fine-tuning", "the vendor's own address"),
+    _row(
+        r"(/v1)?/(tokenize|detokenize)",
+        "tokenizing",
+        "the model's own tokenizer in the client",
+    ),
+    _row(r"/(generate|generate_stream|infer)", "text generation of TGI and MindIE", f"POST {CHAT}"),
+    _row(r"/(invocations|ping)", "SageMaker's container API", f"POST {CHAT}"),
+)
+"""The first that matches counts."""
+
+LONGEST: Final = 200
+"""Characters of a path that an answer repeats."""
+
+
+def instead_of(path: str) -> str:
+    """The end of a sentence about a path that is not served: "" where the table has nothing.
+
+    With the /v1 that a base URL lacks or has twice, too.
+    """
+    for one in (path, with_v1(path)):
+        for row in MISSING:
+            if row.path.fullmatch(one):
+                return f": {row.api} is not served here; use {row.instead}"
+    return ""
+
+
+def with_v1(path: str) -> str:
+    """As it is with a base URL that ends in one /v1."""
+    return re.sub(r"^(/v1)*(?=/|$)", "/v1", path.rstrip("/"))
+
+
+def shortened(path: str) -> str:
+    """As it is repeated in an answer."""
+    return path if len(path) <= LONGEST else path[:LONGEST] + "…"
