@@ -24,7 +24,8 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
     async def model(request: _Request, model: FromPath[str]) -> bytes:
         name = model.removeprefix("/")
-        if name not in gateway.model_names(caller(request)):
+        gateway.runtime.table.find(name, caller(request).may_use)
+        if name.endswith("*"):
             raise ModelNotFound(f"model: there is no model {name!r} here", param="model")
         return model_body(name, gateway.started_at)
 

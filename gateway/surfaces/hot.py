@@ -47,4 +47,6 @@ class Paths:
 
 def _pattern(path: str) -> re.Pattern[str]:
     pieces = re.split(r"(\{[a-z]+\})", path)
-    return re.compile("".join(_SEGMENTS.get(piece) or re.escape(piece) for piece in pieces))
+    whole = "".join(_SEGMENTS.get(piece) or re.escape(piece) for piece in pieces)
+    # A name may hold a line break, and is then one that there is not.
+    return re.compile(whole, re.DOTALL)

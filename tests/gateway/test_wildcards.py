@@ -82,6 +82,34 @@ async def test_a_name_that_fails_opens_the_circuit_of_that_name_alone(tmp_path: 
     assert states == {"any/made-up": True, "any/real": False}
 
 
+async def test_a_name_that_a_wildcard_serves_is_a_model_on_every_surface(tmp_path: Path) -> None:
+    """And one that holds a line break is a name like any other, served or not."""
+    paths = ("/v1/models/{}", "/api/2.0/serving-endpoints/{}", "/v2/models/{}")
+    async with (
+        serving(CONFIG.format(url="http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        found = {
+            name: [(await client.get(path.format(name))).status_code for path in paths]
+            for name in ("any/one", "any/*", "other", "a%0Ab")
+        }
+        model = (await client.get("/v1/models/any/one")).json()
+        listed = (await client.get("/v1/models")).json()["data"]
+        text = {"text_input": "x", "max_tokens": 1}
+        broken = [
+            await client.post(f"/v2/models/{name}/generate", json=text)
+            for name in ("a%0Ab", "a%0Ab/versions/1")
+        ]
+
+    assert found["any/one"] == [200, 200, 200]
+    assert found["any/*"][:2] == [404, 404]
+    assert found["other"] == found["a%0Ab"] == [404, 404, 404]
+    assert (model["id"], model["object"]) == ("any/one", "model")
+    assert listed == []
+    assert [answer.status_code for answer in broken] == [404, 404]
+    assert "there is no model 'a\\nb' here" in broken[0].json()["error"]
+
+
 def test_names_that_clients_choose_are_remembered_up_to_a_bound() -> None:
     breakers = Breakers(BreakerRule())
     first = breakers.of("0")

@@ -23,7 +23,7 @@ from gateway.telemetry.series import Window
 from schemas.errors import Forbidden, RouteNotFound
 
 _Request = Request[object, object, State]
-_HTML = "text/html; charset=utf-8"
+_HTML = "text/html"
 _FORM_BYTES = 8192
 _ENDED_HERE = (
     "Signed out in this browser. The disk takes no note of it, so a copy of the cookie may hold: "
