@@ -15,6 +15,7 @@ import msgspec
 from gateway.config.model import Engine, Lora, Provider
 from gateway.engine_environment import engine_environment
 from local_engine.config import EngineConfig, LoraConfig, ModelConfig
+from schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
 
@@ -309,7 +310,9 @@ class EngineProcess:
 def _socket_path(run_dir: Path, name: str) -> Path:
     path = run_dir / f"engine-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.sock"
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise ValueError(f"run_dir: {run_dir} is too long for a socket; choose a shorter one")
+        raise InvalidConfig(
+            (f"the folder for sockets, {run_dir}, has too long a name; set TMPDIR to a shorter one",)
+        )
     return path
 
 

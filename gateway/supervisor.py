@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,13 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from gateway.config.model import Config
+from gateway.listening import listen
 from gateway.records.recording import importing
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
-from schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
-_BACKLOG = 2048
 
 
 def serve(
@@ -33,7 +31,7 @@ def serve(
     """
     style = line_style(config.logging)
     configure_logging(config.logging, style)
-    listener = _bind(config.server.host, config.server.port)
+    listener = listen(config.server.host, config.server.port)
     host, port = listener.getsockname()[:2]
     _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
     for warning in warnings:
@@ -83,22 +81,6 @@ def _warn(told: str) -> None:
 def _run(work: Coroutine[None, None, None]) -> None:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as exc:
-        listener.close()
-        raise InvalidConfig(
-            (f"server: cannot listen on {host}:{port}: {exc.strerror}; set server.port or --port",)
-        ) from exc
-    listener.listen(_BACKLOG)
-    listener.setblocking(False)
-    return listener
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:

@@ -38,11 +38,14 @@ def build(config: Config) -> None:
     """Build what `serve` builds, and throw it away: nothing is connected, started or made on disk.
 
     Raises Faults for what only shows then: an address that an adapter refuses, a file that cannot
-    be read, an extra that is missing.
+    be read, an extra that is missing, a host that is not this machine's, a newer program's tables.
+    The port is left alone: the gateway that runs may have it.
     """
     # Late, because a configuration that is wrong in itself needs none of it.
+    from gateway.listening import listen
     from gateway.replicas.joining import link_of
     from gateway.runtime import Runtime
+    from gateway.store.newer import refuse_newer
     from gateway.store.opening import open_store
 
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
@@ -52,4 +55,6 @@ def build(config: Config) -> None:
             raise Faults((str(exc),)) from exc
         asyncio.run(runtime.close())
         open_store(config.store.url).close()
+        refuse_newer(config.store.url)
         link_of(config)
+        listen(config.server.host, 0).close()

@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.config.aws import aws_base_url, check_aws
+from gateway.config.check_keyless import check_keyless
 from gateway.config.connection import ClientFields
 from gateway.config.known import LOCAL, Defaults
 from gateway.config.model import Engine, OAuth, Provider, Tls
@@ -192,6 +193,7 @@ def _remote(
     if provider.aws is not None:
         check_aws(provider, provider.aws, path, problems)
     check_tokens(provider, path, problems)
+    check_keyless(provider, path, problems, defaults)
     _credential_files(provider, path, problems)
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:

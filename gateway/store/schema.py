@@ -74,6 +74,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS, _FORMER, _H
 """Each makes its number's version of the one before; what was released never changes."""
 
 
+VERSION = "SELECT version FROM schema_version"
+
+
+def check_version(version: int, known: int = len(MIGRATIONS)) -> None:
+    """Raises InvalidConfig where a newer program has made the tables."""
+    if version > known:
+        raise InvalidConfig(
+            (
+                f"store.url: the database has version {version} of the tables and this program "
+                f"knows {known}; use a newer strowger, or another database",
+            )
+        )
+
+
 def migration(
     text: str, steps: tuple[tuple[str, ...], ...] = MIGRATIONS
 ) -> Callable[[Session], None]:
@@ -84,15 +98,9 @@ def migration(
 
     def migrate(session: Session) -> None:
         session.run("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
-        found = session.rows(tuple[int], "SELECT version FROM schema_version")
+        found = session.rows(tuple[int], VERSION)
         version = found[0][0] if found else 0
-        if version > len(steps):
-            raise InvalidConfig(
-                (
-                    f"store.url: the database has version {version} of the tables and this program "
-                    f"knows {len(steps)}; use a newer strowger, or another database",
-                )
-            )
+        check_version(version, len(steps))
         for step in steps[version:]:
             for statement in step:
                 session.run(statement.format(text=text))

@@ -15,8 +15,9 @@ def warnings(text: str) -> list[str]:
 
 
 def with_fields(rules: str, adapter: str = "openrouter") -> str:
-    own = f"  - {{name: more, adapter: {adapter}, client_fields: {rules}}}\n"
-    return GOOD.replace("providers:\n", f"providers:\n{own}", 1)
+    own = f"  - {{name: more, adapter: {adapter}, api_key: k, client_fields: {rules}}}\n"
+    keyed = GOOD.replace("adapter: openai}", "adapter: openai, api_key: k}")
+    return keyed.replace("providers:\n", f"providers:\n{own}", 1)
 
 
 @pytest.mark.parametrize(

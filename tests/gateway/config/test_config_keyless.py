@@ -1,0 +1,89 @@
+"""A provider without a credential at a vendor that always wants one is an error; elsewhere not."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from adapters.keyed_hosts import wants_credential
+from adapters.registry import BUILTIN, Registry
+from gateway.config.load import read_config
+from schemas.errors import InvalidConfig
+
+MISSING = (
+    "config.yaml: providers[0].api_key: is missing, and so is every other credential; this vendor "
+    "answers no request without "
+)
+BEDROCK = "adapter: bedrock, base_url: 'https://bedrock-runtime.eu-west-1.amazonaws.com'"
+
+
+def faults(fields: str) -> tuple[str, ...]:
+    """Of one provider, written as the inside of a flow mapping, with a model that it serves."""
+    text = (
+        f"providers: [{{name: p, {fields}}}]\n"
+        "models: [{name: m, backends: [{provider: p, model: x}]}]\n"
+    )
+    try:
+        read_config(text, source="config.yaml", env={})
+    except InvalidConfig as exc:
+        return exc.problems
+    return ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "adapter: openai",
+        "adapter: openai, api_key: ''",
+        "adapter: openai, headers: {x-team: a}",
+        "adapter: openai, base_url: 'https://api.groq.com/openai/v1'",
+        "adapter: anthropic",
+        "adapter: gemini",
+        "adapter: mistral",
+        "adapter: cohere",
+        "adapter: openrouter",
+        "adapter: vllm, base_url: 'https://API.openai.com/v1'",
+        "adapter: databricks, base_url: 'https://dbc-1.cloud.databricks.com'",
+        "adapter: azure, base_url: 'https://x.openai.azure.com/openai/v1?api-version=1'",
+    ],
+)
+def test_a_vendor_that_always_wants_a_key_is_not_configured_without(fields: str) -> None:
+    assert faults(fields) == (MISSING + "a key",)
+
+
+def test_bedrock_needs_aws_or_a_key() -> None:
+    assert faults(BEDROCK) == (MISSING + "aws, or an API key",)
+    assert faults(f"{BEDROCK}, api_key: k") == ()
+    assert faults(f"{BEDROCK}, aws: {{region: eu-west-1}}") == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "adapter: openai, api_key: k",
+        "adapter: openai, headers: {authorization: Bearer k}",
+        "adapter: openai, headers: {x-portkey-api-key: k}",
+        "adapter: openai, base_url: 'http://localhost:8000/v1'",
+        "adapter: openai, base_url: 'https://llm.example.com/v1'",
+        "adapter: anthropic, base_url: 'http://127.0.0.1:9000'",
+        "adapter: bedrock, base_url: 'http://localhost:4566'",
+        "adapter: vllm, base_url: 'http://gpu-1:8000/v1'",
+        "adapter: ollama, base_url: 'http://localhost:11434'",
+        "adapter: llama-cpp",
+        "adapter: lm-studio",
+    ],
+)
+def test_a_server_of_ones_own_may_ask_for_no_key(fields: str) -> None:
+    assert faults(fields) == ()
+
+
+def test_every_address_of_ours_that_is_a_vendors_wants_a_key() -> None:
+    registry = Registry(())
+    addresses = {name: registry.base_url(name) for name in registry.names}
+    public = {
+        name
+        for name, url in addresses.items()
+        if url and urlsplit(url).hostname not in ("localhost", "127.0.0.1")
+    }
+
+    assert public == {name for name, url in addresses.items() if wants_credential(url)}
+    assert public > {"openai", "anthropic", "gemini"} & set(BUILTIN)

@@ -1,0 +1,79 @@
+"""`strowger check` refuses whatever `strowger serve` refuses, in the same words."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.commands.group import strowger
+
+GOOD = """
+server: {{port: 0, {server}}}
+providers: [{{name: p, {provider}}}]
+models: [{{name: m, backends: [{{provider: p, model: x}}]}}]
+{more}
+"""
+OWN = "adapter: openai, base_url: 'http://127.0.0.1:9/v1', api_key: k"
+
+REFUSED = {
+    "no key for a vendor": {"provider": "adapter: openai"},
+    "unsigned to AWS": {
+        "provider": "adapter: bedrock, base_url: 'https://bedrock-runtime.eu-west-1.amazonaws.com'"
+    },
+    "an address without its version": {
+        "provider": "adapter: azure, base_url: 'https://x.openai.azure.com/openai', api_key: k"
+    },
+    "a certificate that is none": {
+        "provider": "adapter: vllm, base_url: 'https://x.test/v1', tls: {ca_file: config.yaml}"
+    },
+    "a host of another machine": {
+        "server": "host: 192.0.2.1",
+        "more": "auth: {mode: keys, keys: [{name: a, key: a-key-of-16-chars}]}",
+    },
+    "a newer program's tables": {"more": "store: {url: 'sqlite:///newer.db'}"},
+    "a store that is none": {"more": "store: {url: 'mysql://x'}"},
+    "a field that there is not": {"more": "modles: []"},
+}
+
+
+def written(folder: Path, server: str = "", provider: str = OWN, more: str = "") -> Path:
+    with sqlite3.connect(folder / "newer.db") as database:
+        database.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+        database.execute("INSERT INTO schema_version VALUES (9999)")
+    database.close()
+    file = folder / "config.yaml"
+    file.write_text(GOOD.format(server=server, provider=provider, more=more))
+    return file
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_serve_refuses_check_refuses_with_the_same_words(what: str, tmp_path: Path) -> None:
+    file = written(tmp_path, **REFUSED[what])
+
+    served = subprocess.run(
+        (sys.executable, "-m", "gateway.cli", "serve", "--config", str(file)),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    checked = CliRunner().invoke(strowger, ["check", str(file)])
+
+    assert (served.returncode, checked.exit_code) == (1, 1), served.stderr + checked.output
+    said = [line for line in served.stderr.splitlines() if not line.startswith("{")]
+    assert said
+    assert "Traceback" not in served.stderr
+    assert said == checked.stderr.splitlines()
+
+
+def test_check_changes_nothing_and_takes_the_port_that_a_gateway_has(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    before = sorted(tmp_path.iterdir()), (tmp_path / "newer.db").read_bytes()
+
+    assert CliRunner().invoke(strowger, ["check", str(file)]).exit_code == 0
+    assert before == (sorted(tmp_path.iterdir()), (tmp_path / "newer.db").read_bytes())
