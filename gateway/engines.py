@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.config.model import Engine, Lora, Provider
 from gateway.engine_environment import engine_environment
+from gateway.engine_log import log_lines
 from local_engine.config import EngineConfig, LoraConfig, ModelConfig
 from schemas.errors import InvalidConfig
 
@@ -26,6 +27,8 @@ BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 """Before a restart; doubled by each crash, and forgotten after STEADY_S of service."""
 
 STEADY_S = 60.0
+STDERR_S = 1.0
+"""For the last lines of a process that has ended."""
 UNSERVABLE = 2
 """The exit status of an engine whose configuration cannot be served: a restart would not help."""
 
@@ -152,8 +155,13 @@ class EngineProcess:
         *,
         backoff_s: float = BACKOFF_S,
         generation: int = 0,
+        gathers: bool = False,
     ) -> None:
-        """run_dir: where the socket is made; another one for each generation."""
+        """run_dir: where the socket is made; another one for each generation.
+
+        gathers: what it writes on stderr becomes messages of the gateway's log, a line each, so
+                 that there is one format; otherwise it goes to the gateway's stderr as it is.
+        """
         self.name = name
         self.settings = settings
         self.socket_path = _socket_path(run_dir, f"{name}-{generation}" if generation else name)
@@ -161,6 +169,7 @@ class EngineProcess:
         self.status = "not started"
         self.restarts = 0
         self._backoff_s = backoff_s
+        self._gathers = gathers
         self._watchers: list[Callable[[str], None]] = []
         self._stopping = False
         self._process: asyncio.subprocess.Process | None = None
@@ -282,9 +291,13 @@ class EngineProcess:
             *("-m", "local_engine.process", "--socket", str(self.socket_path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE if self._gathers else None,
             env=engine_environment(os.environ, self.settings.environment),
         )
         self._process, self._began = process, clock()
+        gathering: asyncio.Task[None] | None = None
+        if process.stderr is not None:
+            gathering = asyncio.create_task(log_lines(process.stderr, self.name))
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -298,6 +311,10 @@ class EngineProcess:
         finally:
             if process.returncode is None:
                 process.kill()
+            if gathering is not None:
+                # A process of the engine's own may hold its stderr for longer.
+                await asyncio.wait({gathering}, timeout=STDERR_S)
+                gathering.cancel()
             self._process = None
 
     def _tell(self, status: str) -> None:
@@ -311,7 +328,9 @@ def _socket_path(run_dir: Path, name: str) -> Path:
     path = run_dir / f"engine-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.sock"
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise InvalidConfig(
-            (f"the folder for sockets, {run_dir}, has too long a name; set TMPDIR to a shorter one",)
+            (
+                f"the folder for sockets, {run_dir}, has too long a name; set TMPDIR to a shorter one",
+            )
         )
     return path
 

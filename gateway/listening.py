@@ -16,7 +16,11 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as exc:
         listener.close()
-        where, setting = (f"{host}:{port}", "server.port or --port") if port else (host, "an address of this machine, or 0.0.0.0")
+        where, setting = (
+            (f"{host}:{port}", "server.port or --port")
+            if port
+            else (host, "an address of this machine, or 0.0.0.0")
+        )
         place = "server" if port else "server.host"
         raise InvalidConfig(
             (f"{place}: cannot listen on {where}: {exc.strerror}; set {setting}",)

@@ -22,6 +22,7 @@ from gateway.routing.prices import Prices
 from gateway.routing.retry import RetryBudget
 from gateway.routing.route import NOTHING, Backend, Detour, Hedging, Mirror, Route, RouteTable, Rule
 from gateway.routing.trial import ExperimentState, Trial
+from gateway.telemetry.logs import line_style
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged
 from gateway.upstream.credentials.configured import credentials_of
@@ -29,6 +30,7 @@ from gateway.upstream.fetching.image import Images
 from gateway.upstream.fetching.upstream import fetching
 from gateway.upstream.http import HttpUpstream
 from gateway.upstream.local import LocalUpstream
+from gateway.upstream.origin import addresses_of
 from gateway.upstream.tls import Contexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
@@ -274,9 +276,13 @@ def _rule_weights(when: WhenRule, weights: Mapping[str, float]) -> tuple[float, 
 def engine_processes(config: Config, run_dir: Path) -> dict[str, EngineProcess]:
     """An engine for each local provider, by its name; not started."""
     local = [provider for provider in config.providers if provider.engine is not None]
+    gathers = line_style(config.logging) == "json"
     return {
         provider.name: EngineProcess(
-            provider.name, engine_settings(provider, engines=len(local)), run_dir
+            provider.name,
+            engine_settings(provider, engines=len(local)),
+            run_dir,
+            gathers=gathers,
         )
         for provider in local
     }
@@ -289,6 +295,7 @@ def _local(provider: Provider, engine: EngineView) -> LocalUpstream:
         provider.timeouts,
         partial(getattr, engine, "status"),
         engine.ready_in,
+        partial(getattr, engine, "state"),
     )
 
 
@@ -314,6 +321,7 @@ def _remote(
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
         client_fields=provider.client_fields,
+        addresses=addresses_of(base_url),
     )
     return bridged(
         fetching(upstream, images),

@@ -5,29 +5,16 @@ the same request would fail again. So nothing there is a failure of the engine a
 """
 
 import sys
-import time
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
-
-import msgspec
-from msgspec import Struct
 
 from local_engine.apart.encoding import INLINE, Errand, on_errand
 from local_engine.apart.gate import Gate
 from schemas.errors import GatewayError, InvalidRequest
 
 _Result = TypeVar("_Result")
-
-
-class _Line(Struct, frozen=True, kw_only=True):
-    """One line on stderr. at: file and line of our own or of a library's code."""
-
-    time: float
-    event: str
-    error: str
-    at: str
 
 
 @contextmanager
@@ -61,11 +48,8 @@ async def read(
 
 
 def _log(exc: Exception) -> None:
+    """One line, with the file and line of our own or of a library's code."""
     *_, last = traceback.extract_tb(exc.__traceback__)
-    line = _Line(
-        time=time.time(),
-        event="a request cannot be read",
-        error=f"{type(exc).__name__}: {exc}"[:400],
-        at=f"{last.filename}:{last.lineno}",
-    )
-    sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
+    error = f"{type(exc).__name__}: {exc}"[:400]
+    where = f"{last.filename}:{last.lineno}"
+    print(f"a request cannot be read, at {where}: {error!r}", file=sys.stderr, flush=True)

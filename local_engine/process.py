@@ -148,8 +148,8 @@ def _configuration(path: Path | None) -> EngineConfig:
 
 def _report(line: str) -> None:
     """For the parent on stdout, for people on stderr; a parent that is gone does not matter."""
-    print(f"engine: {line}", file=sys.stderr, flush=True)
     try:
+        print(f"engine: {line}", file=sys.stderr, flush=True)
         os.write(sys.stdout.fileno(), line.replace("\n", " ").encode() + b"\n")
     except BrokenPipeError:
         return

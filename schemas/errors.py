@@ -15,6 +15,7 @@ GatewayError                      500  a bug of ours
 │  ├─ Throttled                   429  a limit of ours
 │  └─ UpstreamRejected            4xx  a backend says that the request itself is wrong
 ├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
+│  └─ RateLimited                 429  every backend is waiting out a 429; carries retry_after
 ├─ DeadlineExceeded               504  the request's own time is over
 └─ UpstreamError                       a backend; another may do better
    ├─ UpstreamUnreachable         502  nothing was sent
@@ -174,6 +175,13 @@ class Unavailable(GatewayError):
     code = "unavailable"
 
 
+class RateLimited(Unavailable):
+    """Every backend answered 429 and named a time, which is not over."""
+
+    status = 429
+    code = "rate_limit_exceeded"
+
+
 class DeadlineExceeded(GatewayError):
     """The request's own deadline, over all attempts, has passed."""
 
@@ -187,6 +195,7 @@ class UpstreamError(GatewayError):
     elsewhere: only another backend may do better; asking the same one again is of no use.
     usage:     what it says that the failed answer used, where it says so: it is charged for.
     counts:    it is evidence that the backend is broken; not where a client may have caused it.
+    detail:    the message for the log, where that may say more than a client is told.
     """
 
     status = 502
@@ -202,8 +211,12 @@ class UpstreamError(GatewayError):
         code: str | None = None,
         retry_after: float | None = None,
         usage: "Usage | None" = None,
+        detail: str = "",
     ) -> None:
         super().__init__(f"{upstream}: {message}", code=code, retry_after=retry_after)
+        if detail:
+            self.logged = f"{upstream}: {detail}"
+            self.args = (self.logged,)
         self.upstream = upstream
         self.usage = usage
 

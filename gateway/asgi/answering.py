@@ -72,7 +72,7 @@ class Answering:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
-        if isinstance(error, BodyTooLarge | RequestTimeout | Unavailable):
+        if isinstance(error, BodyTooLarge | RequestTimeout | Unavailable) and error.status != 429:
             extra.append((b"connection", b"close"))
         if error.status == 401:
             extra.append((b"www-authenticate", b"Bearer"))

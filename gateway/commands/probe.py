@@ -139,7 +139,7 @@ async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
 
 def words_of(error: GatewayError) -> str:
     """What is wrong, and with which setting."""
-    said = error.message
+    said = error.logged
     match error:
         case UpstreamRefused(code="upstream_model_unknown") | UpstreamRejected(status=404):
             return f"the model is not known there: {said}"
@@ -162,10 +162,10 @@ def words_of(error: GatewayError) -> str:
 def _unreachable(error: UpstreamUnreachable) -> str:
     match error.__cause__:
         case socket.gaierror():
-            return f"DNS: {error.message}; check base_url"
+            return f"DNS: {error.logged}; check base_url"
         case ssl.SSLCertVerificationError():
-            return f"TLS: {error.message}; see tls.ca_file"
+            return f"TLS: {error.logged}; see tls.ca_file"
         case ssl.SSLError():
-            return f"TLS: {error.message}; is base_url's scheme right?"
+            return f"TLS: {error.logged}; is base_url's scheme right?"
         case _:
-            return f"connection: {error.message}"
+            return f"connection: {error.logged}"

@@ -10,6 +10,7 @@ from msgspec import Struct
 from gateway.config.model import Config
 from gateway.engines import EngineProcess, engine_settings
 from gateway.runtime import engine_processes
+from gateway.telemetry.logs import line_style
 
 _log = logging.getLogger("strowger")
 
@@ -77,7 +78,10 @@ class EngineHouse:
                     f"providers.{name}.engine: its settings, or its share of this machine, "
                     "change: that needs a restart, or `reload: replace`"
                 )
-            processes[name] = EngineProcess(name, settings, self._run_dir, generation=number)
+            gathers = line_style(config.logging) == "json"
+            processes[name] = EngineProcess(
+                name, settings, self._run_dir, generation=number, gathers=gathers
+            )
             self._made(processes[name])
         return EnginePlan(processes=processes, problems=tuple(problems))
 

@@ -102,4 +102,5 @@ def later(one: Health, other: Health) -> Health:
         rest_until=max(one.rest_until, other.rest_until),
         last_failure=max(one.last_failure, other.last_failure),
         spare_until=max(one.spare_until, other.spare_until),
+        limited_until=max(one.limited_until, other.limited_until),
     )

@@ -281,4 +281,7 @@ def _without(health: Health, passed: Health | None) -> Health:
         rest_until=health.rest_until if health.rest_until != passed.rest_until else _NEVER,
         last_failure=health.last_failure if health.last_failure != passed.last_failure else _NEVER,
         spare_until=health.spare_until if health.spare_until != passed.spare_until else _NEVER,
+        limited_until=health.limited_until
+        if health.limited_until != passed.limited_until
+        else _NEVER,
     )

@@ -72,6 +72,7 @@ def moved(health: Health, seconds: float) -> Health:
         rest_until=health.rest_until + seconds,
         last_failure=health.last_failure + seconds,
         spare_until=health.spare_until + seconds,
+        limited_until=health.limited_until + seconds,
     )
 
 

@@ -54,6 +54,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
     at: when it opened or closed for the last time; of two, the later one is true.
     spare_until: absent from the words of replicas that know of none.
+    limited_until: as much of the rest as a 429 asked for; absent likewise.
     """
 
     at: float
@@ -62,6 +63,7 @@ class Health(Struct, frozen=True, kw_only=True):
     rest_until: float
     last_failure: float
     spare_until: float = float("-inf")
+    limited_until: float = float("-inf")
 
 
 class Lease(Protocol):
@@ -116,6 +118,7 @@ class Breaker:
         "_cooldown",
         "_evidence",
         "_failed_at",
+        "_limited_until",
         "_probes",
         "_rest_until",
         "_seen",
@@ -141,7 +144,7 @@ class Breaker:
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
         self._probes = self.waiting = 0
-        self._rest_until = float("-inf")
+        self._rest_until = self._limited_until = float("-inf")
         self._spare_until = float("-inf")
         self.spares = 0
         self._at = self.trouble_until = float("-inf")
@@ -156,12 +159,14 @@ class Breaker:
             rest_until=self._rest_until,
             last_failure=self.last_failure,
             spare_until=self._spare_until,
+            limited_until=self._limited_until,
         )
 
     def hear(self, health: Health) -> None:
         """What another process knows of the same backend."""
         self._rest_until = max(self._rest_until, health.rest_until)
         self._spare_until = max(self._spare_until, health.spare_until)
+        self._limited_until = max(self._limited_until, health.limited_until)
         self.last_failure = max(self.last_failure, health.last_failure)
         if health.at > self._at:
             self._at = health.at
@@ -216,6 +221,10 @@ class Breaker:
     def resting(self, now: float) -> bool:
         return now < self._rest_until
 
+    def limited(self, now: float) -> bool:
+        """Whether all that is wrong with it is a rate limit: it rests because of a 429."""
+        return self.resting(now) and now < self._limited_until and self.open_until is None
+
     @property
     def probing(self) -> bool:
         """Here or elsewhere."""
@@ -260,14 +269,16 @@ class Breaker:
         if probe:
             self._end_probe()
 
-    def rest(self, now: float, seconds: float, *, probe: bool) -> None:
+    def rest(self, now: float, seconds: float, *, probe: bool, limited: bool = True) -> None:
         """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept.
 
-        seconds: of which `max_retry_after_s` are believed.
+        seconds: of which `max_retry_after_s` are believed. limited: it was a 429.
         """
         if probe:
             self._answered(now)
         seconds = min(seconds, self.rule.max_retry_after_s)
+        if limited:
+            self._limited_until = max(self._limited_until, now + seconds)
         if now + seconds > self._rest_until:
             self._rest_until = now + seconds
             self._sum_up()
@@ -294,7 +305,7 @@ class Breaker:
 
     def renew(self, now: float) -> None:
         """The backend was started anew: what it did before says nothing about it."""
-        self._rest_until = self._spare_until = float("-inf")
+        self._rest_until = self._limited_until = self._spare_until = float("-inf")
         self.spares = 0
         self._close(now)
 

@@ -17,7 +17,7 @@ from gateway.routing.last_resort import hopeless
 from gateway.routing.route import Hedging, Mirror, Route, RouteTable
 from gateway.routing.search import Search, rule_of
 from gateway.routing.trial import Arm, Enrolment
-from schemas.errors import InvalidRequest, Unavailable
+from schemas.errors import InvalidRequest, RateLimited, Unavailable
 from schemas.requests import CompletionRequest, Request
 
 CUT_GRACE_S = 2.0
@@ -214,7 +214,11 @@ def why_ill(candidate: Candidate, now: float) -> str:
 
 
 def none_left(ill: Sequence[Candidate], now: float) -> Unavailable:
-    """No backend can be tried in time. Its retry_after is at least a second."""
+    """No backend can be tried in time. Its retry_after is at least a second.
+
+    A 429 where a rate limit is all that is wrong with each of them.
+    """
     wait = min(one.breaker.available_in(now) for one in ill)
     names = ", ".join(f"{one.name}: {why_ill(one, now)}" for one in ill)
-    return Unavailable(f"no backend is available ({names})", retry_after=max(wait, 1.0))
+    kind = RateLimited if all(one.breaker.limited(now) for one in ill) else Unavailable
+    return kind(f"no backend is available ({names})", retry_after=max(wait, 1.0))

@@ -115,7 +115,7 @@ class Try(Struct, eq=False):
             case UpstreamError():
                 breaker.fail(at, probe=probe, draw=random.random())
                 if isinstance(error, UpstreamOverloaded) and error.retry_after:
-                    breaker.rest(at, error.retry_after, probe=False)
+                    breaker.rest(at, error.retry_after, probe=False, limited=False)
             case GatewayError():
                 self.record.refused = isinstance(error, InvalidRequest)
                 breaker.abandon(probe=probe)

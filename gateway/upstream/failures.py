@@ -8,12 +8,13 @@ is compressed, though we asked for identity, all stay what their status says.
 import contextlib
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 
+from adapters.problem import redacted
 from gateway.clock import now
 from gateway.upstream.transport import Reply
-from schemas.errors import UpstreamError
+from schemas.errors import GatewayError, UpstreamError
 
 ERROR_BODY_BYTES = 1024 * 1024
 """Of a body, as it is read; the rest is left, and its connection closed."""
@@ -47,6 +48,16 @@ def dated(headers: Mapping[str, str]) -> Mapping[str, str]:
     if "retry-after" not in headers or "date" in headers:
         return headers
     return {**headers, "date": formatdate(time.time(), usegmt=True)}
+
+
+def hide(error: GatewayError, addresses: Sequence[str]) -> None:
+    """Take the provider's own addresses out of what clients are told; the log keeps them.
+
+    A server repeats them now and then, and proxies in front of it write pages that do.
+    """
+    told = redacted(error.message, addresses)
+    if told != error.message:
+        error.message = told
 
 
 def _unpacked(body: bytes) -> bytes:

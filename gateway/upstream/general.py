@@ -30,6 +30,7 @@ from schemas.errors import (
     UpstreamUnreachable,
 )
 
+FAILED = "the exchange failed"
 _LIMITS = Limits()
 
 
@@ -122,7 +123,7 @@ class HttpxTransport:
             if isinstance(exc, TimeoutError) and scope.expired():
                 raise self._late(progress) from exc
             kind = UpstreamBroken if progress.sent else UpstreamUnreachable
-            raise kind(_reason(exc), upstream=self._name) from exc
+            raise kind(FAILED, upstream=self._name, detail=_reason(exc)) from exc
 
     def _request(self, outbound: Outbound, progress: "_Progress") -> httpx.Request:
         origin = self._origin
@@ -185,7 +186,7 @@ class HttpxReply:
             if isinstance(exc, TimeoutError):
                 self._error = UpstreamTimeout("the answer stalled", upstream=self._upstream)
             else:
-                self._error = UpstreamBroken(_reason(exc), upstream=self._upstream)
+                self._error = UpstreamBroken(FAILED, upstream=self._upstream, detail=_reason(exc))
             await self._stream.aclose()
             raise self._error from exc
 
@@ -245,6 +246,5 @@ class _Progress:
 
 
 def _reason(exc: Exception) -> str:
-    return (
-        f"the exchange failed: {exc}" if str(exc) else f"the exchange failed: {type(exc).__name__}"
-    )
+    """For the log: the libraries' texts name addresses."""
+    return f"{FAILED}: {exc}" if str(exc) else f"{FAILED}: {type(exc).__name__}"

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import cast
 
 import msgspec
@@ -25,11 +25,11 @@ from gateway.upstream.base import Call
 from gateway.upstream.batches import batches, joined
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.failures import dated, error_body
+from gateway.upstream.failures import dated, error_body, hide
 from gateway.upstream.lora_scope import scoped
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from schemas.errors import GatewayError, UpstreamBroken, UpstreamError, UpstreamTimeout
 from schemas.events import CONTENT, Event
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
@@ -55,7 +55,9 @@ class HttpUpstream:
         *,
         credentials: Credentials | None = None,
         client_fields: ClientFields = _OPEN,
+        addresses: Sequence[str] = (),
     ) -> None:
+        """addresses: of the provider, longest first, which errors show to no client."""
         self.name = name
         self.adapter = adapter
         allow, deny = client_fields.allow, client_fields.deny
@@ -67,6 +69,7 @@ class HttpUpstream:
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         self._inputs = adapter if isinstance(adapter, InputsByModel) else None
         self._marked: dict[type[Decoder], bool] = {}
+        self._addresses = tuple(addresses)
 
     async def generate(
         self, request: GenerateRequest, call: Call
@@ -117,6 +120,9 @@ class HttpUpstream:
                     return
             tail = [event for name, data in parser.close() for event in decoder.feed(name, data)]
             yield [*tail, *decoder.close()]
+        except GatewayError as exc:
+            hide(exc, self._addresses)
+            raise
         finally:
             await reply.aclose()
 
@@ -145,6 +151,9 @@ class HttpUpstream:
         try:
             await self._check(reply, over)
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
+        except GatewayError as exc:
+            hide(exc, self._addresses)
+            raise
         finally:
             await reply.aclose()
 

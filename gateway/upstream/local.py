@@ -74,10 +74,12 @@ class LocalUpstream:
         timeouts: Timeouts = _TIMEOUTS,
         status: Callable[[], str] = lambda: "not running",
         ready_in: Callable[[], float | None] = lambda: None,
+        state: Callable[[], str] = lambda: "",
     ) -> None:
         """timeouts: as a remote provider's; to the gateway the engine streams every answer.
 
-        status:   what the engine is doing now, for the error while it does not answer.
+        status:   what the engine is doing now, for the log while it does not answer; it may name
+                  files and addresses. state: the same in a word, for clients.
         ready_in: seconds until it should answer again, for the client that waits.
         """
         self.name = name
@@ -85,6 +87,7 @@ class LocalUpstream:
         self._path = socket_path
         self._status = status
         self._ready_in = ready_in
+        self._state = state
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._failures = 0
@@ -176,8 +179,9 @@ class LocalUpstream:
             finally:
                 self._connecting.release()
         except TimeoutError as exc:
-            problem = f"no connection in time (timeouts.connect_s): {self._status()}"
-            raise UpstreamTimeout(problem, upstream=self.name) from exc
+            problem = "no connection in time (timeouts.connect_s)"
+            detail = f"{problem}: {self._status()}"
+            raise UpstreamTimeout(problem, upstream=self.name, detail=detail) from exc
 
     async def _connect(self, by: float) -> "_Link":
         """Raises UpstreamStarting, and TimeoutError at `by`. What failed leaves nothing open."""
@@ -215,10 +219,12 @@ class LocalUpstream:
         return UpstreamTimeout(problem, upstream=self.name)
 
     def _starting(self) -> UpstreamStarting:
+        problem, state = "the engine does not answer now", self._state()
         return UpstreamStarting(
-            f"the engine does not answer now: {self._status()}",
+            f"{problem}: {state}" if state else problem,
             upstream=self.name,
             retry_after=self._ready_in(),
+            detail=f"{problem}: {self._status()}",
         )
 
 

@@ -46,3 +46,21 @@ def origin_of(base_url: str, *, upstream: str) -> Origin:
     bracketed = f"[{host}]" if ":" in host else host
     authority = bracketed if port == _PORTS[scheme] else f"{bracketed}:{port}"
     return Origin(scheme=scheme, host=host, port=port, authority=authority)
+
+
+def addresses_of(base_url: str) -> tuple[str, ...]:
+    """How texts repeat a provider's address, longest first.
+
+    A host of one word is left out, since it may be the provider's name or a word of a sentence.
+    """
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+    except ValueError:
+        return ()
+    found = {base_url.rstrip("/"), f"{parts.scheme}://{parts.netloc}"}
+    if parts.netloc != host or "." in host:
+        found.add(parts.netloc)
+    if "." in host or ":" in host:
+        found.add(host)
+    return tuple(sorted(filter(None, found), key=len, reverse=True))

@@ -18,13 +18,17 @@ SOON_S = 120.0
 
 
 class Commanded(Struct, kw_only=True, eq=False):
-    """The command, ready. lines: what it has said on stderr, one message each."""
+    """The command, ready. lines: what it has said on stderr, one message each.
+
+    plain: those lines that are no JSON, as every one should be where nobody is at a terminal.
+    """
 
     config: Path
     process: asyncio.subprocess.Process
     url: str
     lines: list[str]
     access: list[dict[str, object]]
+    plain: list[str]
 
     def edit(self, text: str) -> None:
         """Replace the file as an editor does."""
@@ -44,6 +48,14 @@ class Commanded(Struct, kw_only=True, eq=False):
         since = len(self.lines)
         self.edit(text)
         await self.said("is in force", since=since)
+
+    def message(self, line: str) -> str:
+        """Of a line on stderr."""
+        try:
+            return str(json.loads(line)["message"])
+        except ValueError:
+            self.plain.append(line)
+            return line
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=SOON_S)
@@ -83,8 +95,8 @@ async def commanded(config: Path, text: str, *options: str) -> AsyncGenerator[Co
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "COLUMNS": "100"},
     )
-    up = Commanded(config=config, process=process, url="", lines=[], access=[])
-    hearing = [asyncio.create_task(_hear(process.stderr, up.lines, _message))]
+    up = Commanded(config=config, process=process, url="", lines=[], access=[], plain=[])
+    hearing = [asyncio.create_task(_hear(process.stderr, up.lines, up.message))]
     hearing.append(asyncio.create_task(_hear(process.stdout, up.access, _read)))
     try:
         up.url = (await up.said("serving ")).rpartition(" on ")[2]
@@ -95,13 +107,6 @@ async def commanded(config: Path, text: str, *options: str) -> AsyncGenerator[Co
             process.kill()
         await process.wait()
         await asyncio.gather(*hearing)
-
-
-def _message(line: str) -> str:
-    try:
-        return str(json.loads(line)["message"])
-    except ValueError:
-        return line
 
 
 def _read(line: str) -> dict[str, object]:

@@ -128,9 +128,31 @@ async def test_a_429_is_passed_on_with_its_retry_after_when_nobody_else_can_answ
         second = await post(gateway.url)
 
     assert (first.status_code, first.headers["retry-after"]) == (429, "7")
-    assert second.status_code == 503
+    assert second.status_code == 429
+    assert second.json()["error"]["code"] == "rate_limit_exceeded"
+    assert second.json()["error"]["type"] == "rate_limit_error"
+    assert "rate-limited, available in" in second.json()["error"]["message"]
     assert int(second.headers["retry-after"]) <= 7
+    assert second.headers.get("connection") != "close"
     assert len(a.requests) == 1
+
+
+async def test_a_model_of_which_one_backend_is_busy_and_the_other_overloaded_is_unavailable(
+    tmp_path: Path,
+) -> None:
+    async def too_much(request: Received, answer: Answer) -> None:
+        await answer.json({"error": {"message": "Overloaded"}}, 503, {"retry-after": "7"})
+
+    async with (
+        provider(overloaded) as a,
+        provider(too_much) as b,
+        serving(two_backends(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        await post(gateway.url)
+        second = await post(gateway.url)
+
+    assert second.status_code == 503
+    assert second.json()["error"]["code"] == "unavailable"
 
 
 async def test_after_a_429_that_does_not_say_for_how_long_others_are_asked_first(
@@ -224,7 +246,7 @@ async def test_an_odd_retry_after_is_a_bound_all_the_same(
         found = [await post(gateway.url) for _ in range(2)]
 
     asked, cooling = (int(one.headers["retry-after"]) for one in found)
-    assert [one.status_code for one in found] == [429, 503]
+    assert [one.status_code for one in found] == [429, 429]
     assert least <= asked <= most
     assert 200 < cooling <= 300, "max_retry_after_s bounds the cooldown, not what the vendor said"
     assert len(a.requests) == 1

@@ -143,6 +143,8 @@ async def test_the_operator_sees_the_engine_and_what_its_models_do(rig: Rig) -> 
     )
     assert view["restarts"] == 0
     assert view["device"] == "cpu"
+    assert any(line.startswith("here: ") for line in rig.up.lines), "what the engine says"
+    assert rig.up.plain == [], "one format for all that is on stderr"
     assert view["dtype"] in ("float32", "bfloat16")
     assert view["resident_bytes"] > 50 << 20
     assert tiny["num_output_tokens"] > 0

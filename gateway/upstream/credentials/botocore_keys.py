@@ -17,6 +17,9 @@ from schemas.secret import Secret
 SERVICE = "bedrock"
 """What signatures name, whatever the host's name begins with."""
 
+NO_KEYS = "no AWS credentials"
+"""All that a client is told: the library's reasons name addresses and files."""
+
 SESSION_NAME = "strowger"
 """Of a role that we assume, in the account's trail."""
 
@@ -142,9 +145,8 @@ class Chain:
         except exceptions.BotoCoreError as exc:
             raise self._failed(exc) from exc
         except RuntimeError as exc:  # what was renewed has expired already
-            raise UpstreamUnreachable(
-                f"no AWS credentials: {exc}", upstream=self._upstream
-            ) from exc
+            detail = f"{NO_KEYS}: {exc}"
+            raise UpstreamUnreachable(NO_KEYS, upstream=self._upstream, detail=detail) from exc
         return Keys(
             access_key_id=frozen.access_key,
             secret_access_key=Secret(frozen.secret_key),
@@ -185,13 +187,13 @@ class Chain:
         answer = cast("_Answer", exc.response)
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
         kind = UpstreamRefused if status < 500 and status != 429 else UpstreamUnreachable
-        return kind(f"no AWS credentials: {exc}", upstream=self._upstream)
+        return kind(NO_KEYS, upstream=self._upstream, detail=f"{NO_KEYS}: {exc}")
 
     def _failed(self, exc: Exception) -> UpstreamError:
         """A configuration that cannot be right is not looked at again and again."""
         ours = (exceptions.ProfileNotFound, exceptions.PartialCredentialsError)
         kind = UpstreamRefused if isinstance(exc, ours) else UpstreamUnreachable
-        return kind(f"no AWS credentials: {exc}", upstream=self._upstream)
+        return kind(NO_KEYS, upstream=self._upstream, detail=f"{NO_KEYS}: {exc}")
 
 
 def signature(keys: Keys, outbound: Outbound, *, origin: str, region: str) -> Headers:

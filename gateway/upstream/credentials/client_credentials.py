@@ -120,10 +120,11 @@ class ClientCredentials:
             finally:
                 await reply.aclose()
         except UpstreamError as exc:
-            reason = exc.message.removeprefix(f"{exc.upstream}: ")
-            raise UpstreamUnreachable(
-                f"no access token: {reason}", upstream=self._upstream
-            ) from exc
+            reason, detail = (
+                f"no access token: {text.removeprefix(f'{exc.upstream}: ')}"
+                for text in (exc.message, exc.logged)
+            )
+            raise UpstreamUnreachable(reason, upstream=self._upstream, detail=detail) from exc
         if reply.status != 200:
             raise self._refusal(reply, body)
         return self._lease(body)

@@ -118,7 +118,9 @@ def _certificate(tls: Tls) -> str | tuple[str, str] | None:
 
 
 def refused(why: str, *, upstream: str) -> UpstreamRefused:
-    return UpstreamRefused(f"no access token: {why}", upstream=upstream)
+    """why: for the log; a library's reasons name files and addresses."""
+    problem = "no access token"
+    return UpstreamRefused(problem, upstream=upstream, detail=f"{problem}: {why}")
 
 
 def said(exc: Exception) -> str:

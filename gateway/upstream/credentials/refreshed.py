@@ -38,10 +38,14 @@ class _Held(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class _Failure(Struct, frozen=True, kw_only=True):
-    """What the last fetch said, kept as words: an exception would keep frames, and secrets."""
+    """What the last fetch said, kept as words: an exception would keep frames, and secrets.
+
+    message: for clients. detail: for the log.
+    """
 
     kind: type[UpstreamError]
     message: str
+    detail: str
     until: float
 
 
@@ -121,7 +125,9 @@ class Refreshed(Generic[T]):
         failure = self._failure
         left = failure.until - self._clock() if failure is not None else 0.0
         if failure is not None and left > 0:
-            raise failure.kind(failure.message, upstream=self._upstream, retry_after=left)
+            raise failure.kind(
+                failure.message, upstream=self._upstream, retry_after=left, detail=failure.detail
+            )
 
     def _begin(self) -> None:
         self._stop_timer()
@@ -165,13 +171,15 @@ class Refreshed(Generic[T]):
         self._failures += 1
         at = self._clock()
         wait = max(pause(self._failures, self._draw()), exc.retry_after or 0.0)
-        message = exc.message.removeprefix(f"{exc.upstream}: ")
-        self._failure = _Failure(kind=type(exc), message=message, until=at + wait)
+        message, detail = (
+            text.removeprefix(f"{exc.upstream}: ") for text in (exc.message, exc.logged)
+        )
+        self._failure = _Failure(kind=type(exc), message=message, detail=detail, until=at + wait)
         left = self._held.expires - at if self._held is not None else 0.0
         _log.warning(
             "%s: %s; next try in %.1f s%s",
             self._upstream,
-            message,
+            detail,
             wait,
             f", the present credential is valid for {left:.0f} s" if left > 0 else "",
         )

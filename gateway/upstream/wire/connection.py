@@ -260,8 +260,9 @@ class Connection(asyncio.Protocol):
         else:
             where = "in the middle of its answer" if self.status else "without an answer"
             reason = f": {exc}" if exc is not None else ""
-            problem = f"closed the connection {where}{reason}"
-            self._fail(UpstreamBroken(problem, upstream=self.upstream), exc)
+            problem = f"closed the connection {where}"
+            broken = UpstreamBroken(problem, upstream=self.upstream, detail=problem + reason)
+            self._fail(broken, exc)
 
     # What the parser calls
 

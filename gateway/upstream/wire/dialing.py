@@ -57,7 +57,8 @@ class Dialer:
             if isinstance(exc, TimeoutError) and scope.expired():
                 problem = "no connection in time (DNS, TCP and TLS together)"
                 raise UpstreamTimeout(problem, upstream=self._upstream) from exc
-            raise UpstreamUnreachable(self._reason(exc), upstream=self._upstream) from exc
+            reason, detail = self._reason(exc)
+            raise UpstreamUnreachable(reason, upstream=self._upstream, detail=detail) from exc
 
     async def _reach(self, by: float) -> socket.socket:
         """A socket connected to the first address that answers."""
@@ -85,17 +86,22 @@ class Dialer:
         )
         return connection
 
-    def _reason(self, exc: OSError) -> str:
+    def _reason(self, exc: OSError) -> tuple[str, str]:
+        """For the client, who learns no address, and for the log."""
         where = f"{self._origin.host} port {self._origin.port}"
         match exc:
             case socket.gaierror():
-                return f"no address for {self._origin.host}: {exc.strerror}"
+                return "its address is not known", (
+                    f"no address for {self._origin.host}: {exc.strerror}"
+                )
             case ssl.SSLCertVerificationError():
-                return f"the certificate of {where} is not accepted: {exc.verify_message}"
+                return "its certificate is not accepted", (
+                    f"the certificate of {where} is not accepted: {exc.verify_message}"
+                )
             case ssl.SSLError():
-                return f"no TLS with {where}: {exc.reason or exc}"
+                return "no TLS", f"no TLS with {where}: {exc.reason or exc}"
             case _:
-                return f"no connection to {where}: {exc.strerror or exc}"
+                return "no connection", f"no connection to {where}: {exc.strerror or exc}"
 
 
 async def _connected(family: int, address: Address) -> socket.socket:

@@ -247,9 +247,9 @@ async def test_an_sts_that_refuses_is_asked_once_and_its_reason_said(
     assert len(amazon.calls) == 1
     for outcome in outcomes:
         assert isinstance(outcome, kind)
-        assert outcome.message.startswith("aws: no AWS credentials: An error occurred")
-        assert code in outcome.message
-        assert "hunter2" not in outcome.message
+        assert outcome.logged.startswith("aws: no AWS credentials: An error occurred")
+        assert code in outcome.logged
+        assert "hunter2" not in outcome.logged
 
 
 async def test_an_sts_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:

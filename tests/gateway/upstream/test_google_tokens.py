@@ -128,8 +128,8 @@ async def test_why_there_is_no_token_is_said_after_one_call(
     for outcome in outcomes:
         assert isinstance(outcome, kind)
         assert isinstance(outcome, UpstreamUnreachable | UpstreamRefused)
-        assert outcome.message.startswith("vertex: no access token: ")
-        assert told in outcome.message
+        assert outcome.logged.startswith("vertex: no access token: ")
+        assert told in outcome.logged
         if kind is UpstreamUnreachable:
             assert outcome.retry_after == pytest.approx(7, abs=0.5)
 
@@ -192,8 +192,8 @@ async def test_a_file_that_holds_no_credentials_is_named_and_not_shown(
             with pytest.raises(UpstreamRefused) as caught:
                 await ask(transport)
 
-    assert f"{file} {told}" in caught.value.message
-    assert "hunter2" not in caught.value.message
+    assert f"{file} {told}" in caught.value.logged
+    assert "hunter2" not in caught.value.logged
 
 
 async def test_a_key_that_was_exchanged_on_disk_counts_from_the_next_token_on(
