@@ -5,17 +5,18 @@ after its end. A whole answer has the same blocks, one behind the other.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html
 """
 
-from base64 import b64decode, b64encode
-from binascii import Error as NotBase64
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from adapters import bedrock_wire as wire
 from adapters.base import Endpoint
 from adapters.bedrock_blocks import tool_name
 from adapters.bedrock_errors import error_in_stream
+from adapters.bedrock_other_blocks import READ as READ_KINDS
+from adapters.bedrock_other_blocks import OtherBlocks, joined_base64
 from adapters.bounds import BLOCKS, NOTES, TOOLS, check_room
 from adapters.eventstream import ERROR, EXCEPTION
 from adapters.openai_wire import NULL, UNREADABLE
@@ -48,8 +49,10 @@ FINISH: Mapping[str, FinishReason] = {
 MALFORMED = frozenset({"malformed_model_output", "malformed_tool_use"})
 """The model wrote what nobody can use."""
 
-ABOUT = ("trace", "additionalModelResponseFields", "serviceTier", "performanceConfig")
-"""Fields of a whole answer that travel on as they are."""
+READ = frozenset({"metrics", "output", "p", "role", "stopReason", "usage"})
+"""Fields of an answer, and of the events that begin and end it, that are read or say nothing (the
+padding `p`; `metrics`, which is AWS's own latency). All others are fields of the client's answer.
+"""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,11 +66,13 @@ class ConverseDecoder:
         self._names = _rewritten(request)
         # The mutable state of one answer: how far it is, and which block is which.
         self._started = False
+        self._counted = False
+        self._head = Started(id=id)
         self._finished = False
         self._failed = ""
         self._shown = False
         self._tools: dict[int, int] = {}
-        self._passed_over: set[int] = set()
+        self._others = OtherBlocks()
         self._thoughts: dict[int, int] = {}
         self._proofs: dict[int, list[str]] = {}
         self._secrets: dict[int, list[str]] = {}
@@ -93,13 +98,15 @@ class ConverseDecoder:
             raise self._failure()
         if not self._finished:
             raise self._broken("stream ended early")
+        if not self._counted:
+            raise self._broken("stream ended before its usage came")
         return ()
 
     def _read(self, event: str, data: bytes, events: list[Event]) -> None:
         """Kinds of events that we do not know are passed over."""
         match event:
             case "contentBlockDelta":
-                self._delta(wire.read_delta(data), events)
+                self._piece(data, events)
             case "contentBlockStart":
                 self._start(wire.read_start(data), events)
             case "contentBlockStop":
@@ -107,25 +114,30 @@ class ConverseDecoder:
             case "messageStart":
                 self._begin(events)
             case "messageStop":
+                self._begin(events, data)
                 self._end(wire.read_end(data), events)
             case "metadata":
+                self._begin(events, data)
                 self._count(wire.read_metadata(data).usage, events)
             case "":
                 self._whole(wire.read_whole(data), data, events)
             case _:
                 pass
 
-    def _begin(self, events: list[Event], extra: Mapping[str, Raw] | None = None) -> None:
-        if not self._started:
-            self._started = True
-            events.append(Started(id=self._id, extra=dict(extra or {})))
+    def _begin(self, events: list[Event], data: bytes = b"{}") -> None:
+        """The answer's start, and the same with more fields where `data` has some."""
+        fields = wire.read_fields(data)
+        more = {name: raw.copy() for name, raw in fields.items() if name not in READ}
+        if self._started and not more:
+            return
+        self._started = True
+        self._head = replace(self._head, extra={**self._head.extra, **more})
+        events.append(self._head)
 
     def _whole(self, answer: wire.Whole, data: bytes, events: list[Event]) -> None:
-        fields = wire.read_fields(data)
-        self._begin(events, {name: fields[name] for name in ABOUT if name in fields})
-        for at, block in enumerate(answer.output.message.content):
-            if block.toolUse is not None:
-                self._call(at, block.toolUse, events)
+        self._begin(events, data)
+        for at, raw in enumerate(answer.output.message.content):
+            block = wire.read_block(raw)
             if block.text is not None:
                 self._text(block.text, events)
             if block.reasoningContent is not None:
@@ -144,21 +156,28 @@ class ConverseDecoder:
                 for piece in block.citationsContent.content:
                     self._text(piece.text or "", events)
                 self._citations += block.citationsContent.citations
+            self._kinds(at, wire.read_fields(raw), events)
             self._stop(at, events)
         self._end(answer, events)
         self._count(answer.usage, events)
 
     def _start(self, start: wire.Start, events: list[Event]) -> None:
         self._begin(events)
-        if start.start.toolUse is not None:
-            self._call(start.contentBlockIndex, start.start.toolUse, events)
+        self._kinds(start.contentBlockIndex, start.start, events)
+
+    def _kinds(self, block: int, fields: Mapping[str, Raw], events: list[Event]) -> None:
+        """Calls for the client are events; what is of another kind is kept for the end."""
+        for kind, raw in fields.items():
+            if kind in READ_KINDS or raw == NULL:
+                continue
+            call = wire.read_tool_use(raw) if kind == "toolUse" else None
+            if call is not None and call.type != wire.RUN_BY_THE_SERVER:
+                self._call(block, call, events)
+                continue
+            check_room(self._others, NOTES, "pieces of blocks", self._endpoint.name)
+            self._others.add(block, kind, raw)
 
     def _call(self, block: int, call: wire.ToolUse, events: list[Event]) -> None:
-        """A tool that the vendor's own server runs is nothing for the client to run."""
-        if call.type == wire.RUN_BY_THE_SERVER:
-            check_room(self._passed_over, BLOCKS, "blocks", self._endpoint.name)
-            self._passed_over.add(block)
-            return
         check_room(self._tools, TOOLS, "tool calls", self._endpoint.name)
         tool = self._tools[block] = len(self._tools)
         arguments = "" if call.input == NULL else bytes(call.input).decode()
@@ -171,22 +190,35 @@ class ConverseDecoder:
             )
         )
 
-    def _delta(self, piece: wire.Delta, events: list[Event]) -> None:
+    def _piece(self, data: bytes, events: list[Event]) -> None:
         self._begin(events)
+        try:
+            piece = wire.read_delta(data)
+        except msgspec.ValidationError:
+            other = wire.read_other_delta(data)
+            if READ_KINDS.issuperset(other.delta) or "toolUse" in other.delta:
+                raise
+            self._kinds(other.contentBlockIndex, other.delta, events)
+            return
         block, delta = piece.contentBlockIndex, piece.delta
         if delta.text is not None:
             self._text(delta.text, events)
-        if delta.toolUse is not None and block not in self._passed_over:
-            if block not in self._tools:
-                raise self._broken("a piece of a tool call that never began")
-            if delta.toolUse.input:
-                tool = self._tools[block]
-                events.append(ToolDelta(tool=tool, arguments=delta.toolUse.input))
+        if delta.toolUse is not None:
+            self._arguments(block, delta.toolUse.input, events)
         if delta.reasoningContent is not None:
             self._think(block, delta.reasoningContent, events)
         if delta.citation != NULL:
             check_room(self._citations, NOTES, "citations", self._endpoint.name)
             self._citations.append(delta.citation)
+
+    def _arguments(self, block: int, text: str, events: list[Event]) -> None:
+        if block in self._others:
+            check_room(self._others, NOTES, "pieces of blocks", self._endpoint.name)
+            self._others.add(block, "toolUse", Raw(_encode({"input": text})))
+        elif block not in self._tools:
+            raise self._broken("a piece of a tool call that never began")
+        elif text:
+            events.append(ToolDelta(tool=self._tools[block], arguments=text))
 
     def _text(self, text: str, events: list[Event]) -> None:
         if text:
@@ -215,17 +247,13 @@ class ConverseDecoder:
             )
 
     def _joined(self, pieces: list[str]) -> str:
-        """Pieces in base64, each by itself, as one."""
-        if len(pieces) < 2:
-            return "".join(pieces)
-        try:
-            return b64encode(b"".join([b64decode(piece) for piece in pieces])).decode()
-        except NotBase64 as exc:
-            raise self._broken("a thought that is no base64") from exc
+        joined = joined_base64(pieces)
+        if pieces and not joined:
+            raise self._broken("a thought that is not base64")
+        return joined
 
     def _end(self, end: wire.End, events: list[Event]) -> None:
         """A failure is kept until the counts have come: a failed answer is charged for, too."""
-        self._begin(events)
         word = end.stopReason
         if word in MALFORMED:
             self._failed = word
@@ -234,8 +262,11 @@ class ConverseDecoder:
             self._stop(block, events)
         if not self._shown and not self._tools:
             events.append(TextDelta(text=""))
+        fields = self._others.fields()
         if self._citations:
-            events.append(OpaqueDelta(fields={"citations": Raw(_encode(self._citations))}))
+            fields["citations"] = Raw(_encode(self._citations))
+        if fields:
+            events.append(OpaqueDelta(fields=fields))
         reason = FINISH.get(word, "stop")
         if reason == "stop" and self._tools:
             reason = "tool_calls"
@@ -250,6 +281,7 @@ class ConverseDecoder:
 
     def _count(self, counts: Raw, events: list[Event]) -> None:
         usage = usage_from(counts)
+        self._counted = True
         if self._failed:
             raise self._failure(usage)
         events.append(usage)

@@ -24,12 +24,10 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     type: str = ""
 
 
-class _Starting(Struct, frozen=True, kw_only=True):
-    toolUse: ToolUse | None = None
-
-
 class Start(Struct, frozen=True, kw_only=True):
-    start: _Starting
+    """start: by kind, what the block begins with."""
+
+    start: dict[str, Raw]
     contentBlockIndex: int = 0
 
 
@@ -45,7 +43,7 @@ class ThoughtDelta(Struct, frozen=True, kw_only=True):
     redactedContent: str | None = None
 
 
-class _Piece(Struct, frozen=True, kw_only=True):
+class _Piece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: str | None = None
     toolUse: _ToolPiece | None = None
     reasoningContent: ThoughtDelta | None = None
@@ -54,6 +52,13 @@ class _Piece(Struct, frozen=True, kw_only=True):
 
 class Delta(Struct, frozen=True, kw_only=True):
     delta: _Piece
+    contentBlockIndex: int = 0
+
+
+class OtherDelta(Struct, frozen=True, kw_only=True):
+    """A piece of a block of a kind that is not in `_Piece`."""
+
+    delta: dict[str, Raw]
     contentBlockIndex: int = 0
 
 
@@ -89,7 +94,7 @@ class _Citations(Struct, frozen=True, kw_only=True):
     citations: tuple[Raw, ...] = ()
 
 
-class _Block(Struct, frozen=True, kw_only=True):
+class Block(Struct, frozen=True, kw_only=True):
     text: str | None = None
     toolUse: ToolUse | None = None
     reasoningContent: _Thought | None = None
@@ -97,7 +102,7 @@ class _Block(Struct, frozen=True, kw_only=True):
 
 
 class _Message(Struct, frozen=True, kw_only=True):
-    content: tuple[_Block, ...] = ()
+    content: tuple[Raw, ...] = ()
 
 
 class _Output(Struct, frozen=True, kw_only=True):
@@ -133,6 +138,9 @@ class Matched(Struct, frozen=True, kw_only=True):
 
 read_start = msgspec.json.Decoder(Start).decode
 read_delta = msgspec.json.Decoder(Delta).decode
+read_other_delta = msgspec.json.Decoder(OtherDelta).decode
+read_tool_use = msgspec.json.Decoder(ToolUse).decode
+read_block = msgspec.json.Decoder(Block).decode
 read_stop = msgspec.json.Decoder(Stop).decode
 read_end = msgspec.json.Decoder(End).decode
 read_metadata = msgspec.json.Decoder(Metadata).decode

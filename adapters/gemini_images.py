@@ -50,8 +50,12 @@ def image_from(inline: Raw, index: int) -> Image | None:
         return None
     if not blob.mime_type.startswith("image/"):
         return None
-    url = f"data:{blob.mime_type};base64,{blob.data}"
-    return Image(image_url=_Url(url=url), index=index)
+    return image_of(blob.mime_type, blob.data, index)
+
+
+def image_of(media_type: str, data: str, index: int) -> Image:
+    """data: base64. index: the image's place among the message's."""
+    return Image(image_url=_Url(url=f"data:{media_type};base64,{data}"), index=index)
 
 
 def handed_back(one: Message, field: str) -> list[Body]:

@@ -92,7 +92,8 @@ def test_the_stop_string_is_told_where_the_model_tells_it() -> None:
         "additionalModelResponseFields": {"stop_sequence": "END"},
     }
 
-    found = events(starts(), delta(0, {"text": "a"}), event("messageStop", stop))
+    counts = event("metadata", {"usage": USAGE})
+    found = events(starts(), delta(0, {"text": "a"}), event("messageStop", stop), counts)
 
     assert folded(found).finish is not None
     assert cast("Finished", folded(found).finish).stop_match == "END"
@@ -168,35 +169,101 @@ def test_citations_are_told_with_the_texts_that_they_prove() -> None:
         assert folded(found).text == "Bern."
 
 
-def test_calls_that_awss_own_server_ran_are_none_for_the_client() -> None:
-    start = {"toolUse": {"toolUseId": "s", "name": "search", "type": "server_tool_use"}}
+SEARCH: Json = {"toolUseId": "s", "name": "search", "type": "server_tool_use"}
+RESULT: Json = {"toolUseId": "s", "type": "nova_grounding_result", "status": "success"}
 
-    choice = folded(
-        events(
-            starts(),
-            event("contentBlockStart", {"contentBlockIndex": 0, "start": start}),
-            delta(0, {"toolUse": {"input": "{}"}}),
-            stops(0),
-            delta(1, {"text": "Found."}),
-            *ends("end_turn"),
-        )
+
+def begins(block: int, start: Json) -> bytes:
+    return event("contentBlockStart", {"contentBlockIndex": block, "start": start})
+
+
+def opaque(found: list[Event]) -> Json:
+    """The fields of the message that have no event of their own."""
+    return {name: json.loads(bytes(raw)) for name, raw in folded(found).opaque.items()}
+
+
+def test_what_awss_own_tools_did_is_told_and_is_no_call_for_the_client() -> None:
+    called: Json = {"toolUse": {**SEARCH, "input": {"q": "Bern"}}}
+    result: Json = {"toolResult": {**RESULT, "content": [{"text": "a"}, {"json": {"b": 1}}]}}
+    streamed = events(
+        starts(),
+        begins(0, {"toolUse": SEARCH}),
+        *(delta(0, {"toolUse": {"input": piece}}) for piece in ('{"q":', '"Bern"}')),
+        stops(0),
+        begins(1, {"toolResult": RESULT}),
+        delta(1, {"toolResult": [{"text": "a"}]}),
+        delta(1, {"toolResult": [{"json": {"b": 1}}]}),
+        stops(1),
+        delta(2, {"text": "Found."}),
+        *ends("end_turn"),
     )
 
-    assert (choice.text, choice.tool_calls) == ("Found.", [])
+    for found in (streamed, answered(whole("end_turn", called, result, {"text": "Found."}))):
+        choice = folded(found)
+        assert (choice.text, choice.tool_calls) == ("Found.", [])
+        assert opaque(found) == {"bedrock_blocks": [called, result]}
 
 
-def test_events_and_blocks_of_tomorrow_are_passed_over() -> None:
-    choice = folded(
-        events(
-            starts(),
-            event("weatherReport", {"sky": "blue"}),
-            delta(0, {"smell": "roses"}),
-            delta(1, {"text": "a"}),
-            *ends("end_turn"),
-        )
+def test_images_come_as_openai_compatible_clients_know_them() -> None:
+    image: Json = {"image": {"format": "png", "source": {"bytes": b64encode(b"picture").decode()}}}
+    stored: Json = {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b/k"}}}}
+    pieces = [b64encode(one).decode() for one in (b"pict", b"ure")]
+    streamed = events(
+        starts(),
+        begins(0, {"image": {"format": "png"}}),
+        *(delta(0, {"image": {"source": {"bytes": piece}}}) for piece in pieces),
+        stops(0),
+        begins(1, {"image": {"format": "png"}}),
+        delta(1, {"image": {"source": {"s3Location": {"uri": "s3://b/k"}}}}),
+        *ends("end_turn"),
     )
 
-    assert choice.text == "a"
+    url = f"data:image/png;base64,{b64encode(b'picture').decode()}"
+    for found in (streamed, answered(whole("end_turn", image, stored))):
+        assert opaque(found) == {
+            "images": [{"type": "image_url", "image_url": {"url": url}, "index": 0}],
+            "bedrock_blocks": [stored],
+        }
+
+
+def test_what_a_stream_says_of_the_whole_answer_at_its_end_is_told() -> None:
+    about: Json = {
+        "trace": {"guardrail": {"x": 1}},
+        "serviceTier": {"type": "flex"},
+        "performanceConfig": {"latency": "optimized"},
+    }
+    stop: Json = {"stopReason": "end_turn", "additionalModelResponseFields": {"x": [1]}, "p": "ab"}
+
+    found = events(
+        starts(),
+        delta(0, {"text": "a"}),
+        event("messageStop", stop),
+        event("metadata", {"usage": USAGE, "metrics": {"latencyMs": 7}, **about}),
+    )
+
+    last = [one for one in found if isinstance(one, Started)][-1]
+    assert {name: json.loads(bytes(raw)) for name, raw in last.extra.items()} == {
+        **about,
+        "additionalModelResponseFields": {"x": [1]},
+    }
+
+
+def test_a_stream_without_its_usage_is_cut_short() -> None:
+    with pytest.raises(UpstreamBroken, match="before its usage came"):
+        events(starts(), delta(0, {"text": "a"}), *ends("end_turn")[:1])
+
+
+def test_blocks_of_tomorrow_are_told_and_events_of_tomorrow_passed_over() -> None:
+    found = events(
+        starts(),
+        event("weatherReport", {"sky": "blue"}),
+        delta(0, {"smell": "roses"}),
+        delta(1, {"text": "a"}),
+        *ends("end_turn"),
+    )
+
+    assert folded(found).text == "a"
+    assert opaque(found) == {"bedrock_blocks": [{"smell": "roses"}]}
 
 
 def test_an_answer_without_anything_is_an_empty_text() -> None:
