@@ -13,7 +13,7 @@ from adapters.base import STRAY, Endpoint
 from adapters.bounds import CHOICES, TOOLS, check_room
 from adapters.openai_errors import error_inside
 from adapters.openai_head import AnswerHead
-from adapters.openai_logprobs import token_logprobs
+from adapters.openai_logprobs import refusal_logprobs, token_logprobs
 from adapters.openai_repair import repaired
 from adapters.openai_tools import ToolCalls
 from adapters.openai_usage import usage_from
@@ -238,8 +238,9 @@ class OpenAIDecoder:
         if text or logprobs:
             events.append(TextDelta(text=text or "", index=index, logprobs=logprobs))
         state.blank = state.blank or text is not None
-        if message.refusal:
-            events.append(RefusalDelta(text=message.refusal, index=index))
+        refused = refusal_logprobs(choice.logprobs)
+        if message.refusal or refused:
+            events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
         for piece in message.tool_calls or ():
             events.extend(state.tools.add(piece))
             if len(state.tools) > TOOLS:

@@ -27,6 +27,13 @@ def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
     )
 
 
+def refusal_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
+    """One entry for each token of a refusal; () where there are none."""
+    if wire is None or wire.refusal is None:
+        return ()
+    return tuple(_chat(one) for one in wire.refusal)
+
+
 def _chat(one: WireLogprob) -> TokenLogprob:
     return TokenLogprob(
         token=one.token,

@@ -28,9 +28,10 @@ class TokenLogprob(Struct, frozen=True, kw_only=True):
 
 
 class Logprobs(Struct, frozen=True, kw_only=True):
-    """`content` in chat; the rest in completions, where `top_logprobs` are maps."""
+    """`content` and `refusal` in chat; the rest in completions, where `top_logprobs` are maps."""
 
     content: tuple[TokenLogprob, ...] | None = None
+    refusal: tuple[TokenLogprob, ...] | None = None
     tokens: tuple[str, ...] | None = None
     token_logprobs: tuple[float | None, ...] | None = None
     top_logprobs: tuple[dict[str, float] | None, ...] | None = None

@@ -36,6 +36,7 @@ class Choice(Struct, kw_only=True, gc=False):
     refusal: str | None = None
     tool_calls: list[ToolCall]
     logprobs: list[TokenLogprob]
+    refusal_logprobs: list[TokenLogprob] = []
     token_ids: list[int]
     opaque: dict[str, Raw]
     generation_logits: Tensor | None = None
@@ -155,6 +156,7 @@ class Fold:
             case RefusalDelta():
                 choice = self._choice(event.index)
                 choice.refusal = (choice.refusal or "") + event.text
+                choice.refusal_logprobs.extend(event.logprobs)
             case ToolDelta():
                 self._choice(event.index)
                 key = (event.index, event.tool)
@@ -171,7 +173,13 @@ class Fold:
         choice = self._choices.get(index)
         if choice is None:
             choice = Choice(
-                index=index, thoughts=[], tool_calls=[], logprobs=[], token_ids=[], opaque={}
+                index=index,
+                thoughts=[],
+                tool_calls=[],
+                logprobs=[],
+                refusal_logprobs=[],
+                token_ids=[],
+                opaque={},
             )
             self._choices[index] = choice
         return choice

@@ -72,6 +72,7 @@ class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning", gc=Fals
 class RefusalDelta(Struct, frozen=True, kw_only=True, tag="refusal", gc=False):
     text: str
     index: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool", gc=False):

@@ -3,6 +3,7 @@
 https://platform.openai.com/docs/api-reference/chat
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -76,8 +77,8 @@ class _Delta(Struct, frozen=True, kw_only=True):
 
 
 class _Logprobs(Struct, frozen=True, kw_only=True):
-    content: list[ChatLogprob]
-    refusal: None = None
+    content: list[ChatLogprob] | None
+    refusal: list[ChatLogprob] | None = None
 
 
 class _ChunkChoice(Struct, frozen=True, kw_only=True):
@@ -142,7 +143,12 @@ class ChatRenderer(Rendering):
                     self._delta(event.index, thought, out)
             case RefusalDelta():
                 self._begin(event.index, None, out)
-                self._delta(event.index, _Delta(refusal=event.text), out)
+                choice = _ChunkChoice(
+                    index=event.index,
+                    delta=_Delta(refusal=event.text),
+                    logprobs=_logprobs((), event.logprobs) or UNSET,
+                )
+                self._put(choice, out)
             case ToolDelta():
                 self._tool(event, out)
             case OpaqueDelta():
@@ -182,7 +188,7 @@ class ChatRenderer(Rendering):
             self._before[index] = head + b'{"index":%d,"delta":{"content":' % index
             self._after = b'},"finish_reason":null}' + tail
         if logprobs:
-            known = _Logprobs(content=chat_logprobs(logprobs))
+            known = _logprobs(logprobs, ()) or UNSET
             choice = _ChunkChoice(index=index, delta=_Delta(content=text), logprobs=known)
             self._put(choice, out)
         elif text:
@@ -232,13 +238,12 @@ class ChatRenderer(Rendering):
         )
 
     def _choice(self, choice: Choice, finish: Finished) -> _Choice:
-        logprobs = choice.logprobs
         message = encode(self._message(choice))
         more = {name: raw for name, raw in choice.opaque.items() if name != CALLS}
         return _Choice(
             index=choice.index,
             message=Raw(with_members(message, more, kept=())),
-            logprobs=_Logprobs(content=chat_logprobs(logprobs)) if logprobs else None,
+            logprobs=_logprobs(choice.logprobs, choice.refusal_logprobs),
             finish_reason=_reason(finish, bool(choice.tool_calls)),
             native_finish_reason=finish.native or UNSET,
             stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
@@ -260,6 +265,15 @@ class ChatRenderer(Rendering):
             reasoning_details=thought.reasoning_details,
             tool_calls=calls or UNSET,
         )
+
+
+def _logprobs(content: Sequence[TokenLogprob], refusal: Sequence[TokenLogprob]) -> _Logprobs | None:
+    if not content and not refusal:
+        return None
+    return _Logprobs(
+        content=chat_logprobs(content) if content else None,
+        refusal=chat_logprobs(refusal) if refusal else None,
+    )
 
 
 def _content(choice: Choice) -> str | None:

@@ -151,6 +151,19 @@ def test_a_summary_of_claudes_that_is_streamed_can_be_handed_back() -> None:
     assert cast("list[Json]", found)[1] == {"type": "compaction", **summary}
 
 
+def test_log_probabilities_of_a_refusal_are_told() -> None:
+    token = {"token": "No.", "logprob": -0.5, "bytes": [78, 111, 46], "top_logprobs": []}
+    logprobs = {"content": None, "refusal": [token]}
+    choice = {"message": {"refusal": "No."}, "logprobs": logprobs, "finish_reason": "stop"}
+
+    (whole,) = cast("list[Json]", answer(OPENAI, {"choices": [choice]})["choices"])
+    streamed = chunks(OPENAI, stream(delta({"refusal": "No."}, logprobs=logprobs), STOP))
+
+    assert whole["logprobs"] == logprobs
+    told = [cast("list[Json]", one["choices"])[0].get("logprobs") for one in streamed]
+    assert logprobs in told
+
+
 LATE = {"web_search": [{"link": "https://a.test"}], "service_tier": "flex", "search_info": {"n": 1}}
 
 
