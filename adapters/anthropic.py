@@ -17,6 +17,7 @@ import msgspec
 from adapters.anthropic_decode import AnthropicDecoder
 from adapters.anthropic_encode import SAMPLING, messages_body
 from adapters.anthropic_errors import error_from
+from adapters.anthropic_json import json_tool
 from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai import accept, merged_headers
 from adapters.withheld import withheld
@@ -143,7 +144,7 @@ class AnthropicAdapter:
         )
 
     def decoder(self, request: GenerateRequest) -> AnthropicDecoder:
-        return AnthropicDecoder(self._endpoint, stream=request.stream)
+        return AnthropicDecoder(self._endpoint, stream=request.stream, json_tool=json_tool(request))
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         raise self._not_offered(request)

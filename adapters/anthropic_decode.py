@@ -64,10 +64,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AnthropicDecoder:
-    """Reads one answer; `stream` says in which of the two forms it was asked for."""
+    """Reads one answer; `stream` says in which of the two forms it was asked for.
 
-    def __init__(self, endpoint: Endpoint, *, stream: bool) -> None:
+    json_tool: the tool whose arguments are the answer's text (adapters.anthropic_json), or "".
+    """
+
+    def __init__(self, endpoint: Endpoint, *, stream: bool, json_tool: str = "") -> None:
         self._endpoint = endpoint
+        self._json_tool = json_tool
         self._stream = stream
         self._started = False
         self._shown = False
@@ -165,9 +169,10 @@ class AnthropicDecoder:
             block = read_block(raw) if kind in RANKS else Block(type=kind)
         except UNREADABLE as exc:
             raise self._unreadable(raw) from exc
-        opened = OpenBlock(block, raw, tool=self._tools, thought=self._thoughts)
+        answers = kind == "tool_use" and block.name == self._json_tool != ""
+        opened = OpenBlock(block, raw, tool=self._tools, thought=self._thoughts, answers=answers)
         self._blocks[index] = opened
-        self._tools += opened.kind == "tool_use"
+        self._tools += opened.calls
         self._thoughts += opened.thinks
         return self._showing(opened.begin())
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from adapters.anthropic_blocks import Block
+from adapters.anthropic_json import add_json_tool
 from adapters.anthropic_messages import conversation
 from adapters.openai_wire import NULL, UNREADABLE, read_object
 from schemas.errors import InvalidRequest
@@ -57,6 +58,12 @@ TOOL_FIELDS = (
 
 CHOICES: Mapping[str, str] = {"auto": "auto", "required": "any", "none": "none", "named": "tool"}
 
+OWN_CHOICES = (b'"any"', b'"auto"', b'"none"', b'"tool"')
+"""Types of Anthropic's own `tool_choice`, as JSON."""
+
+TIERS = (b'"auto"', b'"standard_only"')
+"""Values of `service_tier`, as JSON. https://docs.anthropic.com/en/api/service-tiers"""
+
 _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 _OBJECT = Raw(b'"object"')
 
@@ -88,6 +95,7 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
     output: Block = {}
     if not isinstance(request.reasoning_effort, UnsetType):
         _add_thinking(body, output, request, model)
+    add_json_tool(body, request)
     form = _format(request.response_format)
     if form is not None:
         output["format"] = form
@@ -116,6 +124,12 @@ def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str])
 def _tool(one: Tool, field: str) -> Block | Raw:
     """Tools of the vendor's own, and of types that we do not know, go as they are."""
     if not isinstance(one, FunctionTool):
+        if "custom" in read_object(one.raw):
+            raise InvalidRequest(
+                f"{field}.custom: this backend has no tools with input in free text; send a "
+                "function",
+                param=f"{field}.custom",
+            )
         return one.raw
     body: Block = {"name": one.name}
     if not isinstance(one.description, UnsetType):
@@ -166,12 +180,17 @@ def _choice(request: ChatRequest) -> Mapping[str, object] | Raw | None:
 def _own_choice(choice: ToolChoice, *, single: bool) -> Mapping[str, object] | Raw:
     if not isinstance(choice.raw, Raw):
         raise InvalidRequest("tool_choice: must be a mode or name a function", param="tool_choice")
-    if not single:
-        return choice.raw
     try:
-        return {**read_object(choice.raw), "disable_parallel_tool_use": True}
+        fields = read_object(choice.raw)
     except UNREADABLE as exc:
         raise InvalidRequest("tool_choice: must be an object", param="tool_choice") from exc
+    if bytes(fields.get("type", NULL)) not in OWN_CHOICES:
+        raise InvalidRequest(
+            "tool_choice.type: this backend knows none, auto, required and a function's name, and "
+            "its own any and tool",
+            param="tool_choice.type",
+        )
+    return {**fields, "disable_parallel_tool_use": True} if single else choice.raw
 
 
 def _add_thinking(body: Block, output: Block, request: ChatRequest, model: str) -> None:
@@ -211,13 +230,12 @@ def _budget(limit: int, share: int) -> int:
 
 
 def _format(form: ResponseFormat | UnsetType) -> Block | None:
-    """`None` where any text will do."""
-    if isinstance(form, UnsetType) or form.type == "text":
+    """`None` where any text will do, and for `json_object`, which has a tool of its own."""
+    if isinstance(form, UnsetType) or form.type in ("text", "json_object"):
         return None
     if form.type != "json_schema":
         raise InvalidRequest(
-            "response_format.type: this backend knows text and json_schema; describe the JSON "
-            "with a schema",
+            "response_format.type: this backend knows text, json_object and json_schema",
             param="response_format.type",
         )
     if isinstance(form.schema, UnsetType):
@@ -228,6 +246,11 @@ def _format(form: ResponseFormat | UnsetType) -> Block | None:
 
 def _add_extra(body: Block, extra: Mapping[str, Raw]) -> None:
     """Raises InvalidRequest where something is sent under both of its names."""
+    tier = bytes(extra.get("service_tier", NULL))
+    if tier[:1] == b'"' and tier not in TIERS:
+        raise InvalidRequest(
+            "service_tier: this backend knows auto and standard_only", param="service_tier"
+        )
     for name, raw in extra.items():
         ours = body.get(name)
         body[name] = raw if ours is None else _merged(name, cast("Block", ours), raw)

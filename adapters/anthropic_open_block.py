@@ -17,10 +17,16 @@ _EMPTY = Raw(b"{}")
 
 
 class OpenBlock:
-    """tool, thought: the places of this block among those of its kind, if it is one."""
+    """tool, thought: the places of this block among those of its kind, if it is one.
 
-    def __init__(self, block: Block, raw: Raw, *, tool: int, thought: int) -> None:
+    answers: a call whose arguments are the answer's text, and no call for the client.
+    """
+
+    def __init__(
+        self, block: Block, raw: Raw, *, tool: int, thought: int, answers: bool = False
+    ) -> None:
         self.kind = block.type
+        self._answers = answers
         self._block = block
         self._raw = raw
         self._tool = tool
@@ -38,9 +44,13 @@ class OpenBlock:
         return self.kind in THOUGHTS
 
     @property
+    def calls(self) -> bool:
+        return self.kind == "tool_use" and not self._answers
+
+    @property
     def rank(self) -> int:
         """Where OpenAI's dialect says it: before, in or after the text."""
-        return RANKS.get(self.kind, 1)
+        return 1 if self._answers else RANKS.get(self.kind, 1)
 
     @property
     def opaque(self) -> bool:
@@ -51,6 +61,8 @@ class OpenBlock:
         block = self._block
         self._citations.extend(block.citations or ())
         match self.kind:
+            case "tool_use" if self._answers:
+                return []
             case "tool_use":
                 return [ToolDelta(tool=self._tool, id=block.id, name=block.name)]
             case "redacted_thinking":
@@ -87,6 +99,8 @@ class OpenBlock:
             self._citations.append(delta.citation)
         if delta.partial_json:
             self._json.append(delta.partial_json)
+            if self._answers:
+                return [TextDelta(text=delta.partial_json)]
             if self.kind == "tool_use":
                 return [ToolDelta(tool=self._tool, arguments=delta.partial_json)]
         return found
@@ -101,6 +115,8 @@ class OpenBlock:
         if self._closed:
             return []
         self._closed = True
+        if self._answers and not self._json:
+            return [TextDelta(text=self._input())]
         if self.kind == "tool_use" and not self._json:
             return [ToolDelta(tool=self._tool, arguments=self._input())]
         if self.kind == "thinking" and self._signatures:
@@ -110,6 +126,8 @@ class OpenBlock:
 
     def whole(self) -> Raw:
         """The block as a whole answer would have had it."""
+        if self._answers:
+            return _raw({"type": "text", "text": "".join(self._json) or self._input()})
         fields = read_object(self._raw)
         if self.kind == "text":
             fields["text"] = _raw("".join(self._texts))

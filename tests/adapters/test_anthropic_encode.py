@@ -1,9 +1,11 @@
 """OpenAI's requests in Anthropic's words, and what has no word there."""
 
 import json
+from typing import cast
 
 import msgspec
 import pytest
+from msgspec import UNSET, UnsetType
 
 from adapters.anthropic import AnthropicAdapter
 from adapters.support import unsupported
@@ -153,7 +155,7 @@ def test_the_choice_of_tools_has_anthropics_words(
     assert sent(request).get("tool_choice") == expected
 
 
-def test_a_schema_binds_the_answer_and_a_bare_json_object_is_refused_by_name() -> None:
+def test_a_schema_binds_the_answer_and_none_is_refused_by_name() -> None:
     schema = {"type": "object", "additionalProperties": False}
     form = ResponseFormat(type="json_schema", name="x", schema=raw(schema), strict=True)
 
@@ -163,12 +165,62 @@ def test_a_schema_binds_the_answer_and_a_bare_json_object_is_refused_by_name() -
         "format": {"type": "json_schema", "schema": schema},
         "effort": "high",
     }
-    assert refused(chat(response_format=ResponseFormat(type="json_object"))) == (
-        "response_format.type"
-    )
     assert refused(chat(response_format=ResponseFormat(type="json_schema", name="x"))) == (
         "response_format.json_schema.schema"
     )
+
+
+ANY_OBJECT = {"type": "object", "additionalProperties": True}
+IN_JSON = ResponseFormat(type="json_object")
+
+
+def test_any_json_object_is_taken_by_a_tool_that_the_model_must_call() -> None:
+    body = sent(chat(response_format=IN_JSON))
+
+    (tool,) = cast("list[Json]", body["tools"])
+    assert (tool["name"], tool["input_schema"]) == ("answer_in_json", ANY_OBJECT)
+    assert body["tool_choice"] == {"type": "tool", "name": "answer_in_json"}
+    assert "output_config" not in body
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "expected"),
+    [
+        (UNSET, ["look", "answer_in_json"], {"type": "any"}),
+        (ToolChoice(mode="none"), ["look", "answer_in_json"], {"type": "tool"}),
+        (ToolChoice(mode="required"), ["look"], {"type": "any"}),
+        (ToolChoice(mode="named", name="look"), ["look"], {"type": "tool", "name": "look"}),
+    ],
+)
+def test_json_objects_and_the_clients_own_functions_go_together(
+    choice: ToolChoice | UnsetType, tools: list[str], expected: Json
+) -> None:
+    body = sent(chat(response_format=IN_JSON, tools=(LOOK,), tool_choice=choice))
+
+    assert [one["name"] for one in cast("list[Json]", body["tools"])] == tools
+    assert cast("Json", body["tool_choice"]).items() >= expected.items()
+
+
+def test_a_json_object_is_refused_by_name_where_the_model_thinks() -> None:
+    thinking = {"thinking": raw({"type": "adaptive"})}
+
+    assert refused(chat(response_format=IN_JSON, reasoning_effort="low")) == "response_format.type"
+    assert refused(chat(response_format=IN_JSON, extra=thinking)) == "response_format.type"
+    assert "tools" in sent(chat(response_format=IN_JSON, reasoning_effort="none"))
+
+
+def test_openais_own_forms_are_refused_by_name_and_anthropics_are_sent() -> None:
+    custom = OpaqueTool(type="custom", raw=raw({"type": "custom", "custom": {"name": "grep"}}))
+    own = {"type": "custom", "name": "grep", "input_schema": {"type": "object"}}
+    allowed = raw({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}})
+    choice = ToolChoice(mode="opaque", raw=allowed)
+
+    assert refused(chat(tools=(custom,))) == "tools[0].custom"
+    assert refused(chat(tools=(LOOK,), tool_choice=choice)) == "tool_choice.type"
+    assert refused(chat(extra={"service_tier": raw("flex")})) == "service_tier"
+    assert sent(chat(tools=(OpaqueTool(type="custom", raw=raw(own)),)))["tools"] == [own]
+    tier = sent(chat(extra={"service_tier": raw("standard_only")}))["service_tier"]
+    assert tier == "standard_only"
 
 
 @pytest.mark.parametrize(

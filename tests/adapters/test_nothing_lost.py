@@ -13,7 +13,7 @@ from adapters.registry import Registry
 from adapters.testing import contract_endpoint, translate
 from gateway.surfaces.openai_render import ChatRenderer
 from schemas.answers import Fold
-from schemas.messages import Message
+from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest
 from tests.adapters.bedrock_doubles import BEDROCK
 from tests.adapters.openai_doubles import delta, stream
@@ -162,6 +162,39 @@ def test_log_probabilities_of_a_refusal_are_told() -> None:
     assert whole["logprobs"] == logprobs
     told = [cast("list[Json]", one["choices"])[0].get("logprobs") for one in streamed]
     assert logprobs in told
+
+
+def delta_of(piece: Json) -> Json:
+    return {"type": "content_block_delta", "index": 0, "delta": piece}
+
+
+JSON_CALL: Json = {"type": "tool_use", "id": "t", "name": "answer_in_json"}
+JSON_ANSWER = '{"a": [1, "\u00e9"]}'
+
+
+def test_a_json_object_of_claudes_is_the_text_of_the_answer() -> None:
+    asked = replace(WHOLE, response_format=ResponseFormat(type="json_object"))
+    pieces: list[Json] = [
+        {"type": "input_json_delta", "partial_json": JSON_ANSWER[at : at + 4]}
+        for at in range(0, len(JSON_ANSWER), 4)
+    ]
+    streamed = sse(
+        begun(),
+        {"type": "content_block_start", "index": 0, "content_block": {**JSON_CALL, "input": {}}},
+        *[delta_of(piece) for piece in pieces],
+        {"type": "content_block_stop", "index": 0},
+        *ended("tool_use"),
+    )
+    block = {**JSON_CALL, "input": json.loads(JSON_ANSWER)}
+    whole = json.dumps({"content": [block], "stop_reason": "tool_use"}).encode()
+
+    for request, body in ((asked, whole), (replace(asked, stream=True), streamed)):
+        fold = Fold()
+        fold.add(translate(ANTHROPIC, request, [body]))
+        (choice,) = fold.answer().choices
+        assert json.loads(choice.text or "") == json.loads(JSON_ANSWER)
+        assert choice.finish is not None
+        assert (choice.finish.reason, choice.tool_calls, choice.opaque) == ("stop", [], {})
 
 
 LATE = {"web_search": [{"link": "https://a.test"}], "service_tier": "flex", "search_info": {"n": 1}}

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.anyio
 IN_JSON = {
     "model": "chat",
     "messages": [{"role": "user", "content": "hi"}],
-    "response_format": {"type": "json_object"},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "any"}},
 }
 
 
 def config(first: tuple[str, str], second: tuple[str, str], retry: str = "{}") -> str:
-    """Each: adapter and base URL. Anthropic's dialect has no words for `json_object`."""
+    """Each: adapter and base URL. Anthropic takes no `json_schema` without a schema."""
     return f"""
 providers:
   - {{name: a, adapter: {first[0]}, base_url: {first[1]}, api_key: {KEY}}}
