@@ -10,6 +10,7 @@ from msgspec import Struct
 from local_engine.detokenize import Detokenizer
 from local_engine.draw import Drawn
 from local_engine.jobs import Delta, Outcome
+from local_engine.offsets import offsets
 from local_engine.orders import Order
 from local_engine.sequence import Finish
 from local_engine.speech import Reading
@@ -28,30 +29,53 @@ UINT64 = (1 << 64) - 1
 
 
 class Names:
-    """What log probabilities call a token; one a model, because the answers repeat themselves."""
+    """The text and bytes of tokens in log probabilities, cached: one object per model."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         @lru_cache(maxsize=1 << 16)
         def name(token: int) -> tuple[str, tuple[int, ...] | None]:
             raw = tokenizer.token_bytes(token)
             text = raw.decode(errors="replace")
+            if token in tokenizer.specials:
+                return text, ()
             return text, None if "\ufffd" not in text else tuple(raw)
 
         self._name = name
+        self._tokenizer = tokenizer
 
-    def unscored(self, token: int) -> TokenLogprob:
+    def offsets(self, text: str, tokens: Sequence[int]) -> list[int]:
+        """Return the position in `text` of each token of a prompt; see `local_engine.offsets`."""
+        return offsets(
+            text,
+            [self._tokenizer.token_bytes(token) for token in tokens],
+            [token in self._tokenizer.specials for token in tokens],
+        )
+
+    def unscored(self, token: int, offset: int) -> TokenLogprob:
         text, raw = self._name(token)
-        return TokenLogprob(token=text, logprob=None, id=token, bytes=raw)
+        return TokenLogprob(token=text, logprob=None, id=token, bytes=raw, offset=offset)
 
-    def logprobs(self, drawn: Drawn) -> tuple[TokenLogprob, ...]:
+    def logprobs(self, drawn: Drawn, offset: int) -> tuple[TokenLogprob, ...]:
+        """Return one entry, or none where the token was drawn without a log probability.
+
+        offset: of the token in its choice's text, in characters.
+        """
         if drawn.logprob is None:
             return ()
         top = tuple(self._one(token, logprob) for token, logprob in drawn.top)
-        return (self._one(drawn.token, drawn.logprob, top),)
+        return (self._one(drawn.token, drawn.logprob, top, offset),)
 
-    def _one(self, token: int, logprob: float, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob:
+    def _one(
+        self,
+        token: int,
+        logprob: float,
+        top: tuple[TokenLogprob, ...] = (),
+        offset: int | None = None,
+    ) -> TokenLogprob:
         text, raw = self._name(token)
-        return TokenLogprob(token=text, logprob=logprob, id=token, bytes=raw, top=top)
+        return TokenLogprob(
+            token=text, logprob=logprob, id=token, bytes=raw, top=top, offset=offset
+        )
 
 
 class _Held(Struct, frozen=True, kw_only=True):
@@ -68,8 +92,10 @@ class Answer:
 
     count: tokens drawn, the end token included. reasoned: those inside the reasoning.
     ended: the choice's `Finished` is out.
-    Text and log probabilities wait while a stop string may have begun; an end token's text, and
-    that of a client's stop token, is never shown. Ids are, except those inside a stop string.
+    Text and log probabilities wait while a stop string may have begun. The text of an end token,
+    of a client's stop token and of a stop string is never shown. An answer in text has a log
+    probability for each of their tokens all the same, because `count` includes them; an answer in
+    ids has the ids and log probabilities of all but those inside a stop string.
     """
 
     def __init__(
@@ -91,9 +117,10 @@ class Answer:
         form = order.form
         self._reading = None if form is None else Reading(form, index)
         self._unsaid: tuple[TokenLogprob, ...] = ()
-        self._text = Detokenizer(
-            tokenizer, order.prompts[prompt], {} if form is None else form.literals
-        )
+        self._in_text = True
+        self._prompt = order.prompts[prompt]
+        self._echoed = len(order.echoes[prompt])
+        self._text = Detokenizer(tokenizer, self._prompt, {} if form is None else form.literals)
         self._stops = StopStrings(order.strings)
         self._held: list[_Held] = []
         self._seen = self._shown = 0
@@ -113,12 +140,12 @@ class Answer:
         later = self._order.prompt_logprobs
         return [TextDelta(text=echo, index=self.index)] if echo and not later else []
 
-    def echo(self, text: str, first: int, drawn: Sequence[Drawn]) -> list[Event]:
+    def echo(self, text: str, drawn: Sequence[Drawn]) -> list[Event]:
         """The prompt with its log probabilities; nothing is known of its first token."""
-        scored = [
-            self._names.unscored(first),
-            *(one for token in drawn for one in self._names.logprobs(token)),
-        ]
+        first, *places = self._names.offsets(text, self._prompt)
+        scored = [self._names.unscored(self._prompt[0], first)]
+        for token, place in zip(drawn, places, strict=True):
+            scored += self._names.logprobs(token, place)
         return [TextDelta(text=text, index=self.index, logprobs=tuple(scored))]
 
     def feed(self, delta: Delta, now: float) -> list[Event]:
@@ -134,17 +161,19 @@ class Answer:
     def _take(
         self, drawn: Drawn, outcome: Outcome | None, match: tuple[int, ...], now: float
     ) -> list[Event]:
+        if not self._order.max_new:
+            return self._end("length", None)
         self.count += 1
         self.reasoned += self._reading is not None and self._reading.reasoning
         self.cum_logprob += drawn.logprob or 0.0
         silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
-        told = self._order.logprobs and (self._order.as_tokens or not silent)
         piece = "" if silent else self._text.feed(drawn.token)
+        offset = self._echoed + self._seen
         held = _Held(
             token=drawn.token,
             start=self._seen,
             end=self._seen + len(piece),
-            logprobs=self._names.logprobs(drawn) if told else (),
+            logprobs=self._names.logprobs(drawn, offset) if self._order.logprobs else (),
         )
         self._seen = held.end
         self._held.append(held)
@@ -182,7 +211,10 @@ class Answer:
 
     def _matched(self, text: str, match: str, now: float) -> list[Event]:
         shown = self._shown + len(text)
-        self._held = [held for held in self._held if held.start < shown or held.end <= shown]
+        if self._order.as_tokens:
+            self._held = [held for held in self._held if held.start < shown or held.end <= shown]
+        else:
+            self._held = [_within(held, self._echoed + shown) for held in self._held]
         return [*self._show(text, now, last=True), *self._end("stop_sequence", match)]
 
     def _show(self, text: str, now: float, *, last: bool = False) -> list[Event]:
@@ -216,9 +248,17 @@ class Answer:
         """Log probabilities belong to text: they wait for it, and go with what is none."""
         self._unsaid += logprobs
         for place, event in enumerate(events):
+            self._in_text = isinstance(event, TextDelta)
             if isinstance(event, TextDelta) and self._unsaid:
                 events[place] = msgspec.structs.replace(event, logprobs=self._unsaid)
             self._unsaid = ()
+        return events
+
+    def _last_words(self, reading: Reading) -> list[Event]:
+        """What is left of an answer, and the log probability of the token that ends its text."""
+        events = self._say(reading.close(), ())
+        if self._unsaid and self._in_text:
+            events.append(TextDelta(text="", index=self.index, logprobs=self._unsaid))
         return events
 
     def _end(self, finish: Finish, match: str | int | None) -> list[Event]:
@@ -227,7 +267,7 @@ class Answer:
         added: list[Event] = [TextDelta(text=suffix, index=self.index)] if suffix else []
         reason: FinishReason = REASON[finish]
         if self._reading is not None:
-            added = self._say(self._reading.close(), ())
+            added = self._last_words(self._reading)
             if self._reading.calls and reason == "stop":
                 reason = "tool_calls"
         return [
@@ -241,3 +281,12 @@ class Answer:
                 cum_logprob=self.cum_logprob if self._order.logprobs else None,
             ),
         ]
+
+
+def _within(held: _Held, end: int) -> _Held:
+    """The token with no offset beyond the end of the choice's text."""
+    inside = tuple(
+        one if one.offset is None or one.offset <= end else msgspec.structs.replace(one, offset=end)
+        for one in held.logprobs
+    )
+    return msgspec.structs.replace(held, logprobs=inside)

@@ -17,7 +17,7 @@ from local_engine.lengths import reach_of
 from local_engine.params import RowParams, settle
 from local_engine.prompt_table import table_rows
 from local_engine.speech import Form
-from local_engine.support import SUPPORTED
+from local_engine.support import EXTRA, SUPPORTED
 from local_engine.tokens import Tokenizer
 from local_engine.wire_tensors import shaped
 from schemas.errors import InvalidRequest
@@ -35,7 +35,9 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     """A request, read.
 
     prompts:  their tokens. echoes: text to begin each prompt's answers with, "" for none.
-    params:   with the seed of the first choice. max_new: most tokens of an answer.
+    params:   with the seed of the first choice.
+    max_new:  most tokens of an answer; 0: the answer is its echo, and the token that the engine
+              draws after the prompt is left out.
     ends:     the model's end tokens that count; stops: the client's own single tokens;
               words: longer token sequences; strings: stop strings.
     choices:  answers a prompt; shown: how many of them the client gets, best first.
@@ -72,6 +74,11 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     context: bool = False
     generation: bool = False
     prompt_logprobs: bool = False
+
+    @property
+    def drawn(self) -> int:
+        """Most tokens that the engine draws for an answer: at least one."""
+        return max(self.max_new, 1)
 
 
 class Reader:
@@ -260,9 +267,11 @@ class Reader:
             asked = COMPLETION_TOKENS
         if asked is UNSET or asked is None:
             return self._ceiling
-        if asked < 1:
+        least = 0 if isinstance(request, CompletionRequest) and request.echo is True else 1
+        if asked < least:
             raise InvalidRequest(
-                f"max_tokens: {asked} must be 1 or more; this engine answers with at least a token",
+                f"max_tokens: {asked} must be {least} or more"
+                + (" (0 scores a prompt: a completion with echo: true)" if least else ""),
                 param="max_tokens",
             )
         return min(asked, self._ceiling)
@@ -298,7 +307,7 @@ def refuse_unsupported(request: GenerateRequest) -> None:
     task = task_of(request)
     unknown = sent_fields(request) - (SUPPORTED[task] or frozenset())
     wanted = sorted(field for field in unknown if not is_neutral(request, field))
-    for field in (*wanted, *sorted(extra_fields(request))):
+    for field in (*wanted, *sorted(extra_fields(request) - EXTRA.get(task, frozenset()))):
         raise InvalidRequest(
             f"{field}: the local engine cannot do this; leave it out or ask another model",
             param=field,

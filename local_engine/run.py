@@ -100,7 +100,7 @@ class Run:
             sequence=new_sequence(
                 id=id,
                 prompt=list(prompt),
-                max_total=len(prompt) + order.max_new,
+                max_total=len(prompt) + order.drawn,
                 priority=order.priority,
                 arrival=now,
                 deadline=now + order.timeout_s if order.timeout_s is not None else float("inf"),
@@ -161,8 +161,7 @@ class Run:
             self._scored[choice.prompt] = delta.prompt
         if self._order.prompt_logprobs and choice.answer.count == 0:
             echo = self._order.echoes[choice.prompt]
-            first = self._order.prompts[choice.prompt][0]
-            events += choice.answer.echo(echo, first, self._scored[choice.prompt])
+            events += choice.answer.echo(echo, self._scored[choice.prompt])
         if delta.context is not None:
             events.append(Logits(of="context", tensor=packed(delta.context)))
         if delta.logits is not None:

@@ -155,7 +155,7 @@ class Service:
         for prompt in order.prompts:
             hosted.lane.refuse(len(prompt))
             if order.beams is not None:
-                hosted.lane.refuse_beams(len(prompt), order.beams.width, order.max_new)
+                hosted.lane.refuse_beams(len(prompt), order.beams.width, order.drawn)
         answers = len(order.prompts) * order.choices
         if answers > self._most:
             raise InvalidRequest(

@@ -70,3 +70,9 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
     "embeddings": frozenset({"instruction", "dimensions", "user", "input.tokens"}),
 }
 """`None`: the engine does not do this."""
+
+_STREAMS = frozenset({"stream_options.continuous_usage_stats"})
+
+EXTRA: dict[Task, frozenset[str]] = {"chat": _STREAMS, "completion": _STREAMS}
+"""Names beyond schemas.fields that may be sent. The engine counts with every step, so the gateway
+has the counts for every chunk."""

@@ -22,7 +22,9 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
     """token: its text. logprob: natural logarithm, at most 0. id: -1 where the backend is silent.
 
     top: the most likely tokens at this place, best first, each without a `top` of its own.
-    bytes: the token's bytes where its text alone is not valid UTF-8.
+    bytes: the token's bytes where its text alone is not valid UTF-8; () for a control token, whose
+           name is not part of the answer's text.
+    offset: of the token in its choice's text, in characters; `None` where the backend is silent.
     """
 
     token: str
@@ -30,6 +32,7 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
     id: int = -1
     bytes: tuple[int, ...] | None = None
     top: tuple["TokenLogprob", ...] = ()
+    offset: int | None = None
 
 
 class Started(Struct, frozen=True, kw_only=True, tag="started", gc=False):

@@ -36,7 +36,10 @@ from schemas.requests import CompletionRequest
 
 
 class _Logprobs(Struct, frozen=True, kw_only=True):
-    """Columns. text_offset: where each token starts in the choice's text, in characters."""
+    """Columns. text_offset: where each token starts in the choice's text, in characters.
+
+    Where the backend does not give it, the sum of the tokens' lengths.
+    """
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -60,8 +63,10 @@ class CompletionRenderer(Rendering):
     WHOLE = CHUNK = "text_completion"
     EMPTY = b'{"index":0,"text":"","logprobs":null,"finish_reason":null}'
 
-    def __init__(self, request: CompletionRequest, *, id: str, created: int) -> None:
-        super().__init__(request, id=id, created=created)
+    def __init__(
+        self, request: CompletionRequest, *, id: str, created: int, running_usage: bool = False
+    ) -> None:
+        super().__init__(request, id=id, created=created, running_usage=running_usage)
         self._offsets: dict[int, int] = {}
 
     def _event(self, event: Event, out: list[bytes]) -> None:
@@ -137,6 +142,7 @@ def _columns(logprobs: Iterable[TokenLogprob], offset: int) -> _Logprobs:
         tokens.append(item.token)
         values.append(None if item.logprob is None else finite(item.logprob))
         tops.append({top.token: finite(top.logprob) for top in item.top} or None)
+        offset = offset if item.offset is None else item.offset
         offsets.append(offset)
         offset += len(item.token)
     return _Logprobs(

@@ -35,7 +35,7 @@ from local_engine.frames import (
 )
 from local_engine.lengths import Reach
 from local_engine.stats import Stats
-from local_engine.support import SUPPORTED
+from local_engine.support import EXTRA, SUPPORTED
 from schemas.answers import Embeddings
 from schemas.errors import (
     GatewayError,
@@ -57,6 +57,7 @@ LOCAL_SUPPORTS = Supports(
     completion=SUPPORTED["completion"],
     embeddings=SUPPORTED["embeddings"],
     tokens=SUPPORTED["tokens"],
+    extra_fields=EXTRA,
     thoughts=READABLE,
 )
 

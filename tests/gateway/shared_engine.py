@@ -12,11 +12,12 @@ from gateway.config.model import Config
 from gateway.engines import EngineProcess, EngineView, engine_settings
 
 PROVIDER = """{{name: here, adapter: local, engine: {{
-  device: cpu, threads: 1, accept_lora: true, models: [
+  device: cpu, dtype: float32, threads: 1, accept_lora: true, models: [
     {{name: tiny, path: "bundled:tiny-chat"}},
     {{name: caller, path: "{caller}"}},
     {{name: mini, path: "{mini}", task: embed}}]}}}}"""
-"""tiny adds; caller, with random weights, has a template with tools; mini embeds."""
+"""In float32, as transformers computes the oracles. tiny adds; caller, with random weights, has a
+template with tools; mini embeds."""
 
 MODELS = "models: [{name: tiny, backends: [{provider: here, model: tiny}]}]"
 

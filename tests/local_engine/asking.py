@@ -23,9 +23,12 @@ MODEL = "tiny"
 
 
 def config(folder: Path, **changes: object) -> EngineConfig:
-    """One tiny model on one CPU thread, with a cache of 64 KiB."""
+    """One tiny model on one CPU thread, in float32 as its oracles, with a cache of 64 KiB."""
     plain = EngineConfig(
-        models=(ModelConfig(name=MODEL, path=str(folder)),), device="cpu", kv_cache=1 << 18
+        models=(ModelConfig(name=MODEL, path=str(folder)),),
+        device="cpu",
+        dtype="float32",
+        kv_cache=1 << 18,
     )
     return msgspec.structs.replace(plain, **changes)
 
