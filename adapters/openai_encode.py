@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from adapters.vendor import MaxTokensField, Vendor
-from schemas.fields import Task
+from schemas.fields import STREAM_OPTIONS, Task, stream_members
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -300,11 +300,13 @@ def _add_stream(body: Body, request: ChatRequest | CompletionRequest, to_write: 
     extra = request.extra
     if extra:
         body.update(extra)
+    own = extra.get(STREAM_OPTIONS)
+    if own is not None and not stream_members(own):
+        del body[STREAM_OPTIONS]  # it asks for nothing, and the vendor may not know it
     if not request.stream:
         return
     body["stream"] = True
     if to_write.stream_usage:
-        own = extra.get("stream_options")
-        body["stream_options"] = (
+        body[STREAM_OPTIONS] = (
             INCLUDE_USAGE if own is None else {**_options.decode(own), **INCLUDE_USAGE}
         )

@@ -114,9 +114,11 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
             if not is_neutral(request, field)
         ]
     if request.extra and not supports.extra:
+        known = supports.extra_fields.get(task, _NONE)
         faults += [
             Unsupported(field=field, reason="is not known")
-            for field in sorted(extra_fields(request) - supports.extra_fields.get(task, _NONE))
+            for field in sorted(extra_fields(request) - known)
+            if field.partition(".")[0] not in known
         ]
     if request.extra or (isinstance(request, ChatRequest) and _has_nested(request, sent)):
         faults += _withheld(request, supports, {fault.field for fault in faults})

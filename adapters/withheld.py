@@ -210,6 +210,14 @@ OLLAMA = (
     ),
 )
 
+VLLMS_OWN = rows(
+    "only vLLM and SGLang know it, and other servers refuse it",
+    "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+    "stream_options.continuous_usage_stats",
+    harmless=(False,),
+    optional=True,
+)
+
 VENDORS: Mapping[str, tuple[Withheld, ...]] = {
     "anthropic": ANTHROPIC,
     "azure": (*AZURE, *SEARCH),
@@ -304,10 +312,10 @@ ANY = ClientFields(_union())
 or a gateway before others."""
 
 _TABLES: Mapping[str, ClientFields] = {
-    name: ClientFields(table if name in CLOSED else (*table, *NAMES))
+    name: ClientFields(table if name in CLOSED else (*table, *NAMES, *VLLMS_OWN))
     for name, table in VENDORS.items()
 }
-_NAMES = ClientFields(NAMES)
+_NAMES = ClientFields((*NAMES, *VLLMS_OWN))
 
 
 def withheld(adapter: str) -> ClientFields:

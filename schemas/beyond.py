@@ -48,6 +48,7 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
 """The fields that our schema has, by the place of the object that holds them."""
 
 _INSIDE: Final = frozenset(place.removesuffix("[]") for place in KNOWN)
+_EMPTY: Final = Raw(b"{}")
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.Encoder().encode
@@ -122,13 +123,14 @@ def is_nested(path: str) -> bool:
 
 
 def without_nested(request: _AnyRequest, paths: Collection[str]) -> _AnyRequest:
-    """The request without what stands at these paths.
+    """The request without what stands at these paths, and without fields of which nothing is left.
 
     Raises InvalidRequest where it stands in a part, tool, choice or format of a type that is not
     ours: without it, that would be another one.
     """
     targets = frozenset(paths)
-    extra = {name: _cut(raw, name, targets) for name, raw in request.extra.items()}
+    cut = {name: _cut(raw, name, targets) for name, raw in request.extra.items()}
+    extra = {name: raw for name, raw in cut.items() if raw is request.extra[name] or raw != _EMPTY}
     if not isinstance(request, ChatRequest):
         return replace(request, extra=extra)
     changes: dict[str, object] = {"extra": extra}

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from schemas.fields import STREAM_OPTIONS, stream_members
 from schemas.requests import GenerateRequest
 
 BEAMS: Final = "use_beam_search"
@@ -50,7 +51,9 @@ def in_our_fields(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
     says, or else `n`. What asks for nothing is left out. Everything else stays, to be refused.
     """
     extra = {
-        name: raw for name, raw in request.extra.items() if ASKS_NOTHING.get(name) != bytes(raw)
+        name: raw
+        for name, raw in request.extra.items()
+        if ASKS_NOTHING.get(name) != bytes(raw) and (name != STREAM_OPTIONS or stream_members(raw))
     }
     sampling = request.sampling
     width = sampling.n if sampling.best_of is UNSET else sampling.best_of

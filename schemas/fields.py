@@ -2,7 +2,8 @@
 
 A name is one of a request's own fields (`tools`), of its sampling (`top_k`), or a kind of content
 (`messages.image`). Fields that the gateway itself honours whatever the backend are not among
-them: model, stream, include_usage, batch, base64, details, timeout_s. `None` counts as absent.
+them: model, stream, include_usage, continuous_usage, batch, base64, details, timeout_s. `None`
+counts as absent.
 """
 
 from collections.abc import Collection
@@ -10,7 +11,7 @@ from operator import attrgetter
 from typing import Literal, TypeVar, assert_never
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, DecodeError, Raw, UnsetType
 
 from schemas.beyond import is_nested, without_nested
 from schemas.errors import InvalidRequest
@@ -132,6 +133,10 @@ _KINDS: dict[type[Part], str] = {
     OpaquePart: "messages.opaque",
 }
 
+STREAM_OPTIONS = "stream_options"
+"""The one unknown top-level field of which a part can be known: backends differ in its members."""
+
+_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _chat_values = attrgetter(*CHAT)
 _completion_values = attrgetter(*COMPLETION)
 _embeddings_values = attrgetter(*EMBEDDINGS)
@@ -179,8 +184,30 @@ def sent_fields(request: Request) -> frozenset[str]:
 
 
 def extra_fields(request: Request) -> frozenset[str]:
-    """The names of top-level fields that we do not know."""
-    return frozenset(request.extra)
+    """The names of top-level fields that we do not know; for `stream_options`, its members'."""
+    if STREAM_OPTIONS not in request.extra:
+        return frozenset(request.extra)
+    return frozenset(
+        name
+        for field, raw in request.extra.items()
+        for name in (stream_members(raw) if field == STREAM_OPTIONS else (field,))
+    )
+
+
+def stream_members(raw: Raw) -> tuple[str, ...]:
+    """The paths of the stream options that ask for something: `stream_options.NAME`.
+
+    False and null ask for nothing. What is not an object is itself what was asked for.
+    """
+    try:
+        members = _members.decode(raw)
+    except (DecodeError, RecursionError):
+        return (STREAM_OPTIONS,)
+    return tuple(
+        f"{STREAM_OPTIONS}.{name}"
+        for name, value in members.items()
+        if bytes(value) not in (b"false", b"null")
+    )
 
 
 def field_value(request: Request, field: str) -> object:

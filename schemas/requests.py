@@ -21,6 +21,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     """A conversation to go on with.
 
     include_usage: the client asked for usage at the end of its stream.
+    continuous_usage: and for the counts so far on every chunk, as vLLM streams them.
     priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
     max_tokens_field: the name under which the client sent `sampling.max_tokens`.
     nested:        messages, tools, `tool_choice` or `response_format` hold fields that our schema
@@ -37,6 +38,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     reasoning_effort: str | UnsetType = UNSET
     stream: bool = False
     include_usage: bool = False
+    continuous_usage: bool = False
     user: str | UnsetType = UNSET
     metadata: Raw | UnsetType = UNSET
     priority: int | UnsetType = UNSET
@@ -72,6 +74,7 @@ class CompletionRequest(
     error_behavior: Literal["error", "truncate"] | UnsetType = UNSET
     stream: bool = False
     include_usage: bool = False
+    continuous_usage: bool = False
     user: str | UnsetType = UNSET
     priority: int | UnsetType = UNSET
     timeout_s: float | UnsetType = UNSET

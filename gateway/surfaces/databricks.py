@@ -34,7 +34,7 @@ class DatabricksSurface:
 
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task
-        self._openai = OpenAISurface("chat")
+        self._openai = OpenAISurface("chat", running_usage=True)
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -177,5 +177,5 @@ def _read_completion(body: bytes, model: str, max_choices: int) -> CompletionReq
         sampling=sampling,
         suffix=UNSET,
         append_suffix=request.suffix,
-        optional=("template",) if silent else (),
+        optional=(*request.optional, "template") if silent else request.optional,
     )

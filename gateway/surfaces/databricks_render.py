@@ -1,29 +1,51 @@
-"""Answers of the OpenAI dialect as Databricks gives them: with its header and its failures."""
+"""Answers of the OpenAI dialect as Databricks gives them: its header, failures and usage.
+
+The service puts usage on every chunk of a stream, unasked: the prompt's tokens from the first one
+on, and null for the others, which are on the chunk that ends a choice (recorded streams of the
+service, tests/adapters/fixtures/databricks). Many backends count after that chunk, so it waits.
+"""
 
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from gateway.surfaces.base import Headers, Renderer, VectorRenderer
 from gateway.surfaces.databricks_errors import error_frame
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
-from schemas.events import Event
+from schemas.events import Event, Finished, Usage
 
 
 class DatabricksRenderer:
-    """What `inner` writes."""
+    """What `inner`, whose chunks carry the counts so far, writes of the events of the answer.
+
+    Of a stream the ends of its choices are held back until it is over.
+    """
 
     def __init__(self, inner: Renderer) -> None:
         self._inner = inner
+        self._usage: Usage | None = None
+        self._ends: list[Event] = []
 
     def answer(self, answer: Answer) -> bytes:
         return self._inner.answer(answer)
 
     def events(self, batch: Sequence[Event]) -> bytes:
-        return self._inner.events(batch)
+        shown: list[Event] = []
+        for event in batch:
+            if isinstance(event, Finished):
+                self._ends.append(event)
+            elif isinstance(event, Usage):
+                self._usage = event
+                shown.append(_of_the_prompt(event))
+            else:
+                shown.append(event)
+        return self._inner.events(shown)
 
     def finish(self) -> bytes:
-        return self._inner.finish()
+        counts = [] if self._usage is None else [self._usage]
+        return self._inner.events([*counts, *self._ends]) + self._inner.finish()
 
     def error(self, exc: GatewayError) -> bytes:
         return frame(error_frame(exc))
@@ -43,6 +65,12 @@ class DatabricksVectors:
 
     def headers(self, backend: str) -> Headers:
         return served_by(backend)
+
+
+def _of_the_prompt(usage: Usage) -> Usage:
+    return replace(
+        usage, completion_tokens=None, total_tokens=None, reasoning_tokens=None, raw=None
+    )
 
 
 def served_by(backend: str) -> Headers:

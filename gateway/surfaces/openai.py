@@ -38,6 +38,7 @@ class OpenAISurface:
     """One task of the dialect; see `gateway.surfaces.base.Surface`.
 
     reasoning: under which field a model's thinking goes out.
+    running_usage: see Rendering.
     """
 
     name = "openai"
@@ -47,9 +48,12 @@ class OpenAISurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
 
-    def __init__(self, task: Task, *, reasoning: ReasoningNames = "both") -> None:
+    def __init__(
+        self, task: Task, *, reasoning: ReasoningNames = "both", running_usage: bool = False
+    ) -> None:
         self.task: Task = task
         self._reasoning: ReasoningNames = reasoning
+        self._running_usage = running_usage
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)
@@ -79,9 +83,15 @@ class OpenAISurface:
                     id=f"chatcmpl-{request_id}",
                     created=created,
                     reasoning=self._reasoning,
+                    running_usage=self._running_usage,
                 )
             case CompletionRequest():
-                return CompletionRenderer(request, id=f"cmpl-{request_id}", created=created)
+                return CompletionRenderer(
+                    request,
+                    id=f"cmpl-{request_id}",
+                    created=created,
+                    running_usage=self._running_usage,
+                )
             case EmbeddingsRequest():
                 return EmbeddingsRenderer(request, id=f"embd-{request_id}")
             case TokenRequest():

@@ -35,12 +35,14 @@ class Identity(Struct, frozen=True, kw_only=True):
 class Chunks:
     """Frames of one stream.
 
-    head, tail: stand before and after a chunk's choice; they change when `started` is called.
+    head, tail: stand before and after a chunk's choice; they change with `started` and `count`.
     """
 
-    def __init__(self, identity: Identity, *, include_usage: bool) -> None:
+    def __init__(self, identity: Identity, *, usage: bool, running: bool) -> None:
+        """usage: a last chunk carries it. running: every chunk carries the counts so far."""
         self._identity = identity
-        self._include_usage = include_usage
+        self._include_usage = usage
+        self._counts = b"null" if usage or running else b""
         self._scalars = b""
         self._once: dict[str, Raw] = {}
         self._told: dict[str, Raw] = {}
@@ -64,6 +66,11 @@ class Chunks:
         self._scalars, before = members(scalars), self._scalars
         self._untold = self._untold or self._scalars != before
         self._once = {name: raw for name, raw in once.items() if self._told.get(name) != raw}
+        self._write(self._identity)
+
+    def count(self, usage: Usage) -> None:
+        """Put these counts on every chunk from now on."""
+        self._counts = one_line(usage_json(usage))
         self._write(self._identity)
 
     def chunk(self, choice: bytes) -> bytes:
@@ -98,7 +105,7 @@ class Chunks:
 
     def _write(self, identity: Identity) -> None:
         self.head = b"".join((b"data: ", encode(identity)[:-1], b',"choices":['))
-        usage = b',"usage":null' if self._include_usage else b""
+        usage = b',"usage":' + self._counts if self._counts else b""
         self.tail = b"".join((b"]", self._scalars, usage, b"}\n\n"))
 
 

@@ -10,12 +10,12 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Final, Literal, cast
 
-import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import Reader, is_null, is_object, refusal
+from gateway.surfaces.decoding import Reader, is_null, is_object
 from gateway.surfaces.openai_messages import read_messages
+from gateway.surfaces.openai_stream_options import read_stream_options
 from gateway.surfaces.openai_tools import read_response_format, read_tool_choice, read_tools
 from gateway.surfaces.openai_wire import (
     ALLOWED,
@@ -65,20 +65,6 @@ COMPLETION_READER: Final = Reader(CompletionWire, COMPLETION_ALLOWED, numbers=PR
 EMBEDDINGS_READER: Final = Reader(EmbeddingsWire, ALLOWED, numbers=INPUT_NUMBERS)
 
 
-class _OnlyUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    include_usage: bool = False
-
-
-class _Usage(Struct, frozen=True, kw_only=True):
-    include_usage: bool | None = None
-
-
-_usage: Final = msgspec.json.Decoder(_Usage)
-_only_usage: Final = msgspec.json.Decoder(_OnlyUsage)
-_fields: Final = msgspec.json.Decoder(dict[str, Raw])
-_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
-
-
 def parse_chat(
     body: bytes,
     *,
@@ -108,6 +94,7 @@ def parse_chat(
         messages, tools, choice, form = _inside(wire, strictly=False)
         nested = True
     calls = wire.parallel_tool_calls
+    include_usage, continuous_usage, optional = read_stream_options(wire.stream_options, extra)
     return ChatRequest(
         model=_model(wire.model, model),
         messages=messages,
@@ -118,7 +105,8 @@ def parse_chat(
         response_format=form,
         reasoning_effort=UNSET if wire.reasoning_effort is None else wire.reasoning_effort,
         stream=wire.stream or False,
-        include_usage=_include_usage(wire.stream_options, extra),
+        include_usage=include_usage,
+        continuous_usage=continuous_usage,
         user=UNSET if wire.user is None else wire.user,
         metadata=UNSET if wire.metadata is UNSET else _metadata(wire.metadata),
         priority=UNSET if wire.priority is None else wire.priority,
@@ -126,6 +114,7 @@ def parse_chat(
         max_tokens_field=max_tokens_field,
         extra=extra,
         nested=nested,
+        optional=optional,
     )
 
 
@@ -174,6 +163,7 @@ def parse_completion(
             f"max_tokens must be {COMPLETION_ALLOWED['max_tokens']}", param="max_tokens"
         )
     top, raw = wire.logprobs, wire.use_raw_prompt
+    include_usage, continuous_usage, optional = read_stream_options(wire.stream_options, extra)
     return CompletionRequest(
         model=_model(wire.model, model),
         prompts=prompts,
@@ -184,11 +174,13 @@ def parse_completion(
         template=not (raw_prompt if raw is None else raw),
         error_behavior=UNSET if wire.error_behavior is None else wire.error_behavior,
         stream=wire.stream or False,
-        include_usage=_include_usage(wire.stream_options, extra),
+        include_usage=include_usage,
+        continuous_usage=continuous_usage,
         user=UNSET if wire.user is None else wire.user,
         priority=UNSET if wire.priority is None else wire.priority,
         timeout_s=UNSET if wire.timeout is None else wire.timeout,
         extra=extra,
+        optional=optional,
     )
 
 
@@ -319,31 +311,6 @@ def _check_best_of(wire: SamplingWire, best_of: int, prompts: int, most: int) ->
     if wire.stream and best_of > n:
         raise InvalidRequest("best_of must be n where the answer is streamed", param="best_of")
     _check_choices(best_of, prompts, "best_of", most)
-
-
-def _include_usage(raw: Raw | UnsetType, extra: dict[str, Raw]) -> bool:
-    """Whether usage was asked for; the other stream options go to `extra`, without this one."""
-    if raw is UNSET:
-        return False
-    try:
-        return _only_usage.decode(raw).include_usage
-    except (DecodeError, RecursionError):
-        return _usage_among_others(raw, extra)
-
-
-def _usage_among_others(raw: Raw, extra: dict[str, Raw]) -> bool:
-    if is_null(raw):
-        return False
-    try:
-        wanted = _usage.decode(raw).include_usage
-        options = _fields.decode(raw)
-    except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, "stream_options", ALLOWED) from exc
-    options.pop("include_usage", None)
-    others = {name: value for name, value in options.items() if not is_null(value)}
-    if others:
-        extra["stream_options"] = Raw(_encode(others))
-    return wanted is True
 
 
 def _metadata(raw: Raw) -> Raw | UnsetType:

@@ -121,9 +121,15 @@ class ChatRenderer(Rendering):
     EMPTY = b'{"index":0,"delta":{},"finish_reason":null}'
 
     def __init__(
-        self, request: ChatRequest, *, id: str, created: int, reasoning: ReasoningNames = "both"
+        self,
+        request: ChatRequest,
+        *,
+        id: str,
+        created: int,
+        reasoning: ReasoningNames = "both",
+        running_usage: bool = False,
     ) -> None:
-        super().__init__(request, id=id, created=created)
+        super().__init__(request, id=id, created=created, running_usage=running_usage)
         self._reasoning = reasoning != "reasoning_content"
         self._reasoning_content = reasoning != "reasoning"
         self._begun: set[int] = set()

@@ -1,7 +1,7 @@
 """What chat and legacy answers of the OpenAI dialect share: the way of a stream, the envelope."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -40,11 +40,23 @@ class Rendering(ABC):
     CHUNK: ClassVar[str]
     EMPTY: ClassVar[bytes]
 
-    def __init__(self, request: ChatRequest | CompletionRequest, *, id: str, created: int) -> None:
+    def __init__(
+        self,
+        request: ChatRequest | CompletionRequest,
+        *,
+        id: str,
+        created: int,
+        running_usage: bool = False,
+    ) -> None:
+        """running_usage: every chunk of a stream has the counts so far, null until there are any.
+
+        It is implied by the request's own `continuous_usage`.
+        """
         self._id = id
         self._created = created
         self._model = request.model
         self._include_usage = request.include_usage
+        self._running_usage = running_usage or request.continuous_usage
         self._usage: Usage | None = None
         self._before: dict[int, bytes] = {}
         self._after = b""
@@ -54,7 +66,8 @@ class Rendering(ABC):
         """Made when the first chunk is due: an answer that is not streamed has none."""
         return Chunks(
             Identity(id=self._id, object=self.CHUNK, created=self._created, model=self._model),
-            include_usage=self._include_usage,
+            usage=self._include_usage,
+            running=self._running_usage,
         )
 
     def headers(self, backend: str) -> Headers:
@@ -62,6 +75,15 @@ class Rendering(ABC):
 
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []
+        if self._running_usage:
+            for part in _counted_parts(batch):
+                self._count(part[-1])
+                self._render(part, out)
+        else:
+            self._render(batch, out)
+        return b"".join(out)
+
+    def _render(self, batch: Sequence[Event], out: list[bytes]) -> None:
         before, after = self._before, self._after
         for event in batch:
             if type(event) is TextDelta and event.index in before and not event.logprobs:
@@ -70,7 +92,6 @@ class Rendering(ABC):
             else:
                 self._event(event, out)
                 before, after = self._before, self._after
-        return b"".join(out)
 
     def finish(self) -> bytes:
         return self._chunks.finish(self._usage, self.EMPTY)
@@ -90,6 +111,12 @@ class Rendering(ABC):
         )
         return with_members(encode(body), answer.started.extra)
 
+    def _count(self, last: Event) -> None:
+        if isinstance(last, Usage) and last != self._usage:
+            self._usage = last
+            self._chunks.count(last)
+            self._before.clear()
+
     @abstractmethod
     def _event(self, event: Event, out: list[bytes]) -> None:
         """Appends the frames of what is not plain text of a choice that has begun."""
@@ -100,6 +127,15 @@ class Rendering(ABC):
 
     def _put(self, choice: Struct, out: list[bytes]) -> None:
         out.append(self._chunks.chunk(encode(choice)))
+
+
+def _counted_parts(batch: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """The batch in pieces that end with the counts of what is in them; the last may have none."""
+    start = 0
+    for place, event in enumerate(batch, start=1):
+        if isinstance(event, Usage) or place == len(batch):
+            yield batch[start:place]
+            start = place
 
 
 def _finish(choice: Choice) -> Finished:

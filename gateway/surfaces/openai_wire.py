@@ -148,6 +148,8 @@ ALLOWED: Final[dict[str, str]] = {
     "early_stopping": 'true, false or "never"',
     "stream": "true or false",
     "stream_options.include_usage": "true or false",
+    "stream_options.include_obfuscation": "true or false",
+    "stream_options.continuous_usage_stats": "true or false",
     "parallel_tool_calls": "true or false",
     "reasoning_effort": "a string that is not empty",
     "user": "a string",

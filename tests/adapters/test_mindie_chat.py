@@ -154,7 +154,7 @@ def test_what_the_server_ignores_in_silence_is_reported() -> None:
         metadata=Raw(b"{}"),
         reasoning_effort="low",
         priority=1,
-        extra={"stream_options": Raw(b"{}"), "service_tier": Raw(b'"x"')},
+        extra={"stream_options": Raw(b'{"x":true,"y":false}'), "service_tier": Raw(b'"x"')},
     )
 
     found = {one.field for one in unsupported(request, mindie().supports)}
@@ -168,7 +168,7 @@ def test_what_the_server_ignores_in_silence_is_reported() -> None:
         "priority",
         "reasoning_effort",
         "service_tier",
-        "stream_options",
+        "stream_options.x",
         "user",
     }
 

@@ -156,7 +156,10 @@ async def test_a_stream_names_the_role_first_and_the_reason_last(
     assert ["role" in choice["delta"] for choice in choices] == [True] + [False] * len(choices[1:])
     assert [choice["finish_reason"] for choice in choices][:-1] == [None] * len(choices[1:])
     assert choices[-1]["finish_reason"] == "stop"
-    assert all("usage" not in chunk for chunk in chunks)
+    *begun, ending = (chunk["usage"] for chunk in chunks)
+    assert begun == [{**ending, "completion_tokens": None, "total_tokens": None}] * len(begun)
+    assert ending["completion_tokens"] > 0
+    assert ending["total_tokens"] == ending["prompt_tokens"] + ending["completion_tokens"]
 
 
 async def test_a_prompt_is_asked_as_in_a_chat_unless_it_is_raw(client: httpx.AsyncClient) -> None:

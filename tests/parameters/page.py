@@ -9,7 +9,7 @@ from adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
 from adapters.catalog import VENDORS
 from adapters.registry import Registry
 from adapters.support import TOOL_PROPERTIES, in_words, offered, said_as
-from adapters.withheld import NAMES
+from adapters.withheld import NAMES, VLLMS_OWN
 from adapters.withheld import VENDORS as VENDORS_WITHHELD
 from gateway.commands.models import ANYWHERE, supported
 from gateway.config.known import LOCAL
@@ -210,7 +210,11 @@ def _withheld() -> str:
         "| adapter | withheld | why |",
         "|---|---|---|",
     ]
-    tables = {"every open dialect": NAMES, **VENDORS_WITHHELD}
+    tables = {
+        "every open dialect": NAMES,
+        "every open dialect of a known vendor": VLLMS_OWN,
+        **VENDORS_WITHHELD,
+    }
     for name, table in sorted(tables.items(), key=lambda item: (item[1] is not NAMES, item[0])):
         reasons: dict[str, list[str]] = {}
         for row in table:

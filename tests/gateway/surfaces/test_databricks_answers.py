@@ -74,6 +74,35 @@ ERRORS: tuple[tuple[GatewayError, str, type[DatabricksError]], ...] = (
 )
 
 
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    content: str | None = None
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    delta: Said = Said()
+    text: str | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """usage: required, null or not."""
+
+    choices: list[Place]
+    usage: dict[str, object] | None
+
+    @property
+    def said(self) -> str:
+        return "".join(one.text or one.delta.content or "" for one in self.choices)
+
+
+def without_usage(stream: bytes) -> list[dict[str, object]]:
+    """The chunks of a stream that has ended, without their counts."""
+    *chunks, end = payloads(stream)
+    assert end == b"[DONE]"
+    found = [msgspec.json.decode(chunk, type=dict[str, object]) for chunk in chunks]
+    return [{name: value for name, value in chunk.items() if name != "usage"} for chunk in found]
+
+
 @pytest.mark.filterwarnings("ignore:The 'retry_after_secs' parameter:DeprecationWarning")
 @pytest.mark.parametrize(("error", "code", "kind"), ERRORS, ids=lambda one: type(one).__name__)
 def test_an_error_is_what_the_sdk_takes_it_for(
@@ -129,9 +158,45 @@ def test_answers_are_the_openai_dialects_with_who_served_them(
     ours, theirs = (one.renderer(request_, REQUEST_ID) for one in (INVOCATIONS, OPENAI))
 
     assert ours.answer(folded(*EVENTS)) == theirs.answer(folded(*EVENTS))
-    assert ours.events(EVENTS) == theirs.events(EVENTS)
-    assert ours.finish() == theirs.finish() == b"data: [DONE]\n\n"
+    assert without_usage(ours.events(EVENTS) + ours.finish()) == without_usage(
+        theirs.events(EVENTS) + theirs.finish()
+    )
     assert ours.headers("here/tiny") == [(b"served-model-name", b"here/tiny")]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ChatRequest(model="m", messages=(), stream=True),
+        CompletionRequest(model="m", prompts=("x",), stream=True),
+        ChatRequest(model="m", messages=(), stream=True, include_usage=True),
+    ],
+)
+def test_usage_is_on_every_chunk_of_a_stream_and_complete_on_the_last(
+    request_: ChatRequest | CompletionRequest, late: bool
+) -> None:
+    """As in the recorded streams of the service; late: the backend counts after the end."""
+    renderer = INVOCATIONS.renderer(request_, REQUEST_ID)
+    first = Usage(prompt_tokens=5, completion_tokens=1, total_tokens=6)
+    last = Usage(prompt_tokens=5, completion_tokens=2, total_tokens=7, reasoning_tokens=1)
+    end = [Finished(reason="stop"), last]
+
+    data = renderer.events([TextDelta(text="a"), *([] if late else [first])])
+    data += renderer.events([TextDelta(text="b"), *([] if late else end)])
+    data += renderer.events(end if late else []) + renderer.finish()
+
+    chunks = [msgspec.json.decode(chunk, type=Chunk) for chunk in payloads(data)[:-1]]
+    asked = [chunk for chunk in chunks if not chunk.choices]
+    *begun, ending = (chunk for chunk in chunks if chunk.choices)
+    prompt = {"prompt_tokens": 5, "completion_tokens": None, "total_tokens": None}
+    assert len(asked) == request_.include_usage
+    assert {"b", "a"} <= {chunk.said for chunk in begun}
+    assert all(chunk.usage == (None if late else prompt) for chunk in begun)
+    for chunk in (ending, *asked):
+        assert chunk.usage is not None
+        assert (chunk.usage["completion_tokens"], chunk.usage["total_tokens"]) == (2, 7)
+    assert ending.choices[0].finish_reason == "stop"
 
 
 def test_vectors_too() -> None:
