@@ -8,10 +8,11 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from adapters.base import READABLE, Supports
+from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.connection import Timeouts
 from gateway.upstream.base import Call
+from gateway.upstream.local_support import LOCAL_SUPPORTS
 from gateway.upstream.local_vectors import to_embeddings
 from local_engine.bounds import refuse_excess, refuse_unfit
 from local_engine.frames import (
@@ -35,7 +36,6 @@ from local_engine.frames import (
 )
 from local_engine.lengths import Reach
 from local_engine.stats import Stats
-from local_engine.support import EXTRA, SUPPORTED
 from schemas.answers import Embeddings
 from schemas.errors import (
     GatewayError,
@@ -51,15 +51,6 @@ BACKOFF_S, MAX_BACKOFF_S = 0.02, 0.5
 """Between tries to connect; a request in between fails at once and may go elsewhere."""
 
 WENT_AWAY = "the engine went away"
-
-LOCAL_SUPPORTS = Supports(
-    chat=SUPPORTED["chat"],
-    completion=SUPPORTED["completion"],
-    embeddings=SUPPORTED["embeddings"],
-    tokens=SUPPORTED["tokens"],
-    extra_fields=EXTRA,
-    thoughts=READABLE,
-)
 
 _TIMEOUTS = Timeouts()
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)

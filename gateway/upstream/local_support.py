@@ -1,0 +1,13 @@
+"""The request fields that a local engine honours, as routing reads them."""
+
+from adapters.base import READABLE, Supports
+from local_engine.support import EXTRA, SUPPORTED
+
+LOCAL_SUPPORTS = Supports(
+    chat=SUPPORTED["chat"],
+    completion=SUPPORTED["completion"],
+    embeddings=SUPPORTED["embeddings"],
+    tokens=SUPPORTED["tokens"],
+    extra_fields=EXTRA,
+    thoughts=READABLE,
+)
