@@ -1,4 +1,4 @@
-"""What a failure of Anthropic's API means: its error type and status, and two well-known texts.
+"""What a failure of Anthropic's API means: its error type and status, and a well-known text.
 
 A prompt that is too long and an account without credit both come as `invalid_request_error`.
 https://docs.anthropic.com/en/api/errors
@@ -31,7 +31,6 @@ STATUS_OF_TYPE: Mapping[str, int] = {
 }
 """For an error inside a 200, which has no status of its own."""
 
-TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the maximum context")
 NO_CREDIT = "credit balance is too low"
 
 LIMIT = "anthropic-ratelimit-"
@@ -65,15 +64,6 @@ def error_from(
     said = found.message.lower()
     if NO_CREDIT in said:
         return UpstreamRefused(found.message, upstream=endpoint.name)
-    if status in (400, 413) and any(words in said for words in TOO_LONG):
-        return UpstreamRejected(
-            found.message,
-            status=status,
-            upstream=endpoint.name,
-            type=found.type,
-            param=found.param or "messages",
-            code="context_length_exceeded",
-        )
     return found
 
 

@@ -13,6 +13,7 @@ from adapters.openai_errors import unknown
 from adapters.openai_wire import UNREADABLE
 from adapters.problem import problem, redacted
 from adapters.retry_after import retry_after
+from adapters.too_long import rejected_as_too_long, says_too_long
 from schemas.errors import (
     GatewayError,
     UpstreamBusy,
@@ -64,6 +65,12 @@ NO_MODEL = "ResourceNotFoundException"
 """No such model, or none any more: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
 
 
+SAID_OF_PROMPTS = frozenset(
+    {"", "ValidationException", "ModelErrorException", "ModelStreamErrorException"}
+)
+"""Under which a prompt that is too long comes; "": a proxy in between drops the type."""
+
+
 class _Said(Struct, frozen=True, kw_only=True):
     """Some of AWS's services, and gateways in front of them, write `Message`."""
 
@@ -102,6 +109,8 @@ def _error(
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
     if name == NO_MODEL or (status == 404 and name not in KINDS):
         return unknown(text, endpoint.name)
+    if name in SAID_OF_PROMPTS and says_too_long(text):
+        return rejected_as_too_long(text, upstream=endpoint.name)
     blamed = KINDS.get(name) or STATUSES.get(status)
     if blamed is None and 400 <= status < 500:
         return UpstreamRejected(

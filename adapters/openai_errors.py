@@ -1,4 +1,5 @@
-"""What a failure of an OpenAI-dialect server means: status and code decide, never the prose.
+"""What a failure of an OpenAI-dialect server means: status and code decide, and never the prose but
+for a prompt that is too long (`adapters.too_long`).
 
 https://platform.openai.com/docs/guides/error-codes
 """
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from adapters.base import Endpoint
 from adapters.problem import Problem, problem, redacted
 from adapters.retry_after import retry_after
+from adapters.too_long import rejected_as_too_long, says_too_long
 from schemas.errors import (
     GatewayError,
     UpstreamBusy,
@@ -110,6 +112,8 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
     if status == 429:
         return UpstreamBusy(text, upstream=name, retry_after=wait)
+    if says_too_long(text, found.code, found.type):
+        return rejected_as_too_long(text, upstream=name)
     if status in OVERLOADED:
         return UpstreamOverloaded(text, upstream=name, retry_after=wait)
     if status >= 500 or status in FAILED_4XX or status < 400:

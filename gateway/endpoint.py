@@ -37,6 +37,7 @@ from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFo
 from schemas.events import Event
 from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from schemas.too_long import CONTEXT_LENGTH, PLACES
 
 LARGE: Final = 64 * 1024
 """Bytes of a body that is parsed at once, in the event loop, in 5 ms at the worst."""
@@ -139,6 +140,9 @@ class Endpoint:
             try:
                 with HangUp(receive) as hangup:
                     await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
+            except GatewayError as exc:
+                _place(exc, request)
+                raise
             finally:
                 if trip.usage is None:
                     trip.prompt = estimated_tokens(request)
@@ -259,6 +263,7 @@ class Endpoint:
         except GatewayError as exc:
             if not answering.begun:
                 raise
+            _place(exc, request)
             trip.failed(exc)
             hangup.disarm()
             await answering.end(renderer.error(exc))
@@ -308,6 +313,12 @@ class Endpoint:
             return
         error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
         await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))
+
+
+def _place(error: GatewayError, request: Request) -> None:
+    """A prompt that is too long is in the field that holds prompts, whatever a backend calls it."""
+    if error.code == CONTEXT_LENGTH:
+        error.param = PLACES[task_of(request)]
 
 
 def _weighed(surface: Surface, inbound: Inbound) -> Weight:

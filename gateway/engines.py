@@ -328,9 +328,7 @@ def _socket_path(run_dir: Path, name: str) -> Path:
     path = run_dir / f"engine-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.sock"
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise InvalidConfig(
-            (
-                f"the folder for sockets, {run_dir}, has too long a name; set TMPDIR to a shorter one",
-            )
+            (f"the path for sockets, {run_dir}, is too long; set TMPDIR to a shorter one",)
         )
     return path
 

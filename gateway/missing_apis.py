@@ -1,4 +1,4 @@
-"""APIs of other vendors that clients call here and the gateway does not serve, and what to use instead.
+"""Other vendors' APIs that clients call here and the gateway does not serve, and what to use then.
 
 One table. An API that is built later leaves it; a new one is one row.
 """

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from local_engine.token_bytes import byte_table
 from schemas.errors import InvalidRequest
+from schemas.too_long import CONTEXT_LENGTH, too_long
 
 COMPOSED = 4
 """Characters that Unicode composition makes one of, at most (U+1F82 is U+03B1 and three marks)."""
@@ -52,20 +53,25 @@ class Reach(Struct, frozen=True, kw_only=True):
         """Raises InvalidRequest for a text that cannot fit."""
         if not self.fits(text):
             raise InvalidRequest(
-                f"{field}: {len(text)} characters cannot be as few as {self.tokens} tokens, which "
-                "is the most that this model reads; shorten it",
+                too_long(
+                    f"{field} has {len(text)} characters, which cannot be as few as the "
+                    f"{self.tokens} tokens that it reads; shorten it"
+                ),
                 param=field,
-                code="context_length_exceeded",
+                code=CONTEXT_LENGTH,
             )
 
     def refuse_count(self, count: int, field: str = "prompt") -> None:
         """Raises InvalidRequest for so many tokens."""
         if count > self.tokens:
             raise InvalidRequest(
-                f"the prompt has {count} tokens, but prompt and answer together may have "
-                f"{self.tokens + 1}; shorten the prompt to at most {self.tokens}",
+                too_long(
+                    f", prompt and answer together, and the prompt has {count}; shorten it to at "
+                    f"most {self.tokens}",
+                    self.tokens + 1,
+                ),
                 param=field,
-                code="context_length_exceeded",
+                code=CONTEXT_LENGTH,
             )
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from local_engine.blocks import BlockPool, CorruptBlocks, extend_hashes
 from local_engine.sequence import Sequence, State
 from schemas.errors import InvalidRequest
+from schemas.too_long import CONTEXT_LENGTH, too_long
 
 AGEING_S = 2.5
 
@@ -86,10 +87,13 @@ class Scheduler:
         longest = self.longest()
         if prompt >= longest:
             raise InvalidRequest(
-                f"the prompt has {prompt} tokens, but prompt and answer together may have "
-                f"{longest}; shorten the prompt to at most {longest - 1}",
+                too_long(
+                    f", prompt and answer together, and the prompt has {prompt}; shorten it to at "
+                    f"most {longest - 1}",
+                    longest,
+                ),
                 param="prompt",
-                code="context_length_exceeded",
+                code=CONTEXT_LENGTH,
             )
 
     def refuse_beams(self, prompt: int, width: int, new: int) -> None:

@@ -11,6 +11,7 @@ from local_engine.tokens import Tokenizer
 from schemas.errors import InvalidRequest
 from schemas.fields import extra_fields, sent_fields
 from schemas.requests import EmbeddingsRequest, Prompt
+from schemas.too_long import CONTEXT_LENGTH, too_long
 
 
 class Rows(Struct, frozen=True, kw_only=True):
@@ -93,10 +94,9 @@ class TextReader:
             raise InvalidRequest(f"{where} must not be empty", param=where)
         if count > self._shape.longest:
             raise InvalidRequest(
-                f"{where}: {count} tokens are more than this model reads, "
-                f"{self._shape.longest}; shorten it or split it",
+                too_long(f", and {where} has {count}; shorten it or split it", self._shape.longest),
                 param=where,
-                code="context_length_exceeded",
+                code=CONTEXT_LENGTH,
             )
         return row
 

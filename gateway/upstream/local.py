@@ -70,20 +70,16 @@ class LocalUpstream:
     ) -> None:
         """timeouts: as a remote provider's; to the gateway the engine streams every answer.
 
-        status:   what the engine is doing now, for the log while it does not answer; it may name
-                  files and addresses. state: the same in a word, for clients.
-        ready_in: seconds until it should answer again, for the client that waits.
+        status: what it does while it does not answer, for the log; may name files and addresses.
+        ready_in: seconds until it should answer again. state: `status` in a word, for clients.
         """
-        self.name = name
-        self.timeouts = timeouts
+        self.name, self.timeouts = name, timeouts
         self._path = socket_path
-        self._status = status
+        self._status, self._state = status, state
         self._ready_in = ready_in
-        self._state = state
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
-        self._failures = 0
-        self._retry_at = 0.0
+        self._failures, self._retry_at = 0, 0.0
 
     @property
     def supports(self) -> Supports:
@@ -171,9 +167,9 @@ class LocalUpstream:
             finally:
                 self._connecting.release()
         except TimeoutError as exc:
-            problem = "no connection in time (timeouts.connect_s)"
-            detail = f"{problem}: {self._status()}"
-            raise UpstreamTimeout(problem, upstream=self.name, detail=detail) from exc
+            late = "no connection in time (timeouts.connect_s)"
+            told = f"{late}: {self._status()}"
+            raise UpstreamTimeout(late, upstream=self.name, detail=told) from exc
 
     async def _connect(self, by: float) -> "_Link":
         """Raises UpstreamStarting, and TimeoutError at `by`. What failed leaves nothing open."""
@@ -211,12 +207,12 @@ class LocalUpstream:
         return UpstreamTimeout(problem, upstream=self.name)
 
     def _starting(self) -> UpstreamStarting:
-        problem, state = "the engine does not answer now", self._state()
+        told, state = "the engine does not answer now", self._state()
         return UpstreamStarting(
-            f"{problem}: {state}" if state else problem,
+            f"{told}: {state}" if state else told,
             upstream=self.name,
             retry_after=self._ready_in(),
-            detail=f"{problem}: {self._status()}",
+            detail=f"{told}: {self._status()}",
         )
 
 

@@ -62,10 +62,10 @@ def one_of(count: int) -> Json:
 
 
 REFUSED: dict[str, tuple[str, Json, str]] = {
-    "a long conversation": (CHAT, user(LONG), "characters cannot be as few as"),
-    "long special tokens": (CHAT, user("<|end|>" * 150_000), "characters cannot be as few as"),
-    "a long prompt": (COMPLETIONS, prompt(LONG), "prompt: 1000000 characters cannot be"),
-    "one of several prompts": (COMPLETIONS, prompt(["a", LONG]), "prompt[1]: 1000000 char"),
+    "a long conversation": (CHAT, user(LONG), "which cannot be as few as"),
+    "long special tokens": (CHAT, user("<|end|>" * 150_000), "which cannot be as few as"),
+    "a long prompt": (COMPLETIONS, prompt(LONG), "prompt has 1000000 characters"),
+    "one of several prompts": (COMPLETIONS, prompt(["a", LONG]), "prompt[1] has 1000000 char"),
     "many tokens": (COMPLETIONS, prompt([5] * 300_000), "the prompt has 300000 tokens"),
     "many stop strings": (CHAT, user("x", stop=[str(n) for n in range(5000)]), "stop: 5000"),
     "long stop strings": (CHAT, user("x", stop=["a" * 5000]), "stop: 5000 characters"),

@@ -114,7 +114,7 @@ def test_a_text_that_cannot_fit_is_refused_by_its_length(name: str) -> None:
     assert reach.characters is not None
     letters = random.Random(1).choices("abc", k=10 * reach.characters + 1)
 
-    with pytest.raises(InvalidRequest, match=r"prompt: \d+ characters cannot be") as no:
+    with pytest.raises(InvalidRequest, match=r"prompt has \d+ characters, which cannot be") as no:
         reach.refuse("".join(letters), "prompt")
 
     assert no.value.code == "context_length_exceeded"

@@ -30,6 +30,7 @@ from local_engine.control_tokens import Controls, Rendered
 from local_engine.respelling import Normalizer, normalizing, respelt
 from local_engine.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
+from schemas.too_long import CONTEXT_LENGTH, too_long
 
 MAX_TOKENS = 1 << 20
 """Of a prompt; more than any backend behind a tokenizer reads."""
@@ -260,10 +261,12 @@ def refuse_many(count: int) -> None:
     """Raises InvalidRequest for a prompt of more than MAX_TOKENS."""
     if count > MAX_TOKENS:
         raise InvalidRequest(
-            f"the prompt has {count} tokens; {MAX_TOKENS} is the most that is translated; "
-            "shorten it",
+            too_long(
+                f", the most that is translated, and the prompt has {count}; shorten it",
+                MAX_TOKENS,
+            ),
             param="prompt",
-            code="context_length_exceeded",
+            code=CONTEXT_LENGTH,
         )
 
 
