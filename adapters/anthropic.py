@@ -18,7 +18,7 @@ from adapters.anthropic_decode import AnthropicDecoder
 from adapters.anthropic_encode import SAMPLING, messages_body
 from adapters.anthropic_errors import error_from
 from adapters.anthropic_json import json_tool
-from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import PROVEN, Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai import accept, merged_headers
 from adapters.withheld import withheld
 from schemas.answers import Embeddings
@@ -83,6 +83,22 @@ OWN = frozenset(
 )
 """Anthropic's own fields, which travel as they are; some want a word in `anthropic-beta`."""
 
+CEILINGS = Ceilings(
+    by_model={
+        "claude-3-": 4_096,
+        "claude-3-5-": 8_192,
+        "claude-3-7-": 64_000,
+        "claude-opus-4": 32_000,
+        "claude-opus-4-5": 64_000,
+        "claude-opus-4-6": 128_000,
+        "claude-opus-4-7": 128_000,
+        "claude-sonnet-4": 64_000,
+        "claude-haiku-4": 64_000,
+    }
+)
+"""https://docs.anthropic.com/en/docs/about-claude/models/overview; the API takes no request without
+`max_tokens`, and refuses one above the model's own ceiling."""
+
 SUPPORTS = Supports(
     client_fields=withheld("anthropic"),
     chat=CHAT,
@@ -95,6 +111,7 @@ SUPPORTS = Supports(
     },
     translated={"chat": TRANSLATED},
     requires=frozenset({"max_tokens"}),
+    max_tokens=CEILINGS,
     thoughts=PROVEN,
     proofs=frozenset({CLAUDE}),
 )

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from adapters.carries import Carries
 from adapters.client_fields import ClientFields
 from adapters.withheld import ANY
 from schemas.answers import Embeddings
@@ -85,6 +86,21 @@ class Range(Struct, frozen=True, kw_only=True, omit_defaults=True):
     items: int | None = None
 
 
+class Ceilings(Struct, frozen=True, kw_only=True):
+    """The most tokens that models of a vendor answer with.
+
+    by_model:  beginnings of names, and the ceiling; the longest that fits counts.
+    otherwise: of a model that none fits: what every model of the vendor's takes.
+    """
+
+    by_model: Mapping[str, int] = {}
+    otherwise: int = 4096
+
+    def of(self, model: str) -> int:
+        fitting = [name for name in self.by_model if model.startswith(name)]
+        return self.by_model[max(fitting, key=len)] if fitting else self.otherwise
+
+
 ALL_THOUGHTS: frozenset[ThoughtKind] = frozenset({"text", "signed", "encrypted"})
 READABLE: frozenset[ThoughtKind] = frozenset({"text", "signed"})
 """Thoughts of which a backend reads the text, whoever thought them."""
@@ -119,6 +135,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     inputs: the most inputs of one request for embeddings; more are sent in several.
     client_fields: which of the fields that our schema does not have a client may send through,
             at any depth (adapters.client_fields).
+    carries: which of them reach the backend; `None`: nobody has looked.
+    max_tokens: what a request gets that names no bound, where the backend requires one.
     """
 
     chat: frozenset[str] | None = None
@@ -136,6 +154,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     text_of_tokens: bool = True
     inputs: int | None = None
     client_fields: ClientFields = ANY
+    carries: Carries | None = None
+    max_tokens: Ceilings | None = None
 
 
 class Decoder(Protocol):

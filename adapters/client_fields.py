@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Raw, Struct
 
-from schemas.beyond import beyond, inside, parsed
+from schemas.beyond import Unknown, at_top, below_top, inside, parsed
 from schemas.errors import InvalidRequest
 from schemas.requests import Request
 
@@ -77,12 +77,17 @@ class ClientFields:
             whole=True,
         )
 
-    def refused(self, request: Request) -> tuple[Refused, ...]:
-        """What this backend does not get of the request, by path. Empty is the common case."""
+    def refused(
+        self, request: Request, below: Sequence[Unknown] | None = None
+    ) -> tuple[Refused, ...]:
+        """What this backend does not get of the request, by path. Empty is the common case.
+
+        below: `below_top` of the request, where it is known.
+        """
         found: dict[str, Refused] = {}
         try:
-            for path, value in beyond(request):
-                for one in self._judged(path, value)[0]:
+            for unknown in (*at_top(request), *(below_top(request) if below is None else below)):
+                for one in self._judged(unknown.path, unknown.value)[0]:
                     found.setdefault(one.field, one)
         except InvalidRequest as exc:
             field = exc.param or "messages"

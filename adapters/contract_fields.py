@@ -59,7 +59,7 @@ def check_client_fields(adapter: Adapter, task: Task, model: str) -> None:
         planted = _at(row.path, task, address=row.address)
         if planted is not None:
             _check_gone(adapter, planted, supports, model)
-    for planted in _everywhere(task, supports):
+    for planted in everywhere(task, supports):
         closed = opened(supports.client_fields, (), ("*",))
         _check_gone(adapter, planted, replace(supports, client_fields=closed), model)
 
@@ -80,7 +80,7 @@ def _check_gone(adapter: Adapter, planted: Planted, supports: Supports, model: s
     assert MARK.encode() not in body, f"{planted.path}: is withheld, and reaches the wire"
 
 
-def _everywhere(task: Task, supports: Supports) -> Iterator[Planted]:
+def everywhere(task: Task, supports: Supports) -> Iterator[Planted]:
     """A field that nobody knows in each object of a request, one at a time."""
     names = (PLANTED, *sorted(supports.extra_fields.get(task, ())))
     for name in names:

@@ -1,6 +1,6 @@
 """Holds a request against what a backend can honour."""
 
-from collections.abc import Collection, Iterator, Sized
+from collections.abc import Collection, Iterator, Sequence, Sized
 
 import msgspec
 from msgspec import Raw, Struct
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
 from adapters.client_fields import DENIED, opened
+from schemas.beyond import Unknown
 from schemas.fields import (
     FIELDS,
     REASONING,
@@ -19,7 +20,8 @@ from schemas.fields import (
     sent_fields,
     task_of,
 )
-from schemas.messages import FunctionTool, Thought, thoughts_of
+from schemas.hints import is_hint
+from schemas.messages import FunctionTool, OpaquePart, OpaqueTool, Thought, thoughts_of
 from schemas.requests import ChatRequest, Request, TokenRequest
 
 TOOL_PROPERTIES = "tools.properties"
@@ -37,12 +39,13 @@ class Unsupported(Struct, frozen=True, kw_only=True):
     """field: as in schemas.fields, or the task's name where the backend lacks the whole task.
 
     reason: ends a sentence that begins with the field: "is not supported".
-    optional: the request may go without it, though its client did not say so.
+    hint:   the answer is the same without it: the request may go without, and no backend is
+            preferred for it.
     """
 
     field: str
     reason: str
-    optional: bool = False
+    hint: bool = False
 
 
 class _Schema(Struct):
@@ -96,10 +99,13 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
     return replace(supports, client_fields=rules, **tasks)
 
 
-def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]:
+def unsupported(
+    request: Request, supports: Supports, below: Sequence[Unknown] | None = None
+) -> tuple[Unsupported, ...]:
     """What of the request this backend cannot honour, or misses; empty is the common case.
 
     A field whose value asks for nothing (`n: 1`) is never among them.
+    below: schemas.beyond.below_top of the request, where it is known.
     """
     task = task_of(request)
     fields = offered(supports, task)
@@ -109,19 +115,23 @@ def unsupported(request: Request, supports: Supports) -> tuple[Unsupported, ...]
     faults: list[Unsupported] = []
     if not sent <= fields:
         faults += [
-            Unsupported(field=field, reason=_not_supported(field, fields, supports))
+            Unsupported(
+                field=field,
+                reason=_not_supported(field, fields, supports),
+                hint=is_hint(request, field),
+            )
             for field in sorted(sent - fields)
             if not is_neutral(request, field)
         ]
     if request.extra and not supports.extra:
         known = supports.extra_fields.get(task, _NONE)
         faults += [
-            Unsupported(field=field, reason="is not known")
+            Unsupported(field=field, reason="is not known", hint=is_hint(request, field))
             for field in sorted(extra_fields(request) - known)
             if field.partition(".")[0] not in known
         ]
-    if request.extra or (isinstance(request, ChatRequest) and _has_nested(request, sent)):
-        faults += _withheld(request, supports, {fault.field for fault in faults})
+    if request.extra or below or (below is None and has_nested(request)):
+        faults += _withheld(request, supports, {fault.field for fault in faults}, below)
     if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
         faults.append(Unsupported(field=TEXT, reason=NO_TEXT))
     if supports.requires:
@@ -172,18 +182,29 @@ def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
     return ()
 
 
-def _has_nested(request: ChatRequest, sent: Collection[str]) -> bool:
+def has_nested(request: Request) -> bool:
     """There may be fields inside of others that our schema does not have."""
-    return request.nested or "tools.opaque" in sent or "messages.opaque" in sent
+    if not isinstance(request, ChatRequest):
+        return False
+    if request.nested or OpaqueTool in map(type, request.tools or ()):
+        return True
+    return any(
+        OpaquePart in map(type, one.content)
+        for one in request.messages
+        if isinstance(one.content, tuple)
+    )
 
 
 def _withheld(
-    request: Request, supports: Supports, named: Collection[str]
+    request: Request,
+    supports: Supports,
+    named: Collection[str],
+    below: Sequence[Unknown] | None,
 ) -> Iterator[Unsupported]:
     """What the backend could get, and does not."""
-    for one in supports.client_fields.refused(request):
+    for one in supports.client_fields.refused(request, below):
         if one.field not in named:
-            yield Unsupported(field=one.field, reason=one.reason, optional=one.optional)
+            yield Unsupported(field=one.field, reason=one.reason, hint=one.optional)
 
 
 def _reads(thought: Thought, supports: Supports) -> bool:

@@ -45,6 +45,7 @@ from adapters.contract_answers import (
     check_truncation,
     check_whole,
 )
+from adapters.contract_carried import check_carried
 from adapters.contract_fields import check_client_fields
 from adapters.contract_unsayable import check_unsayable
 from adapters.contract_usage import check_usage
@@ -159,6 +160,10 @@ def _of_task(
     yield (
         f"{task}: what is withheld from it never reaches it",
         partial(check_client_fields, task=task, model=model),
+    )
+    yield (
+        f"{task}: nothing is lost in silence, at any depth",
+        partial(check_carried, task=task, model=model),
     )
     yield (
         f"{task}: what cannot be encoded is refused by name",

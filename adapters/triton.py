@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import UnsetType
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.openai import accept, merged_headers
 from adapters.openai_errors import error_from
 from adapters.triton_decode import TextDecoder
@@ -75,6 +75,7 @@ SUPPORTS = Supports(
     translated={"completion": TRANSLATED},
     ranges={"max_tokens": Range(minimum=1)},
     requires=frozenset({"max_tokens"}),
+    max_tokens=Ceilings(),
 )
 
 _MODEL = re.compile(r"(?P<name>[^/]+)(?P<version>/versions/[0-9]+)?")

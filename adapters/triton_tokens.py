@@ -12,7 +12,7 @@ https://github.com/kserve/open-inference-protocol/blob/main/specification/protoc
 from collections.abc import Mapping
 from typing import ClassVar
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.inference_protocol import HEADER_LENGTH, encode_inputs
 from adapters.openai import merged_headers
 from adapters.openai_errors import error_from
@@ -77,6 +77,7 @@ SUPPORTS = Supports(
     },
     ranges={"max_tokens": Range(minimum=1)},
     requires=frozenset({"max_tokens"}),
+    max_tokens=Ceilings(),
     text_of_tokens=False,
 )
 

@@ -6,11 +6,11 @@ the client's own, and no part of a path.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeVar, cast
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from schemas.errors import InvalidRequest
@@ -47,6 +47,7 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
 }
 """The fields that our schema has, by the place of the object that holds them."""
 
+_ROOTS: Final = frozenset({"messages", "tools", "tool_choice", "response_format"})
 _INSIDE: Final = frozenset(place.removesuffix("[]") for place in KNOWN)
 _EMPTY: Final = Raw(b"{}")
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -61,31 +62,65 @@ class Members(list[tuple[str, object]]):
     """A JSON object with each of its members: of two with the same name, both."""
 
 
-def beyond(request: Request) -> Iterator[tuple[str, Raw | object]]:
-    """The outermost of what our schema has no field for: its path, and its value.
+class Unknown(Struct, frozen=True, kw_only=True, gc=False):
+    """A field that our schema does not have, the outermost one.
 
-    A value at the top level is still JSON (`parsed` reads it). Raises InvalidRequest for a value
-    that is nested too deeply.
+    parent: the path of the object that it is in, "" at the top level.
+    value:  still JSON at the top level (`parsed` reads it).
+    place:  the index of the message or tool that it is in.
+    of:     the message's role, and the type of the part or tool.
     """
-    yield from request.extra.items()
+
+    parent: str
+    name: str
+    value: Raw | object
+    place: int = 0
+    of: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent}.{self.name}" if self.parent else self.name
+
+
+def at_top(request: Request) -> Iterator[Unknown]:
+    """Those of the request itself."""
+    for name, raw in request.extra.items():
+        yield Unknown(parent="", name=name, value=raw)
+
+
+def below_top(request: Request) -> Iterator[Unknown]:
+    """Those inside of its messages, tools, choice and format.
+
+    Raises InvalidRequest for a value that is nested too deeply.
+    """
     if not isinstance(request, ChatRequest):
         return
-    for message in request.messages:
+    for index, message in enumerate(request.messages):
         if isinstance(message.raw, Raw):
-            yield from _unknown(parsed(message.raw, "messages"), "messages[]")
+            found = _unknown(parsed(message.raw, "messages"), "messages[]", "")
         elif isinstance(message.content, tuple):
-            for part in message.content:
-                if isinstance(part.raw, Raw):
-                    yield from _unknown(parsed(part.raw, "messages"), "messages[].content[]")
-    for tool in request.tools or ():
+            found = [
+                one
+                for part in message.content
+                if isinstance(part.raw, Raw)
+                for one in _unknown(parsed(part.raw, "messages"), "messages[].content[]", "")
+            ]
+        else:
+            continue
+        for parent, name, value, kind in found:
+            of = f"{message.role} {kind}" if kind else message.role
+            yield Unknown(parent=parent, name=name, value=value, place=index, of=of)
+    for index, tool in enumerate(request.tools or ()):
         if isinstance(tool.raw, Raw):
-            yield from _unknown(parsed(tool.raw, "tools"), "tools[]")
-    for place, one in (
+            for parent, name, value, kind in _unknown(parsed(tool.raw, "tools"), "tools[]", ""):
+                yield Unknown(parent=parent, name=name, value=value, place=index, of=kind)
+    for field, one in (
         ("tool_choice", request.tool_choice),
         ("response_format", request.response_format),
     ):
         if not isinstance(one, UnsetType) and isinstance(one.raw, Raw):
-            yield from _unknown(parsed(one.raw, place), place)
+            for parent, name, value, kind in _unknown(parsed(one.raw, field), field, ""):
+                yield Unknown(parent=parent, name=name, value=value, of=kind)
 
 
 def parsed(raw: Raw, field: str) -> object:
@@ -144,20 +179,93 @@ def without_nested(request: _AnyRequest, paths: Collection[str]) -> _AnyRequest:
     return replace(request, **changes)
 
 
+Change = Callable[[dict[str, Raw]], dict[str, Raw]]
+
+
+def edited(request: _AnyRequest, at: Unknown, parent: str, change: Change) -> _AnyRequest:
+    """The request with the objects at the path `parent` changed, in what holds `at` alone.
+
+    change: gets the members of an object, and returns those of the changed one.
+    """
+    root = parent.partition(".")[0].partition("[")[0]
+    if not isinstance(request, ChatRequest) or root not in _ROOTS:
+        if not parent:
+            return replace(request, extra=change(request.extra))
+        extra = {
+            name: _edited(raw, name, parent, change) if name == root else raw
+            for name, raw in request.extra.items()
+        }
+        return replace(request, extra=extra)
+    if root == "messages":
+        messages = list(request.messages)
+        messages[at.place] = _message_edited(messages[at.place], parent, change)
+        return replace(request, messages=tuple(messages))
+    if root == "tools" and request.tools:
+        tools = list(request.tools)
+        tools[at.place] = _piece_edited(tools[at.place], "tools[]", parent, change)
+        return replace(request, tools=tuple(tools))
+    if root == "tool_choice" and isinstance(request.tool_choice, ToolChoice):
+        choice = _piece_edited(request.tool_choice, root, parent, change)
+        return replace(request, tool_choice=choice)
+    if root == "response_format" and isinstance(request.response_format, ResponseFormat):
+        form = _piece_edited(request.response_format, root, parent, change)
+        return replace(request, response_format=form)
+    return request
+
+
+def _message_edited(message: Message, parent: str, change: Change) -> Message:
+    changes: dict[str, object] = {}
+    if isinstance(message.raw, Raw):
+        changes["raw"] = _edited(message.raw, "messages[]", parent, change)
+    if isinstance(message.content, tuple):
+        place = "messages[].content[]"
+        parts = [_piece_edited(one, place, parent, change) for one in message.content]
+        changes["content"] = tuple(parts)
+    return replace(message, **changes)
+
+
+def _piece_edited(piece: _Piece, place: str, parent: str, change: Change) -> _Piece:
+    if not isinstance(piece.raw, Raw):
+        return piece
+    return replace(piece, raw=_edited(piece.raw, place, parent, change))
+
+
+def _edited(raw: Raw, place: str, parent: str, change: Change) -> Raw:
+    if not parent.startswith(place):
+        return raw
+    head = bytes(memoryview(raw)[:1])
+    if head == b"{":
+        fields = _fields.decode(raw)
+        if place == parent:
+            return Raw(_encode(change(fields)))
+        inner = {
+            name: _edited(one, f"{place}.{name}", parent, change) for name, one in fields.items()
+        }
+        return Raw(_encode(inner))
+    if head == b"[":
+        return Raw(
+            _encode([_edited(one, f"{place}[]", parent, change) for one in _items.decode(raw)])
+        )
+    return raw
+
+
 def _zero(_: str) -> int:
     return 0
 
 
-def _unknown(value: object, path: str) -> Iterator[tuple[str, object]]:
+def _unknown(value: object, path: str, kind: str) -> Iterator[tuple[str, str, object, str]]:
+    """Parent, name, value, and the type of the part, call or tool that each is in."""
     known = KNOWN.get(path)
+    if isinstance(value, Members):
+        kind = next((one for name, one in value if name == "type" and isinstance(one, str)), kind)
     for place, inner in inside(value, path):
         if known is None or place[len(path) + 1 :] not in known:
             if place == f"{path}[]":
-                yield from _unknown(inner, place)
+                yield from _unknown(inner, place, kind)
             else:
-                yield place, inner
+                yield path, place[len(path) + 1 :], inner, kind
         elif place in _INSIDE:
-            yield from _unknown(inner, place)
+            yield from _unknown(inner, place, kind)
 
 
 def _message_without(message: Message, targets: frozenset[str]) -> Message:

@@ -24,6 +24,9 @@ _STREAM: Headers = [
     (b"x-accel-buffering", b"no"),
 ]
 _FIELD_NAME = "!#$&'()*+/:;<=>?@[]^`{|}"
+_MOST_NAMES = 100
+_LONGEST = 200
+"""Characters of one name: clients and proxies take 8 KiB of headers, some of them less."""
 
 
 class Answering:
@@ -124,8 +127,14 @@ class Answering:
                 headers.append((b"x-gateway-variant", part.variant.encode()))
         if trip.dropped:
             # A field's name is whatever the client wrote, line breaks and commas included.
-            names = ", ".join([quote(name, safe=_FIELD_NAME) for name in trip.dropped])
-            headers.append((b"x-gateway-dropped-params", names.encode()))
+            names = [
+                quote(name[:_LONGEST], safe=_FIELD_NAME) for name in trip.dropped[:_MOST_NAMES]
+            ]
+            if more := len(trip.dropped) - len(names):
+                names.append(f"and-{more}-more")
+            headers.append((b"x-gateway-dropped-params", ", ".join(names).encode()))
+        if trip.defaulted:
+            headers.append((b"x-gateway-defaulted-params", ", ".join(trip.defaulted).encode()))
         if self._extra:
             headers += self._extra
         return headers

@@ -7,6 +7,7 @@ Headers = list[tuple[bytes, bytes]]
 _EXPOSED = (
     b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-experiment, "
     b"x-gateway-variant, x-gateway-attempts, x-gateway-hedged, x-gateway-dropped-params, "
+    b"x-gateway-defaulted-params, "
     b"retry-after, x-should-retry, server-timing"
 )
 

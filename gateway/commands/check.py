@@ -2,12 +2,18 @@
 
 import asyncio
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import UNSET
 
 from gateway.commands.configuration import Faults, config_option, faults_shown, load
 from gateway.config.model import Config
+
+if TYPE_CHECKING:
+    from gateway.routing.route import Route
 
 
 @click.command()
@@ -20,7 +26,8 @@ def check(named: Path | None, path: Path) -> None:
     """
     path = path if named is None else named
     config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
-    build(config)
+    for note in build(config):
+        click.echo(f"note: {note}", err=True)
     counted = ", ".join(
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in (
@@ -34,9 +41,10 @@ def check(named: Path | None, path: Path) -> None:
     click.echo(f"{path}: OK ({counted})")
 
 
-def build(config: Config) -> None:
+def build(config: Config) -> tuple[str, ...]:
     """Build what `serve` builds, and throw it away: nothing is connected, started or made on disk.
 
+    Returns what an operator should know of it.
     Raises Faults for what only shows then: an address that an adapter refuses, a file that cannot
     be read, an extra that is missing, a host that is not this machine's, a newer program's tables.
     The port is left alone: the gateway that runs may have it.
@@ -53,8 +61,27 @@ def build(config: Config) -> None:
             runtime = Runtime(config, run_dir=Path(folder))
         except ValueError as exc:
             raise Faults((str(exc),)) from exc
+        notes = tuple(_bounds(runtime.table.routes.values()))
         asyncio.run(runtime.close())
         open_store(config.store.url).close()
         refuse_newer(config.store.url)
         link_of(config)
         listen(config.server.host, 0).close()
+    return notes
+
+
+def _bounds(routes: "Iterable[Route]") -> Iterator[str]:
+    """Where requests get a `max_tokens` that nobody sent."""
+    for route in routes:
+        said = (route.defaults.sampling.max_tokens, route.overrides.sampling.max_tokens)
+        if route.require or any(one not in (UNSET, None) for one in said):
+            continue
+        for backend in route.backends:
+            ceilings = backend.supports.max_tokens
+            if ceilings is None:
+                continue
+            most = "its ceiling" if backend.model == "*" else str(ceilings.of(backend.model))
+            yield (
+                f"models {route.name!r}: {backend.name} requires max_tokens; a request without it "
+                f"gets {most} (models[].defaults sets another)"
+            )

@@ -253,7 +253,7 @@ def _candidate(
     after = sent_fields(own) | extra_fields(own)
     names = {field: said_as(supports, task, field) or "" for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
-    for field in sorted(before - after - set(one.dropped)):
+    for field in sorted(before - after - {*one.dropped, *one.left_out}):
         translated[field] = ", ".join(sorted(after - before)) or "left out: it asks for nothing"
     return explanation.Candidate(
         backend=one.name,

@@ -54,7 +54,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     share:      of all draws that a policy may make, those in which it is its route's first.
     why:        of its place.
     model:      what it is asked for.
-    dropped:    fields that it does not get. left_out: what of the content.
+    dropped:    fields that it does not get. left_out: what else, though
+                no backend is preferred for it.
     translated: fields that it knows by another name, and that name.
     set:        fields whose values are the operator's.
     variant:    the experiment's arm that this is, "" where it is none.

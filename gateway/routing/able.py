@@ -6,14 +6,20 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adapters.support import Unsupported, left_out, offered, unsupported
+from adapters.base import Supports
+from adapters.support import Unsupported, has_nested, left_out, offered, unsupported
 from gateway.routing.candidate import Candidate
 from gateway.routing.route import NOTHING, Backend, Route
 from gateway.routing.values import with_values
+from schemas.beyond import Unknown, at_top, below_top
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest
 from schemas.fields import task_of, without
-from schemas.requests import EmbeddingsRequest, Request
+from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+
+COMPLETION_TOKENS = 16
+"""What OpenAI's dialect gives a completion that names no bound.
+https://platform.openai.com/docs/api-reference/completions/create"""
 
 
 def able(
@@ -25,40 +31,101 @@ def able(
 ) -> list[Candidate]:
     """Those backends that honour every field sent, then those that lack what is optional.
 
-    Where there are none, all, as far as the route lets them go without what they cannot.
+    Where there are none, all, as far as the route lets them go without what they cannot. A hint
+    that a backend does not take changes nothing in the order.
     """
     candidates: list[Candidate] = []
     nearly: list[Candidate] = []
     lacking: list[_Lacking] = []
-    asked = request
+    asked, below = request, _below_top(request)
     for backend, weight in zip(backends, weights, strict=True):
+        supports = backend.supports
         request = reworded_for(asked, backend)
-        problems = unsupported(request, backend.supports)
         wild = backend.model == "*"
+        model = request.model if wild else backend.model
+        request, defaulted = with_required(request, supports, model, strictly=route.require)
+        problems = unsupported(request, supports, below)
+        hints = () if route.require else tuple([one.field for one in problems if one.hint])
+        if hints:
+            problems = tuple([one for one in problems if not one.hint])
+            request = without(request, hints)
         candidate = Candidate(
             backend=backend,
             breaker=backend.breakers.of(request.model) if wild else backend.breaker,
             name=named(backend, request),
-            model=request.model if wild else backend.model,
+            model=model,
             request=request,
             weight=weight,
             dropped=tuple([problem.field for problem in problems]) if problems else (),
-            left_out=left_out(request, backend.supports),
+            left_out=hints + left_out(request, supports),
+            defaulted=defaulted,
         )
         if not problems:
-            candidates.append(candidate)
-            continue
+            lost = lost_of(request, backend, model, below)
+            if lost and route.require:
+                problems = tuple([Unsupported(field=one, reason="is not known") for one in lost])
+            else:
+                candidates.append(_losing(candidate, lost))
+                continue
         hard = [one for one in problems if route.require or not goes_without(request, one)]
         if not hard:
             reduced = without(request, candidate.dropped)
-            nearly.append(msgspec.structs.replace(candidate, request=reduced))
+            lost = lost_of(reduced, backend, model, below)
+            nearly.append(_losing(msgspec.structs.replace(candidate, request=reduced), lost))
             continue
         reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
         ruled_out.append((backend.name, reason))
         lacking.append(_Lacking(candidate, request, reason, hard[0].field))
     if candidates or nearly or not lacking:
         return candidates + nearly
-    return _with_less(route, lacking)
+    return _with_less(route, lacking, below)
+
+
+def lost_of(
+    request: Request, backend: Backend, model: str, below: Sequence[Unknown]
+) -> tuple[str, ...]:
+    """Fields beyond our schema that are in the request, and that the backend does not get.
+
+    below: `below_top` of the request, before anything was left out of it.
+    """
+    carries = backend.supports.carries
+    if carries is None or not (below or request.extra):
+        return ()
+    return carries.lost(request, model, (*at_top(request), *below))
+
+
+def with_required(
+    request: Request, supports: Supports, model: str, *, strictly: bool = False
+) -> tuple[Request, tuple[str, ...]]:
+    """The request with what its backend requires and its client left out, and what that is.
+
+    strictly: nothing is put in its place.
+    """
+    if strictly or supports.max_tokens is None or isinstance(request, EmbeddingsRequest):
+        return request, ()
+    if request.sampling.max_tokens not in (UNSET, None):
+        return request, ()
+    most = (
+        COMPLETION_TOKENS
+        if isinstance(request, CompletionRequest)
+        else supports.max_tokens.of(model)
+    )
+    sampling = msgspec.structs.replace(request.sampling, max_tokens=most)
+    return msgspec.structs.replace(request, sampling=sampling), (f"max_tokens={most}",)
+
+
+def _below_top(request: Request) -> Sequence[Unknown]:
+    """Looked for once, whatever the number of backends.
+
+    Raises InvalidRequest for what is nested too deeply.
+    """
+    return tuple(below_top(request)) if has_nested(request) else ()
+
+
+def _losing(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:
+    if not lost:
+        return candidate
+    return msgspec.structs.replace(candidate, left_out=candidate.left_out + lost)
 
 
 def named(backend: Backend, request: Request) -> str:
@@ -89,7 +156,7 @@ def reworded_for(request: Request, backend: Backend) -> Request:
 
 def goes_without(request: Request, problem: Unsupported) -> bool:
     """The request may be sent without the field."""
-    return problem.optional or problem.field in request.optional
+    return problem.hint or problem.field in request.optional
 
 
 class _Lacking(NamedTuple):
@@ -101,7 +168,7 @@ class _Lacking(NamedTuple):
     field: str
 
 
-def _with_less(route: Route, lacking: list[_Lacking]) -> list[Candidate]:
+def _with_less(route: Route, lacking: list[_Lacking], below: Sequence[Unknown]) -> list[Candidate]:
     """What `on_unsupported` says of a request that no backend honours in full.
 
     Content cannot be left out of a request; a backend that lacks it is left out instead.
@@ -116,7 +183,8 @@ def _with_less(route: Route, lacking: list[_Lacking]) -> list[Candidate]:
             except InvalidRequest as exc:
                 refusal = exc
                 continue
-            found.append(msgspec.structs.replace(candidate, request=reduced))
+            lost = lost_of(reduced, candidate.backend, candidate.model, below)
+            found.append(_losing(msgspec.structs.replace(candidate, request=reduced), lost))
     if not found:
         raise refusal
     return found

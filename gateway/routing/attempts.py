@@ -148,6 +148,7 @@ class Attempts:
             return
         told, failure = self._told
         self.trip.backend, self.trip.dropped = told.name, told.told
+        self.trip.defaulted = told.defaulted
         raise failure
 
     async def _repeat(self, failed: "Turn", error: GatewayError) -> bool:

@@ -13,7 +13,9 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     name:    the backend's with the model that is asked for, where its own is a wildcard.
     breaker: the backend's, or that of the model that is asked for, where its own is a wildcard.
     request: what it would get, where that is not what the client asked.
-    dropped: fields that it cannot honour. left_out: what of the content it does not get to see.
+    dropped: fields that it cannot honour. left_out: what it does not get to see though nobody
+             else is preferred for it: hints, fields inside of others, thoughts.
+    defaulted: what the vendor requires and the client left out: `max_tokens=8192`.
     """
 
     backend: Backend
@@ -24,6 +26,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     request: Request | None = None
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
 
     @property
     def told(self) -> tuple[str, ...]:

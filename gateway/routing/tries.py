@@ -63,6 +63,7 @@ class Try(Struct, eq=False):
         """The client hears that this backend is the one."""
         self.trip.backend = self.candidate.name
         self.trip.dropped = self.candidate.told
+        self.trip.defaulted = self.candidate.defaulted
 
     def shown(self, at: float) -> None:
         """Its first content is about to reach the client.
@@ -178,6 +179,8 @@ def ask(candidate: Candidate, trip: Trip, at: float) -> Attempt:
     trip.backend = candidate.name
     if candidate.dropped or candidate.left_out or trip.dropped:
         trip.dropped = candidate.told
+    if candidate.defaulted or trip.defaulted:
+        trip.defaulted = candidate.defaulted
     return record
 
 

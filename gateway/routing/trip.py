@@ -68,6 +68,7 @@ class Trip(Struct, kw_only=True, gc=False):
     backend: str = ""
     part: Part = NO_PART
     dropped: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
     attempts: list[Attempt]
     client_request_id: str = ""
     client: str = ""

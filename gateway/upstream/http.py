@@ -15,6 +15,7 @@ from adapters.base import (
     InputsByModel,
     Outbound,
 )
+from adapters.carrying import Carrying
 from adapters.framing import FRAMING
 from adapters.support import restricted
 from adapters.unsayable import encoded
@@ -61,7 +62,8 @@ class HttpUpstream:
         self.name = name
         self.adapter = adapter
         allow, deny = client_fields.allow, client_fields.deny
-        self.supports = restricted(adapter.supports, allow, deny)
+        supports = restricted(adapter.supports, allow, deny)
+        self.supports = msgspec.structs.replace(supports, carries=Carrying(adapter))
         self._transport = (
             transport if credentials is None else AuthorizedTransport(transport, credentials)
         )

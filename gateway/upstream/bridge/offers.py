@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import READABLE, Supports
+from adapters.carries import Rendered
 from schemas.fields import SAMPLING
 
 Way = Literal["own", "ids", "text", "tokens"]
@@ -76,6 +77,7 @@ def widened(supports: Supports, ways: Ways, *, template: bool) -> Supports:
         tokens=tokens,
         embeddings=embeddings,
         text_of_tokens=True,
+        carries=supports.carries if own else Rendered(supports.carries),
     )
 
 

@@ -1,0 +1,68 @@
+"""Fields that change no answer's meaning: a backend without a word for one answers without it.
+
+What is left out is named to the client. `require: true` (models[].require) makes them as strict as
+all other fields.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from schemas.requests import Request
+
+KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort"})
+"""Fields of our schema. `reasoning_effort` is one for backends whose models do not reason."""
+
+_CACHES: Final = (
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "safety_identifier",
+    "verbosity",
+)
+_TIERS: Final = frozenset({"auto", "default"})
+
+_options: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def _always(_: Raw) -> bool:
+    return True
+
+
+def _is_false(value: Raw) -> bool:
+    return bytes(value) == b"false"
+
+
+def _is_any_tier(value: Raw) -> bool:
+    return bytes(value).strip(b'"').decode("utf-8", "replace") in _TIERS
+
+
+def _is_obfuscation(value: Raw) -> bool:
+    """`stream_options` with what pads a stream's events, and nothing else."""
+    try:
+        return _options.decode(value).keys() <= {"include_obfuscation"}
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
+    {
+        **dict.fromkeys(_CACHES, _always),
+        "store": _is_false,
+        "service_tier": _is_any_tier,
+        "stream_options": _is_obfuscation,
+    }
+)
+"""Fields beyond our schema, and of which values they are hints."""
+
+
+def is_hint(request: Request, field: str) -> bool:
+    """field: a name of schemas.fields, or of `request.extra`."""
+    if field in KNOWN:
+        return True
+    judge = EXTRA.get(field)
+    value = request.extra.get(field)
+    return judge is not None and value is not None and judge(value)
