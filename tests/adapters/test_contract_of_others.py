@@ -1,6 +1,7 @@
 """The contract tells an author what is wrong: each of these adapters is wrong in one way."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,21 @@ class Invents(WorkersAiAdapter):
         return replace(super().supports, chat=frozenset({"creativity"}))
 
 
+_COUNT = count()
+
+
 class Nulls(WorkersAiAdapter):
     def encode(self, request: Request, model: str) -> Outbound:
         outbound = super().encode(request, model)
         return replace(outbound, body=outbound.body[:-1] + b',"lora":null}')
+
+
+class Dice(WorkersAiAdapter):
+    """Encodes nothing twice the same way."""
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        outbound = super().encode(request, model)
+        return replace(outbound, body=outbound.body + b" " * next(_COUNT))
 
 
 class Talks(WorkersAiAdapter):
@@ -92,6 +104,11 @@ def failure(check: Check) -> Mapping[str, str]:
             Nulls,
             "embeddings: every field is sent or reported",
             "embeddings: what is absent is sent as null",
+        ),
+        (
+            Dice,
+            "chat: nothing is lost in silence, at any depth",
+            "chat: the same request is encoded differently each time",
         ),
         (Talks, "every error status has a meaning", "400: the key is in the message"),
         (
