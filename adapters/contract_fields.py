@@ -53,7 +53,7 @@ def check_client_fields(adapter: Adapter, task: Task, model: str) -> None:
     if offered(supports, task) is None:
         return
     for row in supports.client_fields.table:
-        assert PATTERN.fullmatch(row.path), f"{row.path!r} is no path"
+        assert PATTERN.fullmatch(row.path), f"{row.path!r} is not a path"
         assert row.reason, f"{row.path}: no reason"
         assert row.source.startswith("https://"), f"{row.path}: no source"
         planted = _at(row.path, task, address=row.address)

@@ -41,7 +41,7 @@ NUMBERS: tuple[float, ...] = (2**64, -(2**70), 10**400, 1e308)
 
 
 def check_unsayable(adapter: Adapter, task: Task, model: str) -> None:
-    """What cannot be encoded is an InvalidRequest; where the field can be told, it is named."""
+    """What cannot be encoded is an InvalidRequest; the error names the field where it is known."""
     supports = adapter.supports
     if offered(supports, task) is None:
         return

@@ -154,7 +154,7 @@ def _of_task(
         partial(check_fields, task=task, model=model),
     )
     yield (
-        f"{task}: every field is said where and as it tells",
+        f"{task}: every field is sent where and as the adapter says",
         partial(check_translations, task=task, models=ways),
     )
     yield (

@@ -23,7 +23,8 @@ HINTS: dict[str, object] = {
     "verbosity": "low",
     "reasoning_effort": "low",
 }
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+TOOL_FUNCTION = {"name": "look", "parameters": {"type": "object"}}
+TOOL = {"type": "function", "function": TOOL_FUNCTION}
 CONFIG = """
 providers:
   - {{name: terse, adapter: mindie, base_url: {url}}}
@@ -90,6 +91,54 @@ async def test_hints_are_left_out_and_named_and_divert_nobody(tmp_path: Path) ->
     sent = remote.requests[0].json
     assert {*named(answer), *sent} >= set(HINTS) - {"parallel_tool_calls"}
     assert not set(named(answer)) & set(sent)
+
+
+async def test_an_agents_request_reaches_mindie_whole_but_for_what_it_cannot_say(
+    tmp_path: Path,
+) -> None:
+    """Contents as lists of parts, cache marks, a strict tool, and hints, as agents send them."""
+    body: dict[str, object] = {
+        "messages": [
+            {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Read ", "cache_control": {"type": "ephemeral"}},
+                    {"type": "text", "text": "a.txt"},
+                ],
+            },
+            {
+                "role": "assistant",
+                "content": None,
+                "annotations": [],
+                "audio": None,
+                "tool_calls": [
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": "look", "arguments": "{}"},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "17"}]},
+        ],
+        "tools": [{**TOOL, "function": {**TOOL_FUNCTION, "strict": True}}],
+        "tool_choice": "auto",
+        "max_completion_tokens": 9,
+        **{name: value for name, value in HINTS.items() if name != "stream_options"},
+    }
+    async with (
+        provider(answers) as remote,
+        serving(CONFIG.format(url=remote.base_url), tmp_path) as gateway,
+    ):
+        answer = await post(gateway.url, "terse", **body)
+
+    assert answer.status_code == 200, answer.text
+    sent = remote.requests[0].json
+    assert [one["role"] for one in sent["messages"]] == ["system", "user", "assistant", "tool"]
+    assert [one["content"] for one in sent["messages"]] == ["Be brief.", "Read a.txt", None, "17"]
+    assert sent["max_tokens"] == 9
+    assert "messages[].content[].cache_control" in named(answer)
 
 
 @pytest.mark.parametrize("field", ["store", "verbosity", "user"])
