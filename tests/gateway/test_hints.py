@@ -1,6 +1,7 @@
 """Hints never cost a client its answer, and what no backend gets is named, at whatever depth."""
 
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
@@ -135,8 +136,9 @@ async def test_an_agents_request_reaches_mindie_whole_but_for_what_it_cannot_say
 
     assert answer.status_code == 200, answer.text
     sent = remote.requests[0].json
-    assert [one["role"] for one in sent["messages"]] == ["system", "user", "assistant", "tool"]
-    assert [one["content"] for one in sent["messages"]] == ["Be brief.", "Read a.txt", None, "17"]
+    messages = cast("list[dict[str, object]]", sent["messages"])
+    assert [one["role"] for one in messages] == ["system", "user", "assistant", "tool"]
+    assert [one["content"] for one in messages] == ["Be brief.", "Read a.txt", None, "17"]
     assert sent["max_tokens"] == 9
     assert "messages[].content[].cache_control" in named(answer)
 
@@ -205,9 +207,9 @@ async def test_what_a_dialect_cannot_say_below_the_top_is_named_by_its_path(tmp_
     assert claude.status_code == again.status_code == wide.status_code == 200, claude.text
     assert named(claude) == ["messages[].x_mood", "messages[].content[].x_mark"]
     assert named(again) == named(claude)
-    sent = remote.requests[0].json
-    assert sent["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert sent["tools"][0]["cache_control"] == {"type": "ephemeral"}
+    sent = remote.requests[0].body
+    assert sent.count(b'"cache_control":{"type":"ephemeral","ttl":"1h"}') == 1
+    assert sent.count(b'"cache_control":{"type":"ephemeral"}') == 1
     assert "x-gateway-dropped-params" not in wide.headers
     assert remote.requests[2].json["messages"] == DEEP["messages"]
     assert remote.requests[2].json["tools"] == DEEP["tools"]
