@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from adapters.carries import asks_nothing
 from adapters.unsayable import UNSAYABLE
-from schemas.beyond import Unknown, edited, inside, parsed
+from schemas.beyond import Change, Unknown, edited, inside, parsed
 from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest, Request
 
@@ -108,24 +108,19 @@ class _Trial:
         """The object is sent whole: a member that nobody has heard of reaches the wire."""
         key = self._key(one, parent, "")
         found = self._known.get(key)
-        if found is None:
-            probed = edited(self._request, one, parent, _with_probe)
-            found = self._differs(key, probed)
-        return found
+        return self._differs(key, one, parent, _with_probe) if found is None else found
 
     def _changes(self, one: Unknown, path: str, parent: str, name: str, value: object) -> bool:
         """What is sent is another without it."""
         kind = str(value) if isinstance(value, bool) else type(value).__name__
         key = self._key(one, path, kind)
         found = self._known.get(key)
-        if found is None:
-            found = self._differs(key, edited(self._request, one, parent, _without(name)))
-        return found
+        return self._differs(key, one, parent, _without(name)) if found is None else found
 
     def _key(self, one: Unknown, path: str, kind: str) -> _Key:
         return _Key(type(self._request), self._model, one.of, path, kind)
 
-    def _differs(self, key: _Key, other: Request) -> bool:
+    def _differs(self, key: _Key, one: Unknown, parent: str, change: Change) -> bool:
         if self._left <= 0:
             return False
         self._left -= 1
@@ -134,6 +129,7 @@ class _Trial:
                 self._whole = self._adapter.encode(self._request, self._model)
             except (InvalidRequest, *UNSAYABLE) as exc:
                 raise _Unsayable from exc
+        other = edited(self._request, one, parent, change)
         try:
             found = self._adapter.encode(other, self._model) != self._whole
         except (InvalidRequest, *UNSAYABLE):
@@ -150,14 +146,11 @@ def _with_probe(fields: dict[str, Raw]) -> dict[str, Raw]:
     return {**fields, _PROBE: _PROBED}
 
 
-class _without:  # noqa: N801  it is used as a function
-    """The members without one of them."""
+def _without(name: str) -> Change:
+    def change(fields: dict[str, Raw]) -> dict[str, Raw]:
+        return {other: raw for other, raw in fields.items() if other != name}
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, fields: dict[str, Raw]) -> dict[str, Raw]:
-        return {name: raw for name, raw in fields.items() if name != self._name}
+    return change
 
 
 def _size(request: Request) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from schemas.requests import Request
+from schemas.requests import Request, TokenRequest
 
 KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort"})
 """Fields of our schema. `reasoning_effort` is one for backends whose models do not reason."""
@@ -60,7 +60,12 @@ EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
 
 
 def is_hint(request: Request, field: str) -> bool:
-    """field: a name of schemas.fields, or of `request.extra`."""
+    """field: a name of schemas.fields, or of `request.extra`.
+
+    None of a request of tokens: its dialects have no such fields.
+    """
+    if isinstance(request, TokenRequest):
+        return False
     if field in KNOWN:
         return True
     judge = EXTRA.get(field)

@@ -148,12 +148,13 @@ async def test_a_refusal_says_why(setting: Setting, stream: bool) -> None:
     assert reason == "content_filter"
 
 
-async def test_a_request_without_a_bound_is_refused_by_name(setting: Setting) -> None:
-    with pytest.raises(openai.BadRequestError, match="max_tokens") as caught:
-        await setting.client.chat.completions.create(model="unbounded", messages=[HELLO])
+async def test_a_request_without_a_bound_gets_the_models_ceiling(setting: Setting) -> None:
+    answer = await setting.client.chat.completions.with_raw_response.create(
+        model="unbounded", messages=[HELLO]
+    )
 
-    assert caught.value.param == "max_tokens"
-    assert not setting.server.requests
+    bound = setting.server.requests[0].json["max_tokens"]
+    assert answer.headers["x-gateway-defaulted-params"] == f"max_tokens={bound}"
 
 
 @pytest.mark.parametrize(

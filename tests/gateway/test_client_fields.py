@@ -246,10 +246,22 @@ models:
 async def test_a_known_field_can_be_denied_too(tmp_path: Path) -> None:
     async with (
         provider() as far,
+        serving(config("openai", far.base_url, "{deny: [seed]}"), tmp_path) as gateway,
+    ):
+        answer = await ask(gateway.url, chat(seed=1))
+
+    assert answer.status_code == 400
+    assert "seed is not passed on: the operator denies it" in answer.json()["error"]["message"]
+    assert not far.requests
+
+
+async def test_a_hint_that_is_denied_is_left_out_and_named(tmp_path: Path) -> None:
+    async with (
+        provider() as far,
         serving(config("openai", far.base_url, "{deny: [user]}"), tmp_path) as gateway,
     ):
         answer = await ask(gateway.url, chat(user="me"))
 
-    assert answer.status_code == 400
-    assert "user is not passed on: the operator denies it" in answer.json()["error"]["message"]
-    assert not far.requests
+    assert answer.status_code == 200
+    assert answer.headers["x-gateway-dropped-params"] == "user"
+    assert "user" not in far.requests[0].json

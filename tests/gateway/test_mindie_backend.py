@@ -196,7 +196,7 @@ async def test_a_stream_of_tokens_keeps_the_servers_times(tmp_path: Path, old: b
     ("path", "body", "field"),
     [
         ("/v1/chat/completions", {"messages": [], "logit_bias": {"5": 1}}, "logit_bias"),
-        ("/v1/chat/completions", {"messages": [], "metadata": {"a": "b"}}, "metadata"),
+        ("/v1/chat/completions", {"messages": [], "store": True}, "store"),
         ("/v1/chat/completions", {"messages": [], "seed": -1}, "seed"),
         ("/v1/completions", {"prompt": "x", "logprobs": 1}, "logprobs"),
         ("/v1/completions", {"prompt": [1, 2]}, "prompt.tokens"),

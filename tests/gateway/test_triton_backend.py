@@ -99,13 +99,14 @@ async def test_several_answers_are_those_of_the_server(tmp_path: Path) -> None:
     assert answer["usage"]["completion_tokens"] == sum(len(expected(8, one)) for one in range(3))
 
 
-async def test_a_bound_that_nobody_gave_is_asked_for(tmp_path: Path) -> None:
+async def test_a_completion_without_a_bound_gets_the_dialects_own_and_says_so(
+    tmp_path: Path,
+) -> None:
     async with pair(tmp_path) as both:
-        refused = await both.text(max_tokens=None)
+        answer = await both.text(max_tokens=None)
 
-    assert refused.status_code == 400
-    assert refused.json()["error"]["param"] == "max_tokens"
-    assert not both.server.requests
+    assert answer.json()["choices"][0]["text"] == expected_text(16)
+    assert answer.headers["x-gateway-defaulted-params"] == "max_tokens=16"
 
 
 async def test_the_operator_can_give_the_bound(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ well; tests send every field to every adapter, alone and together, and compare t
 - **0 … 2**, **≥ 1**, **at most 4 entries**: the values that this backend takes, where they are
   narrower than the API's own.
 - **required**: this backend takes no request without it; send it, or set it in the model's
-  `defaults`.
+  `defaults`. Where neither does, `max_tokens` is the model's own ceiling, and
+  `x-gateway-defaulted-params` says so ([adr/0022](adr/0022-hints-and-what-is-lost.md)).
 - **–**: impossible. Refused by name, or dropped by name, never passed over in silence.
 
 Names are those of the OpenAI dialect where it has one. `max_tokens` is also
@@ -55,6 +56,17 @@ where there is neither, the model's `on_unsupported` ([configuration.md](configu
 - `drop`: the request goes without the field, and `x-gateway-dropped-params` names it. Content
   (`messages.*`, `prompt.*`, `input.tokens`) is never dropped, for a request without it would be
   another request.
+
+Hints change no answer: `store: false`, `prompt_cache_key`, `prompt_cache_retention`,
+`prompt_cache_options`, `safety_identifier`, `user`, `metadata`, `service_tier: auto` or `default`,
+`stream_options.include_obfuscation`, `verbosity`, and `reasoning_effort` where the backend has no
+word for it. A backend that does not take one gets the request without it,
+`x-gateway-dropped-params` names it, and no other backend is preferred. A model with `require: true`
+treats hints like all other fields.
+
+Fields below the top level that a backend's dialect has no place for
+(`messages[].content[].cache_control`) are left out and named by their path; `[]` stands for any
+entry of a list. A model with `require: true` refuses them.
 
 A value that asks for nothing (`n: 1`, `top_p: 1`, an empty list) is never refused; a value out of
 range is, like a field that is not supported. Some of an adapter's refusals depend on values, models
