@@ -1,6 +1,7 @@
 """The request fields that a local engine honours, as routing reads them."""
 
 from adapters.base import READABLE, Supports
+from adapters.carries import NOTHING
 from local_engine.support import EXTRA, SUPPORTED
 
 LOCAL_SUPPORTS = Supports(
@@ -10,4 +11,5 @@ LOCAL_SUPPORTS = Supports(
     tokens=SUPPORTED["tokens"],
     extra_fields=EXTRA,
     thoughts=READABLE,
+    carries=NOTHING,
 )
