@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from adapters.gemini_messages import conversation
 from adapters.gemini_parts import Body
-from adapters.openai_wire import read_object
+from adapters.openai_wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest
@@ -31,11 +31,22 @@ SAMPLING: Mapping[str, str] = {
 }
 """Our names -> those of `generationConfig`."""
 
-CONFIG: Final = frozenset({"thinkingConfig", "mediaResolution", "responseModalities"})
+CONFIG: Final = frozenset(
+    {"imageConfig", "mediaResolution", "responseModalities", "speechConfig", "thinkingConfig"}
+)
 """Gemini's own fields that travel inside `generationConfig`."""
 
-OWN: Final = frozenset({"safetySettings", "cachedContent", "labels"})
-"""Gemini's own fields that travel beside it."""
+OWN: Final = frozenset(
+    {
+        "cachedContent",
+        "continuationToken",
+        "labels",
+        "safetySettings",
+        "serviceTier",
+        "toolConfig",
+    }
+)
+"""Gemini's own fields that travel beside it. We write into `toolConfig` as well."""
 
 MODES: Mapping[str, str] = {"none": "NONE", "auto": "AUTO", "required": "ANY", "named": "ANY"}
 
@@ -48,7 +59,13 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Types of tools that Google runs itself -> their names."""
 
-LEVELS: Mapping[str, str] = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+LEVELS: Mapping[str, str] = {
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "XHIGH",
+}
 """`reasoning_effort` -> `thinkingLevel`, from Gemini 3 on, which always thinks."""
 
 BUDGETS: Mapping[str, int] = {
@@ -77,11 +94,13 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
         body["systemInstruction"] = {"parts": said.system}
     if request.tools:
         body["tools"] = _tools(request)
-    if not isinstance(request.tool_choice, UnsetType):
-        body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
+    calling = _calling(request)
+    if calling:
+        body["toolConfig"] = {"functionCallingConfig": calling}
     config = _config(request, older=older)
     for name, raw in request.extra.items():
-        (config if name in CONFIG else body)[name] = raw
+        whole = _tool_config(calling, raw) if name == "toolConfig" and calling else raw
+        (config if name in CONFIG else body)[name] = whole
     if config:
         body["generationConfig"] = config
     return _encode(body)
@@ -123,6 +142,34 @@ def _built_in(tool: OpaqueTool, field: str) -> Body:
             f"{where}: this backend knows no such setting; leave it out", param=where
         )
     return {BUILT_IN[tool.type]: settings}
+
+
+def _calling(request: ChatRequest) -> Body:
+    """`functionCallingConfig`, {} for Gemini's own.
+
+    `strict` of a function, whose arguments must then fit its schema, is the mode VALIDATED for all
+    functions; in mode ANY they always fit. https://ai.google.dev/api/caching#Mode
+    """
+    choice = request.tool_choice
+    if not isinstance(choice, UnsetType) and choice.mode != "auto":
+        return _choice(choice)
+    if any(isinstance(tool, FunctionTool) and tool.strict for tool in request.tools or ()):
+        return {"mode": "VALIDATED"}
+    return {} if isinstance(choice, UnsetType) else _choice(choice)
+
+
+def _tool_config(calling: Body, raw: Raw) -> Body:
+    """The client's own `toolConfig` with what its tool_choice and functions say."""
+    try:
+        fields = read_object(raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest("toolConfig: must be an object", param="toolConfig") from exc
+    if "functionCallingConfig" in fields:
+        field = "toolConfig.functionCallingConfig"
+        raise InvalidRequest(
+            f"{field}: is sent as tool_choice or strict, too; send one", param=field
+        )
+    return {**fields, "functionCallingConfig": calling}
 
 
 def _choice(choice: ToolChoice) -> Body:

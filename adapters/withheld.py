@@ -153,6 +153,7 @@ GEMINI = (
         "tools[].retrieval",
     ),
     *rows(STORED, GEMINI_DOCS, "messages[].content[].file.file_data", address=True),
+    *rows(BILLING, GEMINI_DOCS, "serviceTier", harmless=("unspecified", "standard")),
     *rows(HOST, GEMINI_DOCS, "tools[].mcpServers", "tools[].mcp_servers", "tools[].externalApi"),
 )
 

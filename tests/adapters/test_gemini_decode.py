@@ -23,6 +23,7 @@ from schemas.sampling import Sampling
 from tests.adapters.gemini_doubles import (
     GEMINI,
     VERTEX_URL,
+    Json,
     adapter,
     candidate,
     chat,
@@ -137,6 +138,53 @@ def test_what_grounds_an_answer_travels_as_it_is() -> None:
     assert set(found.opaque) == {"safety_ratings", "citation_metadata", "grounding_metadata"}
     assert json.loads(bytes(found.opaque["grounding_metadata"])) == {
         "webSearchQueries": ["weather Zürich"]
+    }
+
+
+OWN_CALL: Json = {
+    "toolCall": {"id": "t", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["x"]}},
+    "thoughtSignature": "c2ln",
+}
+OWN_RESULT: Json = {"toolResponse": {"id": "t", "response": {"found": [1]}}}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_of_googles_own_tools_are_told_whole_with_their_signatures(stream: bool) -> None:
+    parts: list[Json] = [OWN_CALL, OWN_RESULT, {"text": "It rains."}]
+    if stream:
+        frames = [candidate(part) for part in parts]
+        found = streamed(*frames, candidate(finishReason="STOP"))
+    else:
+        found = whole(candidate(*parts, finishReason="STOP"))
+
+    told = choice(found)
+    assert json.loads(bytes(told.opaque["gemini_parts"])) == [OWN_CALL, OWN_RESULT]
+    assert (told.text, told.thoughts, told.tool_calls) == ("It rains.", [], [])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_gemini_says_of_a_candidate_and_of_the_answer_is_told(stream: bool) -> None:
+    of_candidate: Json = {"avgLogprobs": -0.25, "continuationToken": "YQ==", "newsOfTomorrow": [1]}
+    of_answer: Json = {
+        "promptFeedback": {"safetyRatings": [{"category": "HARM", "probability": "LOW"}]},
+        "modelStatus": {"modelStage": "PREVIEW"},
+    }
+    last = {**candidate({"text": "Hi"}, finishReason="CONTINUATION", **of_candidate), **of_answer}
+
+    found = streamed(candidate({"text": "Oh. "}), last) if stream else whole(last)
+
+    told = choice(found)
+    assert {name: json.loads(bytes(raw)) for name, raw in told.opaque.items()} == {
+        "avg_logprobs": -0.25,
+        "continuation_token": "YQ==",
+        "news_of_tomorrow": [1],
+    }
+    assert told.finish is not None
+    assert told.finish.reason == "length"
+    extra = [one for one in found if isinstance(one, Started)][-1].extra
+    assert {name: json.loads(bytes(raw)) for name, raw in extra.items()} == {
+        "prompt_feedback": of_answer["promptFeedback"],
+        "model_status": of_answer["modelStatus"],
     }
 
 

@@ -1,12 +1,13 @@
 """Requests become bodies of Gemini's API; its own client judges the rest (test_gemini_sdk)."""
 
+import json
 from typing import cast
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from adapters.gemini_messages import SKIPPED
 from adapters.support import unsupported
@@ -42,6 +43,7 @@ from tests.adapters.gemini_doubles import (
     chat,
 )
 
+LOOK = FunctionTool(name="look")
 CALL = ToolCall(id="c1", name="look", arguments='{"at": "home"}')
 CALLED = Message(role="assistant", tool_calls=(CALL,))
 
@@ -324,6 +326,73 @@ def test_an_effort_that_a_model_does_not_know_is_refused(model: str, effort: str
     assert refused(chat(reasoning_effort=effort), model) == "reasoning_effort"
 
 
+def test_the_highest_effort_is_a_level() -> None:
+    sent = body(chat(reasoning_effort="xhigh"), NEWER)
+
+    config = {"thinkingLevel": "XHIGH", "includeThoughts": True}
+    assert sent["generationConfig"] == {"thinkingConfig": config}
+
+
+@pytest.mark.parametrize(
+    ("choice", "mode"),
+    [
+        (UNSET, "VALIDATED"),
+        (ToolChoice(mode="auto"), "VALIDATED"),
+        (ToolChoice(mode="none"), "NONE"),
+    ],
+)
+def test_a_strict_function_is_called_as_its_schema_says(
+    choice: ToolChoice | UnsetType, mode: str
+) -> None:
+    tools = (FunctionTool(name="look", strict=True), FunctionTool(name="now"))
+
+    sent = body(chat(tools=tools, tool_choice=choice))
+
+    assert sent["toolConfig"] == {"functionCallingConfig": {"mode": mode}}
+
+
+def test_googles_settings_of_tools_stand_beside_the_choice_of_one() -> None:
+    told = Raw(b'{"includeServerSideToolInvocations":true}')
+    twice = Raw(b'{"functionCallingConfig":{"mode":"AUTO"}}')
+    required = ToolChoice(mode="required")
+
+    sent = body(chat(tools=(LOOK,), tool_choice=required, extra={"toolConfig": told}))
+
+    assert sent["toolConfig"] == {
+        "includeServerSideToolInvocations": True,
+        "functionCallingConfig": {"mode": "ANY"},
+    }
+    assert body(chat(extra={"toolConfig": twice}))["toolConfig"] == {
+        "functionCallingConfig": {"mode": "AUTO"}
+    }
+    again = chat(tools=(LOOK,), tool_choice=required, extra={"toolConfig": twice})
+    assert refused(again) == "toolConfig.functionCallingConfig"
+
+
+def test_the_parts_of_googles_own_go_back_whole_and_before_the_text() -> None:
+    parts: list[Json] = [
+        {"toolCall": {"id": "t", "toolType": "GOOGLE_SEARCH_WEB"}, "thoughtSignature": "c2ln"},
+        {"toolResponse": {"id": "t", "response": {"a": 1}}},
+        {"executableCode": {"code": "1"}, "x": 1},
+    ]
+    foreign: list[Json] = [{"fileData": {"fileUri": "gs://bucket/file"}}, {"x": 1}]
+    turn = {"role": "assistant", "content": "Hi.", "gemini_parts": parts + foreign}
+
+    (said,) = contents(
+        chat(Message(role="assistant", content="Hi.", raw=Raw(json.dumps(turn).encode())))
+    )
+
+    assert said["parts"] == [*parts[:2], {"executableCode": {"code": "1"}}, {"text": "Hi."}]
+
+
+def test_parts_of_googles_own_that_cannot_be_read_stay_behind() -> None:
+    raw = Raw(b'{"role":"assistant","content":"Hi.","gemini_parts":"none"}')
+
+    (said,) = contents(chat(Message(role="assistant", content="Hi.", raw=raw)))
+
+    assert said["parts"] == [{"text": "Hi."}]
+
+
 def test_thinking_is_asked_for_once() -> None:
     twice = chat(reasoning_effort="low", extra={"thinkingConfig": Raw(b"{}")})
 
@@ -336,16 +405,23 @@ def test_geminis_own_fields_go_where_they_belong() -> None:
         "cachedContent": Raw(b'"cachedContents/1"'),
         "thinkingConfig": Raw(b'{"thinkingBudget":-1}'),
         "mediaResolution": Raw(b'"MEDIA_RESOLUTION_LOW"'),
+        "imageConfig": Raw(b'{"aspectRatio":"16:9"}'),
+        "speechConfig": Raw(b'{"languageCode":"de"}'),
+        "serviceTier": Raw(b'"flex"'),
+        "continuationToken": Raw(b'"YQ=="'),
     }
 
     sent = body(chat(extra=extra, sampling=Sampling(temperature=0)))
 
     assert sent["safetySettings"] == []
     assert sent["cachedContent"] == "cachedContents/1"
+    assert (sent["serviceTier"], sent["continuationToken"]) == ("flex", "YQ==")
     assert sent["generationConfig"] == {
         "temperature": 0.0,
         "thinkingConfig": {"thinkingBudget": -1},
         "mediaResolution": "MEDIA_RESOLUTION_LOW",
+        "imageConfig": {"aspectRatio": "16:9"},
+        "speechConfig": {"languageCode": "de"},
     }
 
 
