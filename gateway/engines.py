@@ -66,6 +66,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
                 special_tokens_in_prompts=model.special_tokens_in_prompts,
                 task=model.task,
                 matryoshka=model.matryoshka,
+                token_inputs=model.token_inputs,
             )
             for model in engine.models
         ),

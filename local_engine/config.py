@@ -19,6 +19,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
           token that token, "text" makes it ordinary text.
     matryoshka: of an embedding model: requests may ask for fewer dimensions, although the
           model's files don't say that it was trained for that.
+    token_inputs: of an embedding model: whether inputs may be token ids. Nothing tells whose
+          tokenizer made them, and those of another one are mostly in range.
     """
 
     name: str
@@ -27,6 +29,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     special_tokens_in_prompts: Literal["parse", "text"] = "parse"
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
+    token_inputs: Literal["accept", "refuse"] = "refuse"
 
 
 class LoraConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -90,7 +90,13 @@ def _seat(
     report(f"{model.name} is ready: inputs up to {shape.longest}, vectors of {shape.width}")
     return Embedder(
         name=model.name,
-        reader=TextReader(tokenizer, recipe, shape, shrinks=model.matryoshka),
+        reader=TextReader(
+            tokenizer,
+            recipe,
+            shape,
+            shrinks=model.matryoshka,
+            takes_tokens=model.token_inputs == "accept",
+        ),
         lane=lane,
         shape=shape,
     )

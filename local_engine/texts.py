@@ -1,5 +1,7 @@
 """From an embeddings request to token rows: instructions, limits, and what is refused."""
 
+from typing import Final
+
 from msgspec import UNSET, Struct, UnsetType
 
 from local_engine.apart.encoding import Errand
@@ -12,6 +14,10 @@ from schemas.errors import InvalidRequest
 from schemas.fields import extra_fields, sent_fields
 from schemas.requests import EmbeddingsRequest, Prompt
 from schemas.too_long import CONTEXT_LENGTH, too_long
+
+REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
+"""LangChain's class sends ids of OpenAI's tokenizer unless it is told not to.
+https://reference.langchain.com/python/integrations/langchain_openai/embeddings/base/"""
 
 
 class Rows(Struct, frozen=True, kw_only=True):
@@ -36,19 +42,34 @@ class TextReader:
     """Reads requests for one embedding model. Safe to call from any thread."""
 
     def __init__(
-        self, tokenizer: Tokenizer, recipe: Recipe, shape: Shape, *, shrinks: bool
+        self,
+        tokenizer: Tokenizer,
+        recipe: Recipe,
+        shape: Shape,
+        *,
+        shrinks: bool,
+        takes_tokens: bool,
     ) -> None:
-        """shrinks: the beginning of a vector is a vector, says the operator."""
+        """By the operator. shrinks: the beginning of a vector is a vector. takes_tokens: clients
+        that send token ids have this model's tokenizer.
+        """
         self._tokenizer = tokenizer
         self._recipe = recipe
         self._shape = shape
         self._shrinks = shrinks or recipe.shrinks
+        self._takes_tokens = takes_tokens
         self.reach = reach_of(tokenizer.describe(), shape.longest)
         self._width = min(recipe.width or shape.width, shape.width)
 
     def read(self, request: EmbeddingsRequest, errand: Errand | None = None) -> Rows:
         """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
         _refuse_unsupported(request)
+        if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
+            raise InvalidRequest(
+                f"input: token ids are not accepted, since nothing says whose they are; {REMEDY}, "
+                "or have the operator set token_inputs: accept for this model if they are its own",
+                param="input",
+            )
         instruction = self._instruction(request)
         rows = tuple(
             self._row(prompt, f"input[{place}]" if request.batch else "input", instruction, errand)
@@ -87,7 +108,7 @@ class TextReader:
                 if not 0 <= token < self._shape.vocabulary:
                     raise InvalidRequest(
                         f"{where}[{place}]: token {token} must be within 0 and "
-                        f"{self._shape.vocabulary - 1}",
+                        f"{self._shape.vocabulary - 1}; if it is another tokenizer's, {REMEDY}",
                         param=where,
                     )
         if not row:

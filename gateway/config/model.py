@@ -166,6 +166,7 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     revision:   of a model at the Hugging Face hub: a branch, a tag or a commit.
     special_tokens_in_prompts: whether raw prompts may spell special tokens.
     matryoshka: its vectors may be shortened although its files don't say so; for task embed.
+    token_inputs: whether inputs to embed may be token ids, which have to be the model's own.
     """
 
     name: Name
@@ -174,6 +175,7 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     special_tokens_in_prompts: Literal["parse", "text"] = "parse"
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
+    token_inputs: Literal["accept", "refuse"] = "refuse"
 
 
 class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[str, Json, str]] = {
     "long special tokens": (CHAT, user("<|end|>" * 150_000), "which cannot be as few as"),
     "a long prompt": (COMPLETIONS, prompt(LONG), "prompt has 1000000 characters"),
     "one of several prompts": (COMPLETIONS, prompt(["a", LONG]), "prompt[1] has 1000000 char"),
-    "many tokens": (COMPLETIONS, prompt([5] * 300_000), "the prompt has 300000 tokens"),
+    "many tokens": (COMPLETIONS, prompt([5] * 300_000), "and the prompt has 300000; shorten"),
     "many stop strings": (CHAT, user("x", stop=[str(n) for n in range(5000)]), "stop: 5000"),
     "long stop strings": (CHAT, user("x", stop=["a" * 5000]), "stop: 5000 characters"),
     "many bad words": (COMPLETIONS, prompt("x", bad_words=["a"] * 5000), "bad_words: 5000"),

@@ -20,7 +20,8 @@ MODEL = "mini"
 def embedding_config(folder: Path | str, **changes: object) -> EngineConfig:
     """One embedding model on the CPU, in its checkpoint's own numbers."""
     plain = EngineConfig(
-        models=(ModelConfig(name=MODEL, path=str(folder), task="embed"),), device="cpu"
+        models=(ModelConfig(name=MODEL, path=str(folder), task="embed", token_inputs="accept"),),
+        device="cpu",
     )
     return msgspec.structs.replace(plain, **changes)
 

@@ -70,6 +70,22 @@ async def test_an_instruction_may_be_the_name_of_one_of_the_models_own(
     assert listed(other) != listed(named)
 
 
+async def test_tokens_are_refused_unless_the_operator_says_that_they_are_the_models_own(
+    folders: dict[str, Path],
+) -> None:
+    """Those of another tokenizer are mostly in range: LangChain's gave vectors of nonsense."""
+    model = ModelConfig(name=MODEL, path=str(folders["bert-cls"]), task="embed")
+    async with serving(embedding_config(folders["bert-cls"], models=(model,))) as service:
+        fits = await embed(service, inputs("the quick fox"))
+        for request in (inputs((1, 4, 5, 7, 2)), inputs("the", (60704,)), inputs((60704,))):
+            told, param = await refusal(service, request)
+            assert param == "input"
+            assert "OpenAIEmbeddings(check_embedding_ctx_length=False)" in told
+            assert "token_inputs: accept" in told
+
+    assert fits.tokens == 5
+
+
 async def test_tokens_go_in_as_they_are(folders: dict[str, Path]) -> None:
     async with serving(embedding_config(folders["bert-cls"])) as service:
         text = await embed(service, inputs("the quick fox"))
@@ -86,7 +102,8 @@ async def test_a_token_that_the_vocabulary_lacks_is_refused_by_its_place(
     async with serving(embedding_config(folders["bert-cls"])) as service:
         told, param = await refusal(service, inputs("fox", (1, 4, token)))
 
-    assert told == f"input[1][2]: token {token} must be within 0 and {len(WORDS) - 1}"
+    assert told.startswith(f"input[1][2]: token {token} must be within 0 and {len(WORDS) - 1}")
+    assert "check_embedding_ctx_length=False" in told
     assert param == "input[1]"
 
 
