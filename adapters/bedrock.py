@@ -72,14 +72,21 @@ SUPPORTS = Supports(
             "tools": "toolConfig.tools[].toolSpec",
             "tool_choice": "toolConfig.toolChoice",
             "response_format": "outputConfig.textFormat",
-            "reasoning_effort": "outputConfig.effort",
+            "reasoning_effort": "outputConfig.effort "
+            "or additionalModelRequestFields.thinking (Claude, with a budget) "
+            "or additionalModelRequestFields.thinking + outputConfig.effort (later Claude) "
+            "or additionalModelRequestFields.reasoning_effort (gpt-oss) "
+            "or additionalModelRequestFields.reasoningConfig (Nova 2)",
             "user": "requestMetadata.user",
             "metadata": "requestMetadata",
             "messages.image": "messages[].content[].image",
             "messages.audio": "messages[].content[].audio",
             "messages.opaque": "messages[].content[].document (files)",
         },
-        "embeddings": {"dimensions": "dimensions or output_dimension (Cohere)"},
+        "embeddings": {
+            "dimensions": "dimensions or output_dimension (Cohere) "
+            "or singleEmbeddingParams.embeddingDimension (Nova)"
+        },
     },
 )
 

@@ -1,10 +1,13 @@
 """Embedding models behind Bedrock's InvokeModel, whose bodies are their vendors' own.
 
-A name that holds `cohere.embed` means Cohere's, any other Titan's, which take one text a request.
+A name that holds `cohere.embed` means Cohere's, one that holds `amazon.nova` Nova's, and any other
+Titan's; of the last two a request takes one text.
 https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html
+https://docs.aws.amazon.com/nova/latest/userguide/embeddings-schema.html
 https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -18,13 +21,26 @@ from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
 
-OWN: Final = frozenset({"input_type", "truncate", "normalize"})
-"""Cohere's own fields, and Titan's, which travel as they are."""
+OWN: Final = frozenset({"embeddingPurpose", "input_type", "normalize", "truncate"})
+"""Fields of some models, which travel as they are; Nova is told Cohere's in its own words."""
 
 COHERE: Final = "cohere.embed"
 COHERE_INPUTS: Final = 96
+NOVA: Final = "amazon.nova"
+
+PURPOSES: Final[Mapping[str, str]] = {
+    "search_document": "GENERIC_INDEX",
+    "search_query": "GENERIC_RETRIEVAL",
+    "classification": "CLASSIFICATION",
+    "clustering": "CLUSTERING",
+}
+"""Cohere's `input_type` -> Nova's `embeddingPurpose`, which Nova insists on as well."""
 
 Vectors = tuple[list[float], ...]
+
+
+class _OfNova(Struct, frozen=True, kw_only=True):
+    embedding: list[float]
 
 
 class _ByType(Struct, frozen=True, kw_only=True):
@@ -32,7 +48,10 @@ class _ByType(Struct, frozen=True, kw_only=True):
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
-    """Titan's fields, then Cohere's: a list, or lists by type where types were asked for."""
+    """Titan's fields, then the others'.
+
+    embeddings: Cohere's list, or lists by type where types were asked for; Nova's list of objects.
+    """
 
     embedding: list[float] | None = None
     inputTextTokenCount: int | None = None  # noqa: N815  the wire's name
@@ -42,6 +61,8 @@ class _Answer(Struct, frozen=True, kw_only=True):
 
 _read = msgspec.json.Decoder(_Answer).decode
 _vectors = msgspec.json.Decoder(Vectors).decode
+_of_nova = msgspec.json.Decoder(tuple[_OfNova, ...]).decode
+_text = msgspec.json.Decoder(str).decode
 _by_type = msgspec.json.Decoder(_ByType).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -59,14 +80,16 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
     texts = [one for one in request.inputs if isinstance(one, str)]
     if len(texts) != len(request.inputs):
         raise InvalidRequest("input: this backend takes texts", param="input")
+    if COHERE not in model and len(texts) != 1:
+        raise InvalidRequest("input: this model takes one text a request", param="input")
+    if NOVA in model:
+        return _encode(_nova(request, texts[0], name_and_purpose(model)[1]))
     body: dict[str, object] = {}
     if COHERE in model:
         body["texts"] = texts
         body["input_type"] = name_and_purpose(model)[1]
         size = "output_dimension"
     else:
-        if len(texts) != 1:
-            raise InvalidRequest("input: this model takes one text a request", param="input")
         body["inputText"] = texts[0]
         size = "dimensions"
     if not isinstance(request.dimensions, UnsetType):
@@ -94,9 +117,43 @@ def embeddings_from(endpoint: Endpoint, request: EmbeddingsRequest, body: bytes)
     )
 
 
+def _nova(request: EmbeddingsRequest, text: str, purpose: str) -> dict[str, object]:
+    """A text that is too long is an error and is not cut, as with every other backend.
+
+    Raises InvalidRequest naming a field that Nova does not have.
+    """
+    extra = dict(request.extra)
+    wanted = extra.pop("embeddingPurpose", PURPOSES.get(purpose, PURPOSES["search_document"]))
+    kind = extra.pop("input_type", None)
+    if kind is not None:
+        wanted = PURPOSES.get(_string(kind, "input_type"))
+        if wanted is None:
+            raise InvalidRequest(
+                f"input_type: this model knows {', '.join(PURPOSES)}", param="input_type"
+            )
+    params: dict[str, object] = {
+        "embeddingPurpose": wanted,
+        "text": {"truncationMode": extra.pop("truncate", "NONE"), "value": text},
+    }
+    if not isinstance(request.dimensions, UnsetType):
+        params["embeddingDimension"] = request.dimensions
+    for name in extra:
+        raise InvalidRequest(f"{name}: this model has no such field; leave it out", param=name)
+    return {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": params}
+
+
+def _string(raw: Raw, field: str) -> str:
+    try:
+        return _text(raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{field}: must be a string", param=field) from exc
+
+
 def _vectors_of(answer: _Answer) -> Vectors:
     if answer.embedding is not None:
         return (answer.embedding,)
     if bytes(answer.embeddings).lstrip().startswith(b"{"):
         return _by_type(answer.embeddings).float
+    if bytes(answer.embeddings).lstrip(b"[ \n\r\t").startswith(b"{"):
+        return tuple(one.embedding for one in _of_nova(answer.embeddings))
     return () if answer.embeddings == NULL else _vectors(answer.embeddings)

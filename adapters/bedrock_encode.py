@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from adapters.bedrock_blocks import Block, cache_point, tool_name
 from adapters.bedrock_messages import conversation
+from adapters.bedrock_reasoning import Reasoning, reasoning
 from adapters.openai_wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
@@ -41,7 +42,8 @@ OWN: Final = frozenset(
 MERGED: Final = frozenset({"additionalModelRequestFields", "requestMetadata", "outputConfig"})
 """Converse's own fields in which we write as well."""
 
-MODELS_OWN: Final = frozenset({"thinking", "anthropic_beta", "reasoningConfig", "reasoning_config"})
+THINKING: Final = frozenset({"reasoningConfig", "reasoning_config", "thinking"})
+MODELS_OWN: Final = THINKING | {"anthropic_beta"}
 """Fields of some models, which go under `additionalModelRequestFields`."""
 
 ANY_OBJECT: Final = '{"type":"object"}'
@@ -63,9 +65,10 @@ def converse_body(request: ChatRequest, model: str) -> bytes:
     inference = _inference(request.sampling)
     if inference:
         body["inferenceConfig"] = inference
+    thinks = _reasoning(request, model)
     for name, ours in (
-        ("additionalModelRequestFields", _models_own(request, model)),
-        ("outputConfig", _output(request)),
+        ("additionalModelRequestFields", {**_models_own(request, model), **thinks.additional}),
+        ("outputConfig", _output(request, thinks.effort)),
         ("requestMetadata", _metadata(request)),
     ):
         merged = _merged(name, ours, request.extra.get(name))
@@ -98,13 +101,25 @@ def _models_own(request: ChatRequest, model: str) -> Block:
     return fields
 
 
-def _output(request: ChatRequest) -> Block:
+def _reasoning(request: ChatRequest, model: str) -> Reasoning:
+    """Raises InvalidRequest where a client says it in the model's own words, too."""
+    if not request.reasoning_effort:
+        return Reasoning()
+    max_tokens = request.sampling.max_tokens
+    bound = max_tokens if isinstance(max_tokens, int) else None
+    thinks = reasoning(request.reasoning_effort, model, bound)
+    for name in THINKING & request.extra.keys() if thinks.additional else ():
+        raise InvalidRequest(f"{name}: is sent as reasoning_effort, too; send one", param=name)
+    return thinks
+
+
+def _output(request: ChatRequest, effort: str) -> Block:
     fields: Block = {}
     form = _text_format(request.response_format)
     if form is not None:
         fields["textFormat"] = form
-    if request.reasoning_effort:
-        fields["effort"] = request.reasoning_effort
+    if effort:
+        fields["effort"] = effort
     return fields
 
 

@@ -317,3 +317,145 @@ def test_audio_travels_as_bytes() -> None:
             "content": [{"audio": {"format": "mp3", "source": {"bytes": "AAAA"}}}],
         }
     ]
+
+
+NOVA_EMBEDDINGS = "amazon.nova-2-multimodal-embeddings-v1:0"
+
+
+@pytest.mark.parametrize(
+    ("model", "extra", "params"),
+    [
+        (NOVA_EMBEDDINGS, {}, {"embeddingPurpose": "GENERIC_INDEX"}),
+        (f"{NOVA_EMBEDDINGS}/search_query", {}, {"embeddingPurpose": "GENERIC_RETRIEVAL"}),
+        (NOVA_EMBEDDINGS, {"input_type": "clustering"}, {"embeddingPurpose": "CLUSTERING"}),
+        (
+            NOVA_EMBEDDINGS,
+            {"embeddingPurpose": "TEXT_RETRIEVAL"},
+            {"embeddingPurpose": "TEXT_RETRIEVAL"},
+        ),
+        (
+            NOVA_EMBEDDINGS,
+            {"truncate": "END"},
+            {"text": {"truncationMode": "END", "value": "hi"}},
+        ),
+    ],
+)
+def test_novas_vectors_are_asked_for_in_novas_words(model: str, extra: Json, params: Json) -> None:
+    request = EmbeddingsRequest(
+        model="m",
+        inputs=("hi",),
+        dimensions=256,
+        extra={name: raw(value) for name, value in extra.items()},
+    )
+
+    sent = BEDROCK.encode(request, model)
+
+    assert sent.target == f"/model/{NOVA_EMBEDDINGS.replace(':', '%3A')}/invoke"
+    assert json.loads(sent.body) == {
+        "taskType": "SINGLE_EMBEDDING",
+        "singleEmbeddingParams": {
+            "embeddingPurpose": "GENERIC_INDEX",
+            "embeddingDimension": 256,
+            "text": {"truncationMode": "NONE", "value": "hi"},
+            **params,
+        },
+    }
+
+
+def test_novas_vectors_are_read_and_what_nova_lacks_is_refused() -> None:
+    request = EmbeddingsRequest(model="m", inputs=("hi",))
+    vector = {"embeddingType": "TEXT", "embedding": [0.5, -1.0], "truncatedCharLength": 2}
+    strange = msgspec.structs.replace(request, extra={"normalize": raw(True)})
+    image = msgspec.structs.replace(request, extra={"input_type": raw("image")})
+
+    found = BEDROCK.embeddings(request, json.dumps({"embeddings": [vector]}).encode())
+
+    assert found.vectors == ([0.5, -1.0],)
+    for refused, param in ((strange, "normalize"), (image, "input_type")):
+        with pytest.raises(InvalidRequest) as caught:
+            BEDROCK.encode(refused, NOVA_EMBEDDINGS)
+        assert caught.value.param == param
+
+
+ADAPTIVE: Json = {"thinking": {"type": "adaptive"}}
+DISABLED: Json = {"thinking": {"type": "disabled"}}
+
+
+def budget(tokens: int) -> Json:
+    return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "additional", "word"),
+    [
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", "low", budget(2000), None),
+        ("anthropic.claude-sonnet-4-20250514-v1:0", "minimal", budget(1024), None),
+        ("eu.anthropic.claude-opus-4-1-20250805-v1:0", "high", budget(8000), None),
+        ("global.anthropic.claude-haiku-4-5-20251001-v1:0", "none", DISABLED, None),
+        ("us.anthropic.claude-opus-4-6-v1", "minimal", ADAPTIVE, "low"),
+        ("anthropic.claude-sonnet-4-6", "xhigh", ADAPTIVE, "xhigh"),
+        ("anthropic.claude-opus-5-v1:0", "none", DISABLED, None),
+        ("openai.gpt-oss-20b-1:0", "minimal", {"reasoning_effort": "low"}, None),
+        ("openai.gpt-oss-120b-1:0", "high", {"reasoning_effort": "high"}, None),
+        (
+            "us.amazon.nova-2-lite-v1:0",
+            "medium",
+            {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "medium"}},
+            None,
+        ),
+        ("amazon.nova-2-lite-v1:0", "none", {"reasoningConfig": {"type": "disabled"}}, None),
+        (
+            "arn:aws:bedrock:eu-west-1:1:application-inference-profile/a1b2c3",
+            "minimal",
+            None,
+            "low",
+        ),
+    ],
+)
+def test_effort_is_said_in_the_words_of_the_models_family(
+    model: str, effort: str, additional: Json | None, word: str | None
+) -> None:
+    body = sent(chat(reasoning_effort=effort, sampling=Sampling(max_tokens=10_000)), model)
+
+    assert body.get("additionalModelRequestFields") == additional
+    assert body.get("outputConfig") == (None if word is None else {"effort": word})
+
+
+@pytest.mark.parametrize(
+    ("model", "effort"),
+    [
+        ("anthropic.claude-3-5-sonnet-20241022-v2:0", "low"),
+        ("anthropic.claude-opus-4-6-v1", "huge"),
+        ("openai.gpt-oss-20b-1:0", "none"),
+        ("openai.gpt-oss-20b-1:0", "max"),
+        ("amazon.nova-2-lite-v1:0", "xhigh"),
+        ("amazon.nova-lite-v1:0", "low"),
+        ("us.meta.llama4-maverick-17b-instruct-v1:0", "low"),
+        ("deepseek.r1-v1:0", "low"),
+        ("m", "none"),
+    ],
+)
+def test_effort_that_a_family_does_not_know_is_refused_by_name(model: str, effort: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        sent(chat(reasoning_effort=effort), model)
+
+    assert caught.value.param == "reasoning_effort"
+
+
+def test_a_budget_without_a_bound_is_of_what_every_such_model_can_write() -> None:
+    model = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+    body = sent(chat(reasoning_effort="medium"), model)
+
+    assert body["additionalModelRequestFields"] == budget(16_000)
+    with pytest.raises(InvalidRequest, match="max_tokens over 1024"):
+        sent(chat(reasoning_effort="low", sampling=Sampling(max_tokens=1024)), model)
+
+
+def test_thinking_is_asked_for_once() -> None:
+    twice = chat(reasoning_effort="low", extra={"thinking": raw({"type": "adaptive"})})
+
+    with pytest.raises(InvalidRequest) as caught:
+        sent(twice, "anthropic.claude-opus-4-6-v1")
+
+    assert caught.value.param == "thinking"

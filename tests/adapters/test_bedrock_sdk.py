@@ -245,6 +245,7 @@ ASKED: dict[str, tuple[Json, Request]] = {
                 },
                 "effort": "low",
             },
+            "additionalModelRequestFields": {"thinking": {"type": "adaptive"}},
         },
         chat(
             response_format=ResponseFormat(

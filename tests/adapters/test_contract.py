@@ -124,8 +124,19 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
 MODELS: dict[str, dict[Task, Models]] = {
     "anthropic": {"chat": {"m": {}, "claude-3-7-sonnet-latest": {}}},
     "bedrock": {
-        "chat": {"m": {}, "amazon.nova-lite-v1:0": {}, "cohere.command-r-v1:0": {}},
-        "embeddings": {"m": {}, "cohere.embed-v3": {"input_type": Raw(b'"search_query"')}},
+        "chat": {
+            "m": {},
+            "amazon.nova-2-lite-v1:0": {},
+            "anthropic.claude-opus-4-6-v1": {},
+            "anthropic.claude-sonnet-4-5-20250929-v1:0": {},
+            "arn:aws:bedrock:eu-west-1::foundation-model/cohere.command-r-v1:0": {},
+            "openai.gpt-oss-120b-1:0": {},
+        },
+        "embeddings": {
+            "m": {},
+            "amazon.nova-2-multimodal-embeddings-v1:0": {},
+            "cohere.embed-v3": {"input_type": Raw(b'"search_query"')},
+        },
     },
 }
 """Where the model decides how a field is said: one for each way."""
