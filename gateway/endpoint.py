@@ -16,7 +16,7 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 from gateway.asgi.answering import Answering
 from gateway.asgi.hangup import HangUp
 from gateway.asgi.inflating import ENCODINGS, inflate
-from gateway.asgi.intake import Head, check_type, read_body, read_head
+from gateway.asgi.intake import Head, check_encoding, check_type, read_body, read_head
 from gateway.asgi.weighing import Weight, weighed
 from gateway.auth import Caller, WrongKey, check_priority, too_many
 from gateway.clock import now
@@ -125,6 +125,7 @@ class Endpoint:
             raise
         trip.caller = caller.name
         check_type(head, self._surface.accepts)
+        check_encoding(head, ENCODINGS)
         held = gateway.hold(caller)
         try:
             request = await self._request(
@@ -173,7 +174,7 @@ class Endpoint:
             model=self._model(scope["path"], runtime, caller),
             headers=scope["headers"],
         )
-        encoded = self._surface.compressed and head.encoding in ENCODINGS
+        encoded = head.encoding in ENCODINGS
         if len(body) <= LARGE and not encoded:
             return self._surface.parse(inbound)
         trip.large = True

@@ -15,6 +15,7 @@ from schemas.errors import (
     MethodNotAllowed,
     RequestTimeout,
     Unavailable,
+    UnsupportedMediaType,
 )
 
 _JSON = (b"content-type", b"application/json")
@@ -77,6 +78,8 @@ class Answering:
             extra.append((b"allow", ", ".join(error.allow).encode()))
         if isinstance(error, BodyTooLarge | RequestTimeout | Unavailable) and error.status != 429:
             extra.append((b"connection", b"close"))
+        if isinstance(error, UnsupportedMediaType) and error.param == "content-encoding":
+            extra.append((b"accept-encoding", b"gzip, deflate"))
         if error.status == 401:
             extra.append((b"www-authenticate", b"Bearer"))
         await self.whole(error.status, body, extra)

@@ -55,6 +55,18 @@ def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
     )
 
 
+def check_encoding(head: Head, known: tuple[bytes, ...]) -> None:
+    """Raises UnsupportedMediaType for a content-encoding that is none of `known`."""
+    if not head.encoding or head.encoding == b"identity" or head.encoding in known:
+        return
+    allowed = b" or ".join(known).decode()
+    raise UnsupportedMediaType(
+        f"content-encoding: got {head.encoding.decode('latin-1')!r}, this route takes {allowed}, "
+        "or none",
+        param="content-encoding",
+    )
+
+
 class Memory(Protocol):
     """What bodies are kept in. `buffer` raises Unavailable when it is full."""
 

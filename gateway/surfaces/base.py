@@ -86,7 +86,6 @@ class Surface(Protocol):
     name:        stands in logs and metrics.
     task:        the only one that it knows, `None` where the body tells.
     accepts:     content types of bodies beside JSON.
-    compressed:  bodies may have a content-encoding, gzip or deflate.
     keep_alive:  a frame that clients skip, for streams that are silent.
     media_type, stream_media_type: of whole bodies (errors among them), and of streams.
     """
@@ -97,8 +96,6 @@ class Surface(Protocol):
     def task(self) -> Task | None: ...
     @property
     def accepts(self) -> tuple[bytes, ...]: ...
-    @property
-    def compressed(self) -> bool: ...
     @property
     def keep_alive(self) -> bytes: ...
     @property

@@ -27,7 +27,6 @@ class DatabricksSurface:
 
     name = "databricks"
     accepts: tuple[bytes, ...] = ()
-    compressed = False
     keep_alive = BLANK_LINE
     media_type = JSON
     stream_media_type = EVENT_STREAM

@@ -34,7 +34,6 @@ class InferSurface:
     name = "kserve"
     task: Task | None = None
     accepts = (OCTETS,)
-    compressed = True
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
@@ -64,7 +63,6 @@ class GenerateSurface:
     name = "kserve"
     task: Task | None = None
     accepts = ()
-    compressed = True
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM

@@ -22,7 +22,6 @@ class MindieSurface:
     name = "mindie"
     task: Task = "tokens"
     accepts: tuple[bytes, ...] = ()
-    compressed = False
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM

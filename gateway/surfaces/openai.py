@@ -43,7 +43,6 @@ class OpenAISurface:
 
     name = "openai"
     accepts: tuple[bytes, ...] = ()
-    compressed = False
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
