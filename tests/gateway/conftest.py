@@ -1,11 +1,14 @@
-"""What the gateway's tests clean up after clients that are not ours."""
+"""Fixtures of several files, and what clients that are not ours leave behind."""
 
 import gc
 import warnings
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from types import ModuleType
 
 import pytest
+
+from tests.gateway.serving import Serving, serving
+from tests.gateway.shared_engine import SharedEngine
 
 LEAVE_CONNECTIONS = {"test_databricks_clients", "test_databricks_failures", "test_databricks_sdk"}
 """Files whose clients (Databricks' SDK, MLflow's) never close a connection."""
@@ -21,3 +24,14 @@ def collected(request: pytest.FixtureRequest) -> Generator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    """For all tests of a file. Its `CONFIG` has `{here}` for the shared engine's provider."""
+    module: ModuleType = request.node.obj
+    config = str(vars(module)["CONFIG"]).format(here=engine.provider)
+    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
+        yield running

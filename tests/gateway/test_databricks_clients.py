@@ -1,7 +1,7 @@
 """The service's own clients, unchanged, against the local engine: the SDK, MLflow's, OpenAI's."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 import openai
@@ -16,8 +16,7 @@ from databricks.sdk.service.serving import (
 )
 
 from tests.gateway.mlflow_client import Deployments, deployments
-from tests.gateway.serving import Serving, serving
-from tests.gateway.shared_engine import SharedEngine
+from tests.gateway.serving import Serving
 
 pytest.importorskip("torch")
 
@@ -52,15 +51,6 @@ models:
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 @pytest.fixture

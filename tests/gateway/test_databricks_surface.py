@@ -7,8 +7,7 @@ from typing import cast
 import httpx
 import pytest
 
-from tests.gateway.serving import Serving, serving
-from tests.gateway.shared_engine import SharedEngine
+from tests.gateway.serving import Serving
 from tests.gateway.surfaces.databricks_seed import BODIES, INSTRUCTION, TABLES, Field, sent
 
 pytest.importorskip("torch")
@@ -41,15 +40,6 @@ LONG = "How many? " * 400
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,14 +1,13 @@
 """What one client sends to the local engine harms no other client, over HTTP."""
 
 import json
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from gateway.engine_environment import passes
-from tests.gateway.serving import Serving, serving
+from tests.gateway.serving import Serving
 from tests.gateway.shared_engine import SharedEngine
 
 pytest.importorskip("torch")
@@ -92,15 +91,6 @@ REFUSED: dict[str, tuple[str, Json, str]] = {
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 async def posted(gateway: Serving, path: str, body: Json) -> httpx.Response:

@@ -1,15 +1,13 @@
 """Tools and response formats of the local engine, through HTTP and the official OpenAI client."""
 
 import json
-from collections.abc import AsyncGenerator
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletionToolParam
 from openai.types.shared_params import ResponseFormatJSONSchema
 
-from tests.gateway.serving import Serving, serving
-from tests.gateway.shared_engine import SharedEngine
+from tests.gateway.serving import Serving
 
 pytest.importorskip("torch")
 
@@ -36,15 +34,6 @@ WEATHER: ChatCompletionToolParam = {
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 def client(gateway: Serving) -> openai.AsyncOpenAI:

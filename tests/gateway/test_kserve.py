@@ -5,7 +5,7 @@ The rows that tests quote: https://nvidia.github.io/TensorRT-LLM/advanced/infere
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import cast
 
@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.gateway.serving import Serving, serving
-from tests.gateway.shared_engine import SharedEngine
+from tests.gateway.serving import Serving
 from tests.gateway.triton import Answered, Array, Refused, infer
 from tests.gateway.triton_requests import (
     HIDDEN,
@@ -48,15 +47,6 @@ LENGTH = 12
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 async def ask(gateway: Serving, tensors: Mapping[str, Array], *, binary: bool = True) -> Answered:

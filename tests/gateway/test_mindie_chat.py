@@ -1,15 +1,14 @@
 """MindIE's chat interface on the bundled model, by the document's own requests."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Final, cast
 
 import httpx
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from tests.gateway.serving import Serving, serving
-from tests.gateway.shared_engine import SharedEngine
+from tests.gateway.serving import Serving
 from tests.gateway.surfaces.answers import payloads
 from tests.gateway.surfaces.mindie_bodies import SEED
 
@@ -69,15 +68,6 @@ SOON_S = 60.0
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 async def post(gateway: Serving, body: Mapping[str, object]) -> httpx.Response:

@@ -3,7 +3,7 @@
 # transformers annotates its models in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 import httpx
@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from tests.gateway.serving import Serving, serving
-from tests.gateway.shared_engine import SharedEngine
+from tests.gateway.serving import Serving
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -102,15 +101,6 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 def scorer() -> Scorer:
     torch.set_num_threads(1)
     return Scorer()
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
-) -> AsyncGenerator[Serving, None]:
-    config = CONFIG.format(here=engine.provider)
-    async with serving(config, tmp_path_factory.mktemp("run"), engine=engine) as running:
-        yield running
 
 
 async def completed(gateway: Serving, **body: object) -> Completion:
