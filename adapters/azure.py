@@ -99,6 +99,8 @@ class AzureAdapter(OpenAIAdapter):
 class AzureDecoder(ChoiceFieldsDecoder):
     """What the filters say of a choice goes on whenever it changes and is not empty."""
 
+    marked = True
+
     def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int) -> None:
         super().__init__(endpoint, stream=stream, choices=choices, fields=VERDICTS)
         self._said: dict[tuple[int, str], Raw] = {}

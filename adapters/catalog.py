@@ -9,6 +9,7 @@ from adapters.vendor import REFERENCE_ONLY, Source, Vendor
 
 OPENAI = Vendor(
     name="openai",
+    marked=True,
     base_url="https://api.openai.com/v1",
     unsupported=REFERENCE_ONLY,
     max_tokens="max_completion_tokens",
@@ -235,6 +236,7 @@ VENDORS: tuple[Vendor, ...] = (
     ),
     Vendor(
         name="openrouter",
+        marked=True,
         base_url="https://openrouter.ai/api/v1",
         unsupported=frozenset({"n", "best_of"}),
         beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
@@ -342,6 +344,7 @@ VENDORS: tuple[Vendor, ...] = (
     ),
     Vendor(
         name="xai",
+        marked=True,
         base_url="https://api.x.ai/v1",
         unsupported=frozenset({"logit_bias"}),
         completion=False,

@@ -158,6 +158,8 @@ class DatabricksAdapter(OpenAIAdapter):
 class DatabricksDecoder(OpenAIDecoder):
     """served: who answered, of the models that share the endpoint's traffic; "" if nobody says."""
 
+    marked = True
+
     def __init__(
         self, endpoint: Endpoint, *, stream: bool, choices: int = 1, served: str = ""
     ) -> None:

@@ -128,7 +128,9 @@ class OpenAIAdapter:
         vendor, choices = self.vendor, expected_choices(request)
         if request.stream and vendor.aside:
             return AsideDecoder(self.endpoint, choices=choices, aside=vendor.aside)
-        return OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
+        decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
+        decoder.marked = vendor.marked
+        return decoder
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         try:

@@ -1,7 +1,9 @@
 """Answers of the OpenAI dialect as events: chat and completions, streamed or whole.
 
 An answer is complete when `[DONE]` came, or when every choice has finished and the body ended:
-some servers forget the mark. A whole body gives the events that a stream would have carried.
+some servers forget the mark. Of a server that is known to send it, a body without it was cut short,
+and what comes last, the usage, may be missing. A whole body gives the events that a stream would
+have carried.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,9 +105,11 @@ class OpenAIDecoder:
     """Reads one answer; `stream` says in which of the two forms it was asked for.
 
     choices: how many were asked for; an answer without `[DONE]` must have as many.
+    marked: the server ends every stream with `[DONE]`.
     ended: see EndMarked.
     """
 
+    marked: bool = False
     finish: Mapping[str, FinishReason] = FINISH
     failed: frozenset[str] = FAILED
 
@@ -151,6 +155,8 @@ class OpenAIDecoder:
         finished = sum(one.finished for one in self._choices.values())
         if finished < max(self._expected, len(self._choices)):
             raise UpstreamBroken("stream ended early", upstream=self._endpoint.name)
+        if self.marked:
+            raise UpstreamBroken("stream ended without [DONE]", upstream=self._endpoint.name)
         self.ended = True
         return ()
 

@@ -53,12 +53,14 @@ class ServedEngineAdapter(OpenAIAdapter):
         asked = [self.asked_for[name] for name in request.extra if name in self.asked_for]
         if not asked:
             return super().decoder(request)
-        return ChoiceFieldsDecoder(
+        decoder = ChoiceFieldsDecoder(
             self.endpoint,
             stream=request.stream,
             choices=expected_choices(request),
             fields=frozenset[str]().union(*asked),
         )
+        decoder.marked = self.row.marked
+        return decoder
 
     def finish_body(self, body: Body, request: Request) -> bytes:
         """Ours is 1 (first) … 5, theirs begins at 0, which goes without saying."""

@@ -112,7 +112,7 @@ class SglangAdapter(ServedEngineAdapter):
     """Priorities go upwards, as they do unless the server was told otherwise."""
 
     name: ClassVar[str] = "sglang"
-    row: ClassVar[Vendor] = Vendor(name="sglang")
+    row: ClassVar[Vendor] = Vendor(name="sglang", marked=True)
     upwards: ClassVar[bool] = True
     asked_for: ClassVar[Mapping[str, frozenset[str]]] = {
         "return_hidden_states": frozenset({"hidden_states"}),

@@ -18,7 +18,7 @@ from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest, Request
 from schemas.sampling import Sampling
 
-TGI = Vendor(name="tgi", completion=False, embeddings=False)
+TGI = Vendor(name="tgi", completion=False, embeddings=False, marked=True)
 
 FIELDS = frozenset(
     {

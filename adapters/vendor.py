@@ -60,6 +60,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     thoughts:    the fields of a message in which thinking may come back, the first for what we
                  write; `None`: not known, so it is sent as the client wrote it. Some vendors answer
                  any other with a 400.
+    marked:      every stream ends with `[DONE]`; one that does not was cut short.
     aside:       a field of a stream's last frame in which usage or an error may stand.
     sources:     where all this is from.
     """
@@ -79,6 +80,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     stop: int | None = None
     choices: int | None = None
     ranges: Mapping[str, Range] = {}
+    marked: bool = False
     aside: str = ""
     thoughts: tuple[str, ...] | None = None
     sources: tuple[Source, ...] = ()

@@ -132,7 +132,7 @@ TOKENS = frozenset({"token_ids", "prompt_token_ids"})
 
 class VllmAdapter(ServedEngineAdapter):
     name: ClassVar[str] = "vllm"
-    row: ClassVar[Vendor] = Vendor(name="vllm")
+    row: ClassVar[Vendor] = Vendor(name="vllm", marked=True)
     asked_for: ClassVar[Mapping[str, frozenset[str]]] = {
         "return_token_ids": TOKENS,
         "prompt_logprobs": frozenset({"prompt_logprobs"}),

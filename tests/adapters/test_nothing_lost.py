@@ -13,6 +13,7 @@ from adapters.registry import Registry
 from adapters.testing import contract_endpoint, translate
 from gateway.surfaces.openai_render import ChatRenderer
 from schemas.answers import Fold
+from schemas.errors import UpstreamBroken
 from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest
 from tests.adapters.bedrock_doubles import BEDROCK
@@ -166,6 +167,17 @@ def test_log_probabilities_of_a_refusal_are_told() -> None:
 
 def delta_of(piece: Json) -> Json:
     return {"type": "content_block_delta", "index": 0, "delta": piece}
+
+
+@pytest.mark.parametrize("name", ["azure", "databricks", "openrouter", "sglang", "vllm", "xai"])
+def test_a_stream_whose_last_frames_are_missing_is_an_error_where_they_always_come(
+    name: str,
+) -> None:
+    complete = stream(delta({"content": "Hi"}), STOP, done=False)
+
+    with pytest.raises(UpstreamBroken, match=r"without \[DONE\]"):
+        translate(built(name), STREAM, [complete])
+    assert translate(OPENAI, STREAM, [complete]), "another server may forget its mark"
 
 
 JSON_CALL: Json = {"type": "tool_use", "id": "t", "name": "answer_in_json"}
