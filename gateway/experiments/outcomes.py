@@ -42,6 +42,8 @@ class Cell(Struct, frozen=True, kw_only=True):
     count:   observations. total: their sum.
     count2:  the sum of count². total2: of total². product: of count · total.
     least, most: of the units' own means, total / count; `None` where nobody looked.
+    observations: also where every unit counts once (`per="unit"`); 0: as many as `count`.
+    heaviest: the observations of the unit that has most; 0 where nobody looked.
     """
 
     epoch: int
@@ -54,6 +56,12 @@ class Cell(Struct, frozen=True, kw_only=True):
     product: float
     least: float | None = None
     most: float | None = None
+    observations: float = 0.0
+    heaviest: float = 0.0
+
+    @property
+    def observed(self) -> float:
+        return self.observations or self.count
 
     @property
     def place(self) -> Place:
@@ -118,8 +126,10 @@ def summarised(rows: Iterable[UnitRow], *, per: Per = "observation") -> Outcomes
     where a few units send most requests.
     """
     by_place: defaultdict[Place, list[UnitRow]] = defaultdict(list)
+    sent: defaultdict[Place, list[int]] = defaultdict(list)
     by_unit: defaultdict[str, list[UnitRow]] = defaultdict(list)
     for row in summed(rows):
+        sent[row.epoch, row.variant].append(row.count)
         if per == "unit":
             row = msgspec.structs.replace(row, count=1, total=row.total / row.count)
         by_place[row.epoch, row.variant].append(row)
@@ -130,7 +140,7 @@ def summarised(rows: Iterable[UnitRow], *, per: Per = "observation") -> Outcomes
         for one, other in combinations(placed, 2):
             pairs[(one.epoch, one.variant), (other.epoch, other.variant)].append((one, other))
     return Outcomes(
-        cells=tuple(_cell(place, by_place[place]) for place in sorted(by_place)),
+        cells=tuple(_cell(place, by_place[place], sent[place]) for place in sorted(by_place)),
         links=tuple(_link(places, pairs[places]) for places in sorted(pairs)),
     )
 
@@ -152,7 +162,8 @@ def merged(parts: Sequence[Outcomes]) -> Outcomes:
     )
 
 
-def _cell(place: Place, rows: list[UnitRow]) -> Cell:
+def _cell(place: Place, rows: list[UnitRow], sent: list[int]) -> Cell:
+    """sent: the observations of each unit."""
     return Cell(
         epoch=place[0],
         variant=place[1],
@@ -164,6 +175,8 @@ def _cell(place: Place, rows: list[UnitRow]) -> Cell:
         product=sum(row.count * row.total for row in rows),
         least=min(row.total / row.count for row in rows),
         most=max(row.total / row.count for row in rows),
+        observations=sum(sent),
+        heaviest=max(sent),
     )
 
 
@@ -191,6 +204,8 @@ def _both_cells(one: Cell, other: Cell) -> Cell:
         product=one.product + other.product,
         least=None if one.least is None or other.least is None else min(one.least, other.least),
         most=None if one.most is None or other.most is None else max(one.most, other.most),
+        observations=one.observed + other.observed,
+        heaviest=max(one.heaviest, other.heaviest),
     )
 
 

@@ -111,18 +111,18 @@ def units_to_go(found: Effect, look: Look, *, smallest: float | None, power: flo
     full, what is missing of it. After that, and without `smallest`: until the interval excludes 0,
     or every difference of `smallest`, should the estimate stay where it is.
     """
-    if not found.known or found.pairs == 0:
+    if not found.known or found.time == 0:
         return inf
-    step = found.error * sqrt(found.pairs)
+    step = found.error * sqrt(found.time)
     reached = _normal.inv_cdf(power)
-    needed = found.pairs
+    needed = found.time
     if smallest is not None:
         needed = _time_until(smallest / step, look, extra=reached)
-    if needed <= found.pairs:
+    if needed <= found.time:
         apart = abs(found.difference)
         goal = apart if smallest is None else max(apart, smallest - apart)
         needed = _time_until(goal / step, look, extra=0.0)
-    return max(needed - found.pairs, 0.0) * found.units / found.pairs
+    return max(needed - found.time, 0.0) * found.units / found.time
 
 
 def _time_until(goal: float, look: Look, *, extra: float) -> float:

@@ -25,6 +25,16 @@ GUARD_ALPHA = 0.01
 """That a guardrail ever pauses a variant that is within it: for each guardrail and variant by
 itself, for what one guardrail lets pass is no business of another's."""
 
+GUARD_PLANNED = 400.0
+"""Pairs of observations at which guardrails see best (`Look.planned`): 1,600 requests in halves. A
+guardrail is for an early stop, however large the sample is that the primary metric is planned for;
+at a hundred times as many its bound is a seventh wider than it could be."""
+
+GUARD_FEWEST = 15.0
+"""Effective units in each arm: 60 API keys, assigned by a hash, are seldom 25 in each."""
+
+GUARDED = Look(alpha=GUARD_ALPHA, planned=GUARD_PLANNED, fewest=GUARD_FEWEST)
+
 Finding = Literal["better", "worse", "alike", "undecided"]
 Kind = Literal["ratio_mismatch", "guardrail", "better", "worse", "alike", "undecided", "unsound"]
 
@@ -63,7 +73,8 @@ class Case(Struct, frozen=True, kw_only=True):
     @property
     def look(self) -> Look:
         """How the primary metric of each treatment is looked at."""
-        return Look(alpha=self.alpha / len(self.treatments), planned=self.planned)
+        among = len(self.treatments)
+        return Look(alpha=self.alpha / among, planned=self.planned, among=among)
 
 
 class ArmVerdict(Struct, frozen=True, kw_only=True):
@@ -168,7 +179,7 @@ def _said(
 
 def _guard(case: Case, guard: Guard, treatment: str) -> GuardVerdict:
     metric = guard.metric
-    look = Look(alpha=GUARD_ALPHA, planned=case.planned)
+    look = GUARDED
     found = effect(
         case.outcomes.get(metric.name, Outcomes()).after(case.resumed),
         control=case.control,

@@ -8,11 +8,12 @@ _COUNT: dict[Per, str] = {
     "unit": "CAST(1 AS DOUBLE PRECISION)",
 }
 _TOTAL: dict[Per, str] = {"observation": "{0}.total", "unit": "({0}.total / {0}.count)"}
-_CELLS = """WITH u AS (SELECT a.epoch, a.variant, {ca} AS count, {ta} AS total
+_CELLS = """WITH u AS (SELECT a.epoch, a.variant, {ca} AS count, {ta} AS total,
+        CAST(a.count AS DOUBLE PRECISION) AS sent
         FROM experiment_units a WHERE a.experiment = ? AND a.metric = ?)
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total), SUM(count * count),
-    SUM(total * total), SUM(count * total), MIN(total / count), MAX(total / count)
-    FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
+    SUM(total * total), SUM(count * total), MIN(total / count), MAX(total / count),
+    SUM(sent), MAX(sent) FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
 # The tables themselves are joined, by their key: of two common table expressions SQLite makes
 # lists without an index, and a unit then costs as much as there are units.
 _LINKS = """SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM({ca} * {cb}),
@@ -31,7 +32,7 @@ def queries(per: Per) -> tuple[str, str]:
     return _CELLS.format(**words), _LINKS.format(**words)
 
 
-_CellRow = tuple[int, str, int, float, float, float, float, float, float, float]
+_CellRow = tuple[int, str, int, float, float, float, float, float, float, float, float, float]
 _LinkRow = tuple[int, str, int, str, int, float, float, float, float]
 
 
@@ -53,6 +54,8 @@ def outcomes(session: Session, experiment: str, metric: str, per: Per) -> Outcom
                 product=row[7],
                 least=row[8],
                 most=row[9],
+                observations=row[10],
+                heaviest=row[11],
             )
             for row in cells
         ),

@@ -60,11 +60,11 @@ def guarded_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
 
 
 def planned_pairs(experiment: Experiment) -> float:
-    """n1 n0 / (n1 + n0) of control and the smallest treatment in the planned sample.
+    """n1 n0 / (n1 + n0) of two arms in half of the planned sample, all arms even.
 
-    Arms without weight count as even ones: so they were, or will be.
+    Whatever the weights are: they change over a ramp, and because of what it shows, and what tunes
+    the intervals must be fixed before the data. It is half of the sample because an interval tuned
+    too early costs less than one tuned too late: with even arms 1 % of width at the planned sample,
+    with 90 to 10 next to nothing, with 95 to 5 4 %, with 99 to 1 a third.
     """
-    weights = [variant.weight for variant in experiment.variants]
-    weights = [weight if weight > 0 else sum(weights) / len(weights) for weight in weights]
-    control, smallest = weights[0] / sum(weights), min(weights[1:]) / sum(weights)
-    return experiment.planned * control * smallest / (control + smallest)
+    return experiment.planned / (4 * len(experiment.variants))

@@ -25,7 +25,7 @@ ROWS = st.lists(
 CELLS = """
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total),
            SUM(count * count), SUM(total * total), SUM(count * total),
-           MIN(total / count), MAX(total / count)
+           MIN(total / count), MAX(total / count), SUM(count), MAX(count)
     FROM unit_totals GROUP BY epoch, variant ORDER BY epoch, variant
 """
 LINKS = """
@@ -63,10 +63,23 @@ def by_sql(rows: Sequence[UnitRow]) -> Outcomes:
             product=product,
             least=least,
             most=most,
+            observations=observations,
+            heaviest=heaviest,
         )
-        for epoch, variant, units, count, total, count2, total2, product, least, most in (
-            store.execute(CELLS)
-        )
+        for (
+            epoch,
+            variant,
+            units,
+            count,
+            total,
+            count2,
+            total2,
+            product,
+            least,
+            most,
+            observations,
+            heaviest,
+        ) in store.execute(CELLS)
     )
     links = tuple(
         Link(

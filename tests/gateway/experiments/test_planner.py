@@ -108,8 +108,15 @@ def test_what_cannot_be_planned_is_refused_by_name(
 
 
 def running(*, difference: float, error: float, pairs: float) -> Effect:
+    """One observation a unit, in even arms."""
     return Effect(
-        difference=difference, low=-1, high=1, error=error, units=int(4 * pairs), pairs=pairs
+        difference=difference,
+        low=-1,
+        high=1,
+        error=error,
+        units=int(4 * pairs),
+        pairs=pairs,
+        time=pairs,
     )
 
 

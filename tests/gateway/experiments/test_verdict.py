@@ -103,7 +103,7 @@ def test_too_little_data_says_about_how_many_more_units() -> None:
     assert verdict.arms[0].more_units is not None
     assert 2_500 < verdict.arms[0].more_units < 5_000
     assert verdict.sentence.startswith("treatment: not enough data: about 3,")
-    assert "more units; so far no difference in thumbs_up larger than 0.0938" in verdict.sentence
+    assert "more units; so far no difference in thumbs_up larger than 0.0951" in verdict.sentence
 
 
 def test_a_beginning_is_not_told_as_hopeless() -> None:
@@ -279,7 +279,7 @@ def test_an_interval_beyond_all_numbers_is_told_as_one() -> None:
     assert verdict.kind == "undecided"
     assert verdict.arms[0].effect.high > 700
     assert "larger than inf %" in verdict.sentence
-    assert verdict.guards[0].worse_by_at_least == pytest.approx(-1)
+    assert -1 < verdict.guards[0].worse_by_at_least < 0
 
 
 def test_metrics_know_their_direction_and_scale() -> None:
