@@ -40,10 +40,18 @@ VENDORS: tuple[Vendor, ...] = (
     Vendor(
         name="dashscope",
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        unsupported=frozenset({"input.tokens"}),
         completion=False,
-        embeddings=False,
+        inputs=10,
         sources=(
-            Source(url="https://docs.litellm.ai/docs/providers/dashscope", edition="2026-10"),
+            Source(
+                url="https://www.alibabacloud.com/help/en/model-studio/deep-thinking",
+                edition="2026-03",
+            ),
+            Source(
+                url="https://alibabacloud.com/help/en/model-studio/embedding-interfaces-compatible-with-openai",
+                edition="2025-12",
+            ),
         ),
     ),
     Vendor(
@@ -222,8 +230,12 @@ VENDORS: tuple[Vendor, ...] = (
     Vendor(
         name="nvidia-nim",
         base_url="https://integrate.api.nvidia.com/v1",
-        embeddings=False,
+        unsupported=frozenset({"input.tokens"}),
         sources=(
+            Source(
+                url="https://docs.nvidia.com/nim/nemo-retriever/text-embedding/2.0.0/use-the-api-openai.html",
+                edition="2.0.0",
+            ),
             Source(
                 url="https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
                 edition="2026-11",

@@ -169,6 +169,7 @@ class OpenAIAdapter:
             chat=(CHAT | named) - left_out - (COMPLETIONS_ONLY if by_reference else frozenset()),
             completion=(COMPLETION | named) - left_out if vendor.completion else None,
             embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,
+            inputs=vendor.inputs,
             extra=True,
             client_fields=ANY if vendor is COMPATIBLE else withheld(self.vendor.name),
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},

@@ -55,6 +55,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     base64:      base64 embeddings are float32, as OpenAI's are; elsewhere numbers are asked for.
     stream_usage: `stream_options.include_usage` is understood, and needed.
     completion, embeddings: the task is offered beside chat.
+    inputs:      the most texts of one request for embeddings; `None`: no bound is known.
     stop, choices: the most stop strings and choices; `None`: no bound is known.
     ranges:      other bounds, by field.
     thoughts:    the fields of a message in which thinking may come back, the first for what we
@@ -77,6 +78,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     stream_usage: bool = True
     completion: bool = True
     embeddings: bool = True
+    inputs: int | None = None
     stop: int | None = None
     choices: int | None = None
     ranges: Mapping[str, Range] = {}

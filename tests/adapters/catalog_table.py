@@ -54,6 +54,8 @@ def others(vendor: Vendor) -> Iterable[str]:
         yield "`logprobs` is a number"
     if not vendor.stream_usage:
         yield "streams count without being asked"
+    if vendor.inputs is not None:
+        yield f"{vendor.inputs} texts to embed in a request"
     if vendor.stop is not None:
         yield f"{vendor.stop} stop strings"
     if vendor.choices is not None:

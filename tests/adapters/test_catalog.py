@@ -290,3 +290,21 @@ def test_the_documented_table_is_the_catalogue() -> None:
     page = (ROOT / "docs" / "providers" / "compatible.md").read_text()
 
     assert table() in page
+
+
+@pytest.mark.parametrize(("name", "inputs"), [("dashscope", 10), ("nvidia-nim", None)])
+def test_embeddings_that_a_vendor_documents_are_asked_of_it(name: str, inputs: int | None) -> None:
+    vendor = next(one for one in VENDORS if one.name == name)
+    adapter = OpenAIAdapter(Endpoint(name="acme", base_url=vendor.base_url), vendor)
+    request = EmbeddingsRequest(
+        model="m", inputs=("a",), dimensions=64, extra={"input_type": Raw(b'"query"')}
+    )
+
+    sent = adapter.encode(request, "m")
+
+    assert sent.target.endswith("/v1/embeddings")
+    body = decoded(Raw(sent.body))
+    assert isinstance(body, dict)
+    assert (body["input"], body["dimensions"], body["input_type"]) == ("a", 64, "query")
+    assert adapter.supports.inputs == inputs
+    assert "input.tokens" not in (adapter.supports.embeddings or ())
