@@ -2,8 +2,6 @@
 
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,7 +10,9 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.commands.configuration import Faults, config_option, faults_shown, load
+from gateway.commands.configuration import Faults, config_option, load
+from gateway.commands.export import export
+from gateway.commands.opened import begun, opened
 from gateway.commands.screen import show, table_of
 from gateway.config.experiment import Experiment
 from gateway.config.model import Config
@@ -21,7 +21,6 @@ from gateway.experiments import planner
 from gateway.experiments.sentences import figure, signed
 from gateway.routing.trial import Standing
 from gateway.store.base import Store
-from gateway.store.errors import StoreAway
 from gateway.trials.former import UNKNOWN, former
 from gateway.trials.listed import ListedExperiment, configured, removed
 from gateway.trials.report import Measured, MetricReport, Report, report_of
@@ -34,13 +33,16 @@ def experiments() -> None:
     """A/B tests over models: reports, the sample needed, pause and resume."""
 
 
+experiments.add_command(export)
+
+
 @experiments.command("list")
 @config_option
 @json_option
 def listed(path: Path, as_json: bool) -> None:
     """Show every experiment and how it stands, also those that were removed from CONFIG."""
     config = load(path)
-    with _opened(config) as store:
+    with opened(config) as store:
         rows = [configured(one, _standing(one, store)) for one in config.experiments]
         rows += [removed(one) for one in former(store, {row.name for row in rows})]
     if as_json:
@@ -64,7 +66,7 @@ def report(name: str, path: Path, as_json: bool) -> None:
     Also of one that was removed from the configuration: what it has shown in all.
     """
     config = load(path)
-    with _opened(config) as store:
+    with opened(config) as store:
         found = _report(config, store, name)
     if as_json:
         _print_json(found)
@@ -80,8 +82,8 @@ def pause(name: str, reason: str, path: Path) -> None:
     """Let control serve everyone, until resumed; running gateways follow within 2 s."""
     config = load(path)
     experiment = _named(config, name)
-    _begun(config)
-    with _opened(config) as store:
+    begun(config)
+    with opened(config) as store:
         store.pause(experiment.name, reason, time.time())
     click.echo(f"{name} is paused: {experiment.control.name} serves everyone")
 
@@ -92,8 +94,8 @@ def pause(name: str, reason: str, path: Path) -> None:
 def resume(name: str, path: Path) -> None:
     """Let the variants serve again, in a new epoch; running gateways follow within 2 s."""
     config = load(path)
-    _begun(config)
-    with _opened(config) as store:
+    begun(config)
+    with opened(config) as store:
         was = store.resume(_named(config, name).name)
     click.echo(f"{name} is resumed" if was else f"{name} was not paused")
 
@@ -254,35 +256,6 @@ def _named(config: Config, name: str) -> Experiment:
             return experiment
     known = nearest(name, [one.name for one in config.experiments])
     raise Faults((f'no experiment of the configuration is named "{name}"{known}',))
-
-
-def _begun(config: Config) -> None:
-    """A pause in a file that no gateway has would pause nothing."""
-    from gateway.store.opening import absent
-
-    file = absent(config.store.url)
-    if file:
-        raise Faults(
-            (
-                f"store.url: there is no {file}, so no gateway has served with this store yet; "
-                "say it where the gateway runs, or by POST /admin/experiments/NAME/pause",
-            )
-        )
-
-
-@contextmanager
-def _opened(config: Config) -> Generator[Store, None, None]:
-    """The configured store, and why it cannot be asked as a line on stderr."""
-    from gateway.store.opening import open_existing
-
-    with faults_shown():
-        store = open_existing(config.store.url)
-    try:
-        yield store
-    except StoreAway as exc:
-        raise Faults((f"store.url: {exc.message}",)) from exc
-    finally:
-        store.close()
 
 
 def _print_json(value: object) -> None:

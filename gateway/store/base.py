@@ -1,6 +1,6 @@
 """What the store is asked, whichever database keeps it. All of it blocks: call it in a thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from gateway.experiments.course import Point
 from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import EpochCounts
 from gateway.store.recorded import Recorded
+from gateway.store.units import UnitTotal
 
 PAUSED = " paused"
 """Ends the fingerprint of an epoch in which control serves everyone."""
@@ -117,6 +118,13 @@ class Store(Protocol):
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
         """Moments of a metric (`error`, `ttft_ms`, …, or of feedback) over all epochs."""
+        ...
+
+    def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
+        """The rows of all metrics, in pages; all of one moment. Close it where it is not used up.
+
+        Raises StoreAway with any page.
+        """
         ...
 
     def counts(self, experiment: str) -> tuple[EpochCounts, ...]:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 import msgspec
 
@@ -21,6 +21,7 @@ from gateway.store.moments import outcomes
 from gateway.store.recorded import Recorded
 from gateway.store.retention import prune
 from gateway.store.schema import migration
+from gateway.store.units import UnitTotal, pages
 from gateway.store.usage import Used, used
 
 _shares = msgspec.json.Decoder(dict[str, float])
@@ -130,6 +131,11 @@ class SqlStore:
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
         with self._database.reading() as session:
             return outcomes(session, experiment, metric, per)
+
+    def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
+        """In one transaction, so that a page belongs to the ones before."""
+        with self._database.reading() as session:
+            yield from pages(session, experiment)
 
     def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
         with self._database.reading() as session:

@@ -1,0 +1,35 @@
+"""The configured store, as commands about experiments open it."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from gateway.commands.configuration import Faults, faults_shown
+from gateway.config.model import Config
+from gateway.store.base import Store
+from gateway.store.errors import StoreAway
+from gateway.store.opening import absent, open_existing
+
+
+@contextmanager
+def opened(config: Config) -> Generator[Store, None, None]:
+    """The configured store, and why it cannot be asked as a line on stderr."""
+    with faults_shown():
+        store = open_existing(config.store.url)
+    try:
+        yield store
+    except StoreAway as exc:
+        raise Faults((f"store.url: {exc.message}",)) from exc
+    finally:
+        store.close()
+
+
+def begun(config: Config) -> None:
+    """A pause in a file that no gateway has would pause nothing."""
+    file = absent(config.store.url)
+    if file:
+        raise Faults(
+            (
+                f"store.url: there is no {file}, so no gateway has served with this store yet; "
+                "say it where the gateway runs, or by POST /admin/experiments/NAME/pause",
+            )
+        )
