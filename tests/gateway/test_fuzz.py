@@ -40,8 +40,9 @@ Told = tuple[int, str, bytes]
 
 def routes(gateway: Gateway) -> list[tuple[str, str]]:
     """Methods and paths of all routes."""
-    rest = cast(Front, build_app(gateway)).complete()
-    app = cast(Litestar, vars(rest)["_inner"])
+    app: object = cast(Front, build_app(gateway)).complete()
+    while not isinstance(app, Litestar):
+        app = vars(app)["_inner"]
     found = [(how, route.path) for route in app.routes for how in getattr(route, "methods", ())]
     posts = [("POST", route.path) for route in HOT]
     return sorted({one for one in found if one[0] in ("GET", "POST")}) + posts * 4
