@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import pairwise
+from math import isclose
 
 import msgspec
 
@@ -46,6 +47,8 @@ def check_experiments(config: Config, problems: Problems) -> None:
         _once(names, experiment.name, "the name", index, (*path, "name"), problems)
         _model(experiment, models, index, config, problems)
         _variants(experiment, path, config, problems)
+        _ramps(experiment, (*path, "variants"), problems)
+        _standbys(experiment, config, path, problems)
         _unit(experiment, config, (*path, "assign_by"), problems)
         _metric(experiment.primary, config, (*path, "primary"), problems)
         for place, guardrail in enumerate(experiment.guardrails):
@@ -179,6 +182,51 @@ def _alike_votes(name: str, experiment: Experiment, path: Path, problems: Proble
             Found(primary),
             ", the primary metric; it is a metric of its own, for which votes of its own must come",
         )
+
+
+def _ramps(experiment: Experiment, path: Path, problems: Problems) -> None:
+    """Rendezvous hashing moves users into the variant whose weight was raised alone."""
+    weights = [variant.weight for variant in experiment.variants if variant.weight]
+    if problems.under(path) or len(weights) < 3 or len(set(weights)) == 1:
+        return
+    if isclose(sum(weights), 100) or isclose(sum(weights), 1):
+        problems.warn(
+            path,
+            f"the weights add up to {sum(weights):g}; to ramp one of several variants, raise its "
+            "weight and leave the others, whatever the sum: where control's is lowered for it, "
+            "users also move between variants whose weights stay",
+        )
+
+
+def _standbys(experiment: Experiment, config: Config, path: Path, problems: Problems) -> None:
+    """A backend that answers when an arm fails must not be another arm under another name."""
+    if problems.under(path) or problems.at(("providers",)):
+        return
+    servers = {
+        one.name: (one.adapter, one.base_url or "")
+        for one in config.providers
+        if one.engine is None  # each provider with an engine has its own
+    }
+    arms = {variant.backend for variant in experiment.variants}
+    reached: dict[tuple[tuple[str, str], str], str] = {}
+    for variant in experiment.variants:
+        provider, _, name = variant.backend.partition("/")
+        if provider in servers:
+            reached.setdefault((servers[provider], name), variant.name)
+    models = {model.name: model for model in config.models}
+    own = models.get(experiment.model)
+    for name in () if own is None else (own.name, *own.fallback):
+        for backend in models[name].backends if name in models else ():
+            where = f"{backend.provider}/{backend.model}"
+            arm = reached.get((servers.get(backend.provider, ("", "")), backend.model))
+            if arm is not None and where not in arms:
+                problems.warn(
+                    path,
+                    Found(where),
+                    f' of model "{name}" answers when an arm fails, and is the server and model of '
+                    f'variant "{arm}" under another name: answers of that arm would count for '
+                    "another",
+                )
 
 
 def _unit(experiment: Experiment, config: Config, path: Path, problems: Problems) -> None:

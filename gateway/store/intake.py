@@ -23,7 +23,8 @@ def take(session: Session, rows: Sequence[Row]) -> int:
     StoreRefused.
 
     A request or attempt that is there already is passed over, and a vote replaces the vote of
-    the same request, metric and key unless it is older.
+    the same request, metric and key. The last one to arrive here counts, whatever times they carry:
+    clocks of replicas differ, and one that is an hour ahead would win for an hour.
     """
     requests = _new(session, [row for row in rows if isinstance(row, RequestRow)])
     attempts = [row for row in rows if isinstance(row, AttemptRow)]
@@ -243,8 +244,7 @@ _TOTAL = Insert(
 _FEEDBACK = """INSERT INTO feedback
     (request_id, metric, key_name, time, value, comment, boolean) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (request_id, metric, key_name) DO UPDATE SET time = excluded.time,
-    value = excluded.value, comment = excluded.comment, boolean = excluded.boolean
-    WHERE excluded.time >= feedback.time"""
+    value = excluded.value, comment = excluded.comment, boolean = excluded.boolean"""
 _WAITING = "SELECT request_id FROM feedback WHERE joined = 0 AND request_id IN ({marks})"
 _PLACE = """UPDATE feedback SET joined = 1,
     experiment = (SELECT r.experiment FROM requests r WHERE r.request_id = feedback.request_id),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gateway.config.configs import GOOD, faults, read
+from tests.gateway.config.configs import GOOD, faults, read, warnings
 
 ARMS = "{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: here/tiny, weight: 1}"
 
@@ -98,3 +98,41 @@ def test_an_experiment_of_the_gateway_itself_may_have_equal_variants() -> None:
     found = read(f"{GOOD}experiments:\n{experiment('aa: true,', SAME)}")
 
     assert found.experiments[0].aa
+
+
+THREE = (
+    "{name: a, backend: openai/gpt, weight: %s}, {name: b, backend: here/tiny, weight: %s},"
+    " {name: c, backend: openai/other, weight: %s}"
+)
+
+
+@pytest.mark.parametrize("weights", [(90, 5, 5), (0.7, 0.25, 0.05)])
+def test_a_ramp_of_three_arms_whose_weights_keep_their_sum_is_warned_of(
+    weights: tuple[float, float, float],
+) -> None:
+    (told,) = warnings(f"{GOOD}experiments:\n{experiment(arms=THREE % weights)}")
+
+    assert told.startswith("experiments[0].variants: the weights add up to")
+    assert "raise its weight and leave the others" in told
+
+
+@pytest.mark.parametrize("weights", [(90, 5, 6), (1, 1, 1), (50, 50, 0)])
+def test_other_weights_are_not(weights: tuple[float, float, float]) -> None:
+    assert warnings(f"{GOOD}experiments:\n{experiment(arms=THREE % weights)}") == []
+
+
+def test_a_standby_that_is_another_arms_server_is_warned_of() -> None:
+    text = GOOD.replace(
+        "{name: openai, adapter: openai}",
+        "{name: openai, adapter: openai}\n"
+        "  - {name: pb, adapter: vllm, base_url: 'http://b:8000/v1'}\n"
+        "  - {name: pb2, adapter: vllm, base_url: 'http://b:8000/v1'}",
+    ).replace("model: gpt}]", "model: gpt}, {provider: pb2, model: m}]")
+    arms = "{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: pb/m, weight: 1}"
+
+    (told,) = warnings(f"{text}experiments:\n{experiment(arms=arms)}")
+    fine = warnings(f"{text}experiments:\n{experiment(arms=arms.replace('pb/m', 'pb/n'))}")
+
+    assert told.startswith('experiments[0]: "pb2/m" of model "chat" answers when an arm fails')
+    assert 'variant "b" under another name' in told
+    assert fine == []

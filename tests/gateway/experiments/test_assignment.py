@@ -128,6 +128,20 @@ def test_a_ramp_of_one_of_three_arms_moves_nobody_between_the_other_two() -> Non
     assert moved == {("a", "a"), ("b", "b"), ("c", "c"), ("a", "c"), ("b", "c")}
 
 
+def test_three_arms_whose_weights_keep_their_sum_exchange_users() -> None:
+    """What docs/experiments.md warns of."""
+    before = assignment("e", {"control": 90, "a": 5, "b": 5})
+    after = assignment("e", {"control": 70, "a": 25, "b": 5})
+    alone = assignment("e", {"control": 90, "a": 32, "b": 5})
+    units = [f"user-{number}" for number in range(8_000)]
+
+    moves = {(before.variant(unit), after.variant(unit)) for unit in units}
+    moved = {(before.variant(unit), alone.variant(unit)) for unit in units}
+
+    assert ("control", "b") in moves
+    assert {to for was, to in moved if was != to} == {"a"}
+
+
 def test_shares_are_within_three_sigma_of_the_weights() -> None:
     weights = {"a": 1, "b": 3, "c": 6, "nobody": 0}
     units, total = 30_000, 10
