@@ -7,19 +7,16 @@ https://learn.microsoft.com/en-us/azure/ai-foundry/openai/reference
 https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle
 """
 
-from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, urlsplit
 
-from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, TokenEndpoint
 from adapters.catalog import REFERENCE_ONLY, Vendor
-from adapters.choice_fields import ChoiceFieldsDecoder
-from adapters.openai import Headers, OpenAIAdapter, expected_choices
+from adapters.openai import Headers, OpenAIAdapter
 from schemas.errors import InvalidConfig
-from schemas.requests import ChatRequest, GenerateRequest, Request
+from schemas.requests import ChatRequest, Request
 
 SINCE = "2024-09-01"
 """The first version with `max_completion_tokens`, `stream_options` and `parallel_tool_calls`."""
@@ -31,6 +28,7 @@ AZURE = Vendor(
     base64=True,
     stop=4,
     choices=128,
+    marked=True,
 )
 DATED = Vendor(
     name="azure",
@@ -39,19 +37,17 @@ DATED = Vendor(
     stream_usage=False,
     stop=4,
     choices=128,
+    marked=True,
 )
 """A version before `SINCE`."""
 
-FOUNDRY = Vendor(name="azure", unsupported=REFERENCE_ONLY)
+FOUNDRY = Vendor(name="azure", unsupported=REFERENCE_ONLY, marked=True)
 """Models of all makers, behind one API that has versions of its own."""
 
 MODEL_IN_BODY = ("/v1", "/models")
 
 ENTRA = TokenEndpoint(path="", scope="https://cognitiveservices.azure.com/.default")
 """Tokens come from `login.microsoftonline.com/{tenant}`, and only the operator knows the tenant."""
-
-VERDICTS = frozenset({"content_filter_results", "content_filter_offsets"})
-"""Of the filters, on a choice; offsets are of the text that they have seen so far."""
 
 
 class AzureAdapter(OpenAIAdapter):
@@ -91,25 +87,3 @@ class AzureAdapter(OpenAIAdapter):
         route = outbound.target.removeprefix(urlsplit(self.endpoint.base_url).path.rstrip("/"))
         deployment = quote(model, safe="")
         return replace(outbound, target=f"{self._base}/openai/deployments/{deployment}{route}")
-
-    def decoder(self, request: GenerateRequest) -> "AzureDecoder":
-        return AzureDecoder(self.endpoint, stream=request.stream, choices=expected_choices(request))
-
-
-class AzureDecoder(ChoiceFieldsDecoder):
-    """What the filters say of a choice goes on whenever it changes and is not empty."""
-
-    marked = True
-
-    def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int) -> None:
-        super().__init__(endpoint, stream=stream, choices=choices, fields=VERDICTS)
-        self._said: dict[tuple[int, str], Raw] = {}
-
-    def told(self, index: int, fields: Mapping[str, Raw]) -> Mapping[str, Raw]:
-        news = {
-            name: raw
-            for name, raw in fields.items()
-            if bytes(raw) != b"{}" and self._said.get((index, name)) != raw
-        }
-        self._said.update({(index, name): raw for name, raw in news.items()})
-        return news

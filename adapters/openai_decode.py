@@ -85,20 +85,36 @@ _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself stands beside choices, too."""
 
 _NOTHING = Message()
+_NOTHING_SAID = Raw(b"{}")
 _encode = msgspec.json.Encoder().encode
 
 
 class _ChoiceState:
     """What must be remembered of one choice until it finishes."""
 
-    __slots__ = ("blank", "block", "finished", "shown", "tools")
+    __slots__ = ("blank", "block", "filters", "finished", "shown", "tools")
 
     def __init__(self, index: int, prefix: str) -> None:
         self.tools = ToolCalls(index, prefix)
         self.shown = False
         self.blank = False
         self.block = 0
+        self.filters: dict[str, Raw] = {}
         self.finished = False
+
+    def verdicts(self, choice: Choice) -> dict[str, Raw]:
+        """What the content filters say, where it is not empty and not what they said before."""
+        told = {
+            "content_filter_results": choice.content_filter_results,
+            "content_filter_offsets": choice.content_filter_offsets,
+        }
+        news = {
+            name: raw.copy()
+            for name, raw in told.items()
+            if raw not in (NULL, _NOTHING_SAID, self.filters.get(name))
+        }
+        self.filters |= news
+        return news
 
 
 class OpenAIDecoder:
@@ -259,6 +275,9 @@ class OpenAIDecoder:
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         state.shown = state.shown or len(events) > before
+        beside = {**state.verdicts(choice), **choice.more}
+        if beside:
+            events.append(OpaqueDelta(fields=beside, index=index))
 
     def _finish(
         self, index: int, state: _ChoiceState, choice: Choice | None, events: list[Event]
@@ -324,4 +343,7 @@ def _is_plain(choice: Choice, delta: Message) -> bool:
         or delta.tool_calls
         or delta.refusal
         or choice.opaque
+        or choice.more
+        or choice.content_filter_results is not NULL
+        or choice.content_filter_offsets is not NULL
     )

@@ -20,11 +20,13 @@ from adapters.openai_wire import (
     ToolPiece,
     read_list,
     read_logprobs,
+    read_loose_choice,
     read_object,
 )
 
 _TEXTS = ("refusal", "reasoning", "reasoning_content", "reasoning_signature")
 _PLAIN = frozenset({"role", "content", "tool_calls", *_TEXTS})
+_OF_CHOICE = frozenset(LooseChoice.__struct_fields__)
 _EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
 _encode = msgspec.json.Encoder().encode
 
@@ -70,7 +72,8 @@ def repaired(chunk: LooseChunk) -> OpenChunk:
     )
 
 
-def _choice(loose: LooseChoice, place: int) -> Choice:
+def _choice(raw: Raw, place: int) -> Choice:
+    loose = read_loose_choice(raw)
     fields = loose.delta or loose.message
     message, opaque = _message(fields) if fields is not None else (None, {})
     stop, seed = scalar(loose.stop_reason), scalar(loose.seed)
@@ -84,7 +87,14 @@ def _choice(loose: LooseChoice, place: int) -> Choice:
         native_finish_reason=loose.native_finish_reason,
         stop_reason=matched if stop is None else stop,
         seed=seed if isinstance(seed, int) else None,
+        content_filter_results=loose.content_filter_results,
+        content_filter_offsets=loose.content_filter_offsets,
         opaque=opaque,
+        more={
+            name: value.copy()
+            for name, value in read_object(raw).items()
+            if name not in _OF_CHOICE and value != NULL
+        },
     )
 
 

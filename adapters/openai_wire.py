@@ -67,10 +67,13 @@ class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=
     annotations: None = None
 
 
-class Choice(Struct, frozen=True, kw_only=True, gc=False):
+class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """delta: a chat's stream; message: a chat's whole answer; text: completions.
 
     stop_reason: the stop string or token that ended the answer; matched_stop: SGLang's name.
+    content_filter_*: Azure's, in nearly every frame. The fields typed `None` are vLLM's, which are
+    there, but empty, unless a request asks for them.
+    opaque, more: unknown fields of the message and of the choice; never on the wire as such.
     """
 
     index: int = 0
@@ -83,8 +86,14 @@ class Choice(Struct, frozen=True, kw_only=True, gc=False):
     stop_reason: str | int | None = None
     matched_stop: str | int | None = None
     seed: int | None = None
+    content_filter_results: Raw = NULL
+    content_filter_offsets: Raw = NULL
+    token_ids: None = None
+    prompt_token_ids: None = None
+    prompt_logprobs: None = None
+    routed_experts: None = None
     opaque: dict[str, Raw] = {}
-    """Unknown fields of the message; never on the wire under this name."""
+    more: dict[str, Raw] = {}
 
 
 class OpenChunk(Struct, frozen=True, kw_only=True, gc=False):
@@ -116,6 +125,8 @@ class Head(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LooseChoice(Struct, frozen=True, kw_only=True):
+    """What is read of a choice; its other members are read one by one."""
+
     index: int | None = None
     delta: dict[str, Raw] | None = None
     message: dict[str, Raw] | None = None
@@ -126,10 +137,12 @@ class LooseChoice(Struct, frozen=True, kw_only=True):
     stop_reason: Raw = NULL
     matched_stop: Raw = NULL
     seed: Raw = NULL
+    content_filter_results: Raw = NULL
+    content_filter_offsets: Raw = NULL
 
 
 class LooseChunk(Struct, frozen=True, kw_only=True):
-    choices: tuple[LooseChoice, ...] | None = None
+    choices: tuple[Raw, ...] | None = None
     usage: Raw = NULL
     error: Raw = NULL
 
@@ -175,6 +188,7 @@ read_open_chunk = msgspec.json.Decoder(OpenChunk).decode
 read_head = msgspec.json.Decoder(Head).decode
 read_loose = msgspec.json.Decoder(LooseChunk).decode
 read_vectors = msgspec.json.Decoder(Vectors).decode
+read_loose_choice = msgspec.json.Decoder(LooseChoice).decode
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 read_list = msgspec.json.Decoder(list[Raw]).decode
 read_usage = msgspec.json.Decoder(UsageCounts).decode

@@ -7,7 +7,6 @@ https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/op
 https://github.com/sgl-project/sglang/pull/33606
 """
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Raw
@@ -114,12 +113,6 @@ class SglangAdapter(ServedEngineAdapter):
     name: ClassVar[str] = "sglang"
     row: ClassVar[Vendor] = Vendor(name="sglang", marked=True)
     upwards: ClassVar[bool] = True
-    asked_for: ClassVar[Mapping[str, frozenset[str]]] = {
-        "return_hidden_states": frozenset({"hidden_states"}),
-        "return_token_ids": frozenset({"token_ids", "prompt_token_ids"}),
-        "return_prompt_token_ids": frozenset({"prompt_token_ids"}),
-        "return_meta_info": frozenset({"meta_info"}),
-    }
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):

@@ -6,7 +6,6 @@ https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 https://github.com/vllm-project/vllm/tree/main/vllm/entrypoints/openai
 """
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from adapters.base import READABLE, Range, Supports
@@ -127,16 +126,10 @@ RANGES = {
 
 PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
 
-TOKENS = frozenset({"token_ids", "prompt_token_ids"})
-
 
 class VllmAdapter(ServedEngineAdapter):
     name: ClassVar[str] = "vllm"
     row: ClassVar[Vendor] = Vendor(name="vllm", marked=True)
-    asked_for: ClassVar[Mapping[str, frozenset[str]]] = {
-        "return_token_ids": TOKENS,
-        "prompt_logprobs": frozenset({"prompt_logprobs"}),
-    }
 
     def supported(self) -> Supports:
         return Supports(

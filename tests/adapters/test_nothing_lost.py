@@ -209,6 +209,28 @@ def test_a_json_object_of_claudes_is_the_text_of_the_answer() -> None:
         assert (choice.finish.reason, choice.tool_calls, choice.opaque) == ("stop", [], {})
 
 
+def test_members_of_a_choice_that_nobody_knows_reach_the_client_with_its_message() -> None:
+    known: Json = {"finish_reason": "stop", "token_ids": None}
+    beyond: Json = {"token_ids": [5, 6], "verdict": {"safe": True}, "rank": 0}
+    choice = {**known, **beyond, "index": 0}
+
+    told = message(OPENAI, {"choices": [{**choice, "message": {"content": "Hi"}}]})
+    streamed = deltas(
+        OPENAI,
+        stream(
+            delta({"content": "H"}, token_ids=[5], rank=0),
+            delta({"content": "i"}, token_ids=[5], rank=0),
+            delta(finish="stop", verdict={"safe": True}),
+        ),
+    )
+
+    assert told.items() >= beyond.items()
+    assert told["content"] == "Hi"
+    assert [one for one in streamed if "token_ids" in one] == [{"token_ids": [5], "rank": 0}] * 2
+    assert {"verdict": {"safe": True}} in streamed
+    assert "".join(str(one.get("content", "")) for one in streamed) == "Hi"
+
+
 LATE = {"web_search": [{"link": "https://a.test"}], "service_tier": "flex", "search_info": {"n": 1}}
 
 
@@ -327,6 +349,20 @@ def test_members_of_usage_that_only_a_vendor_has_reach_the_client(name: str) -> 
         assert counts.items() >= THEIRS.items()
         totals = [counts[f"{kind}_tokens"] for kind in ("prompt", "completion", "total")]
         assert totals == [5, 3, 8] or name == "anthropic"
+
+
+def test_ollamas_durations_reach_the_client_with_its_counts() -> None:
+    durations = {"total_duration": 9, "load_duration": 1, "eval_duration": 5}
+    counts = {"prompt_eval_count": 5, "eval_count": 3, **durations}
+    body = {"message": {"content": "Hi"}, "done": True, "done_reason": "stop", **counts}
+
+    whole = answer(built("ollama"), body)["usage"]
+    found = chunks(built("ollama"), json.dumps(body).encode() + b"\n")
+    (streamed,) = [one["usage"] for one in found if one.get("usage")]
+
+    for usage in (whole, streamed):
+        assert cast("Json", usage).items() >= durations.items()
+        assert cast("Json", usage)["total_tokens"] == 8
 
 
 @pytest.mark.parametrize("name", USAGES)
