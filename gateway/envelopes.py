@@ -1,17 +1,24 @@
 """In which dialect an error is told to a client that reached no route of the request path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from gateway.surfaces import kserve_bodies, mindie
+from gateway.surfaces.databricks_errors import DatabricksError
 from gateway.surfaces.databricks_errors import error_body as databricks_error
+from gateway.surfaces.mindie_errors import MindIEError
 from gateway.surfaces.openai import error_body
+from gateway.surfaces.openai_bodies import OpenAIError
 from schemas.errors import GatewayError
+
+_INFER_TOKEN: Final = "/infer_token"
+"""Also at the end of OpenAI's path of a model."""
 
 Envelope = Callable[[GatewayError], bytes]
 
 ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
-    ("/infer_token", mindie.error_body),
     ("/serving-endpoints", databricks_error),
     ("/api/2.0/", databricks_error),
     ("/.well-known/databricks-config", databricks_error),
@@ -21,6 +28,22 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
 """The beginning of a path -> who writes the errors there; the first that fits."""
 
 
+STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
+    mindie.error_body: MindIEError,
+    databricks_error: DatabricksError,
+    kserve_bodies.error_body: kserve_bodies.KServeError,
+    error_body: OpenAIError,
+}
+"""What each of them writes."""
+
+
+def error_struct(path: str) -> type[Struct]:
+    """What errors at a path are, for the description."""
+    return STRUCTS[envelope(path)]
+
+
 def envelope(path: str) -> Envelope:
     path = "/" + path.lstrip("/")
+    if path.endswith(_INFER_TOKEN):
+        return mindie.error_body
     return next((write for prefix, write in ENVELOPES if path.startswith(prefix)), error_body)

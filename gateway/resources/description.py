@@ -5,7 +5,9 @@ from litestar import Request, Response, get
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
+from gateway.config.model import Auth
 from gateway.documentation_page import HEADERS, STYLE, page_of
+from gateway.openapi.document import completed
 from gateway.state import Gateway
 from schemas.errors import RouteNotFound
 
@@ -13,7 +15,16 @@ _Request = Request[object, object, State]
 
 
 def description(gateway: Gateway) -> list[ControllerRouterHandler]:
-    made: dict[str, bytes] = {}
+    made: dict[Auth, tuple[bytes, bytes]] = {}
+
+    def described(request: _Request) -> tuple[bytes, bytes]:
+        """As JSON and as a page. Made once for each way of asking for keys."""
+        auth = gateway.runtime.config.auth
+        known = Auth(mode=auth.mode, metrics=auth.metrics)
+        if known not in made:
+            document = completed(request.app.openapi_schema.to_schema(), known)
+            made[known] = msgspec.json.encode(document), page_of(document).encode()
+        return made[known]
 
     def check(request: _Request) -> None:
         if not gateway.runtime.config.server.docs:
@@ -22,16 +33,12 @@ def description(gateway: Gateway) -> list[ControllerRouterHandler]:
     @get("/openapi.json", media_type="application/json", include_in_schema=False)
     async def openapi(request: _Request) -> bytes:
         check(request)
-        if "json" not in made:
-            made["json"] = msgspec.json.encode(request.app.openapi_schema.to_schema())
-        return made["json"]
+        return described(request)[0]
 
     @get("/docs", include_in_schema=False)
     async def docs(request: _Request) -> Response[bytes]:
         check(request)
-        if "page" not in made:
-            made["page"] = page_of(request.app.openapi_schema.to_schema()).encode()
-        return Response(made["page"], media_type="text/html", headers=HEADERS)
+        return Response(described(request)[1], media_type="text/html", headers=HEADERS)
 
     @get("/docs/page.css", include_in_schema=False)
     async def style(request: _Request) -> Response[bytes]:

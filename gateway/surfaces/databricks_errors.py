@@ -38,7 +38,9 @@ WORDS: Final[dict[str, str]] = {
 """What a refusal's field is called here, where the vocabulary's name is another."""
 
 
-class _Envelope(Struct, frozen=True, kw_only=True):
+class DatabricksError(Struct, frozen=True, kw_only=True):
+    """A failure, as Databricks' clients read it."""
+
     error_code: str
     message: str
 
@@ -57,7 +59,7 @@ def error_code(exc: GatewayError) -> str:
 
 
 def error_body(exc: GatewayError) -> bytes:
-    return encode(_Envelope(error_code=error_code(exc), message=_message(exc)))
+    return encode(DatabricksError(error_code=error_code(exc), message=_message(exc)))
 
 
 def error_frame(exc: GatewayError) -> bytes:

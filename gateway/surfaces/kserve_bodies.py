@@ -35,11 +35,15 @@ TENSORS: Final = {
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Error(Struct, frozen=True, kw_only=True):
+class KServeError(Struct, frozen=True, kw_only=True):
+    """A failure, as KServe's clients read it."""
+
     error: str
 
 
-class _Server(Struct, frozen=True, kw_only=True):
+class ServerMetadata(Struct, frozen=True, kw_only=True):
+    """Who answers, and which extensions of the protocol it has."""
+
     name: str
     version: str
     extensions: tuple[str, ...]
@@ -51,7 +55,9 @@ class _Tensor(Struct, frozen=True, kw_only=True):
     shape: Shape
 
 
-class _Model(Struct, frozen=True, kw_only=True):
+class ModelMetadata(Struct, frozen=True, kw_only=True):
+    """The tensors that a model takes and gives."""
+
     name: str
     versions: tuple[str, ...]
     platform: str
@@ -70,7 +76,9 @@ class _Transactions(Struct, frozen=True, kw_only=True):
     decoupled: bool
 
 
-class _Config(Struct, frozen=True, kw_only=True):
+class ModelConfiguration(Struct, frozen=True, kw_only=True):
+    """The same as Triton's configuration of a model has it."""
+
     name: str
     platform: str
     backend: str
@@ -94,18 +102,18 @@ def error_body(exc: GatewayError) -> bytes:
     message, ours = exc.message, exc.param or ""
     if ours in TENSORS:
         message = re.sub(rf"\b{ours}\b", TENSORS[ours], message, count=1)
-    return _encode(_Error(error=message))
+    return _encode(KServeError(error=message))
 
 
 def server_body(version: str) -> bytes:
     """version: the gateway's own."""
     extensions = ("binary_tensor_data", "model_configuration", "model_repository", "parameters")
-    return _encode(_Server(name="strowger", version=version, extensions=extensions))
+    return _encode(ServerMetadata(name="strowger", version=version, extensions=extensions))
 
 
 def model_body(name: str) -> bytes:
     return _encode(
-        _Model(
+        ModelMetadata(
             name=name,
             versions=(VERSION,),
             platform=PLATFORM,
@@ -118,7 +126,7 @@ def model_body(name: str) -> bytes:
 def config_body(name: str) -> bytes:
     """What Triton's model configuration says of the same; requests are not batched by clients."""
     return _encode(
-        _Config(
+        ModelConfiguration(
             name=name,
             platform=PLATFORM,
             backend="strowger",

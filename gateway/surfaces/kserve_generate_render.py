@@ -31,7 +31,7 @@ from schemas.events import (
 from schemas.tensors import Tensor
 
 
-class _Frame(Struct, frozen=True, kw_only=True):
+class GenerateResponse(Struct, frozen=True, kw_only=True):
     """One response: the whole answer, one of its sequences, or a piece of one."""
 
     model_name: str
@@ -89,14 +89,14 @@ class GenerateRenderer:
     def error(self, exc: GatewayError) -> bytes:
         return frame(error_body(exc))
 
-    def _frame(self, index: int | None = None) -> _Frame:
-        return _Frame(
+    def _frame(self, index: int | None = None) -> GenerateResponse:
+        return GenerateResponse(
             model_name=self._request.model,
             id=self._reply.id or UNSET,
             sequence_index=index if self._reply.sequences and index is not None else UNSET,
         )
 
-    def _whole(self, answer: Answer) -> _Frame:
+    def _whole(self, answer: Answer) -> GenerateResponse:
         """All of the answer's choices in one response."""
         reply, choices = self._reply, answer.choices
         texts = [choice.text or choice.refusal or "" for choice in choices]
@@ -123,7 +123,7 @@ class GenerateRenderer:
             else UNSET,
         )
 
-    def _with_tensors(self, found: _Frame, answer: Answer) -> _Frame:
+    def _with_tensors(self, found: GenerateResponse, answer: Answer) -> GenerateResponse:
         reply = self._reply
         outputs = Outputs(answer, prompt=self._prompt, pad=reply.pad, with_input=reply.with_input)
 
@@ -144,7 +144,7 @@ class GenerateRenderer:
             num_output_tokens=made if reply.num_output_tokens else UNSET,
         )
 
-    def _pieces(self, event: Event) -> Iterator[_Frame]:
+    def _pieces(self, event: Event) -> Iterator[GenerateResponse]:
         match event:
             case TextDelta() | RefusalDelta():
                 logprobs = event.logprobs if isinstance(event, TextDelta) else ()
@@ -166,7 +166,7 @@ class GenerateRenderer:
             case _:
                 pass  # neither reasoning nor tools have a place here; a raw prompt brings none
 
-    def _tokens(self, event: Tokens) -> Iterator[_Frame]:
+    def _tokens(self, event: Tokens) -> Iterator[GenerateResponse]:
         """A response a token, as TensorRT-LLM streams them; text, if any, comes with the last."""
         last = len(event.ids) - 1
         for place, token in enumerate(event.ids):
@@ -181,7 +181,7 @@ class GenerateRenderer:
                 sequence_length=Raw(b"1"),
             )
 
-    def _piece(self, index: int, text: str, logprobs: tuple[TokenLogprob, ...]) -> _Frame:
+    def _piece(self, index: int, text: str, logprobs: tuple[TokenLogprob, ...]) -> GenerateResponse:
         self._counts[index] = self._counts.get(index, 0) + 1
         found = msgspec.structs.replace(self._frame(index), text_output=text)
         if not self._reply.log_probs or not logprobs:

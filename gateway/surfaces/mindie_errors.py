@@ -45,7 +45,9 @@ _FIELD: Final = re.compile(
 _encoder: Final = msgspec.json.Encoder()
 
 
-class _Envelope(Struct, frozen=True, kw_only=True):
+class MindIEError(Struct, frozen=True, kw_only=True):
+    """A failure, as MindIE's clients read it."""
+
     error: str
     error_type: str
 
@@ -55,7 +57,7 @@ def error_body(exc: GatewayError) -> bytes:
     message = exc.message
     if exc.param is not None:
         message = _FIELD.sub(lambda found: found[1] + _NAMES[found[2]], message)
-    return _encoder.encode(_Envelope(error=message, error_type=_type(exc)))
+    return _encoder.encode(MindIEError(error=message, error_type=_type(exc)))
 
 
 def _type(exc: GatewayError) -> str:

@@ -57,9 +57,11 @@ class _Details(Struct, frozen=True, kw_only=True):
     seed: int | None
 
 
-class _Answer(Struct, frozen=True, kw_only=True):
+class InferTokenAnswer(Struct, frozen=True, kw_only=True):
+    """details: where they were asked for."""
+
     generated_text: str
-    details: _Details | UnsetType
+    details: _Details | UnsetType = UNSET
 
 
 class _Token(Struct, frozen=True, kw_only=True):
@@ -118,7 +120,7 @@ class InferTokenRenderer:
             raise GatewayError("an answer was rendered before it was finished")
         text = choice.reasoning + (choice.text or choice.refusal or "")
         details = self._whole_details(choice, choice.finish, answer.usage)
-        return _encode(_Answer(generated_text=text, details=details))
+        return _encode(InferTokenAnswer(generated_text=text, details=details))
 
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []

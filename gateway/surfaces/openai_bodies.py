@@ -27,37 +27,49 @@ TYPES: Final[dict[int, str]] = {
 
 
 class Error(Struct, frozen=True, kw_only=True):
+    """param: the field that is wrong. code: a stable word, a vendor's own where it has one."""
+
     message: str
     type: str
     param: str | None
     code: str | None
 
 
-class _Envelope(Struct, frozen=True, kw_only=True):
+class OpenAIError(Struct, frozen=True, kw_only=True):
+    """A failure, in OpenAI's envelope."""
+
     error: Error
 
 
-class _Model(Struct, frozen=True, kw_only=True):
+class OpenAIModel(Struct, frozen=True, kw_only=True):
+    """created: Unix seconds, when the gateway started."""
+
     id: str
     created: int
     object: str = "model"
     owned_by: str = "strowger"
 
 
-class _Models(Struct, frozen=True, kw_only=True):
+class OpenAIModelList(Struct, frozen=True, kw_only=True):
+    """The models that the key may use."""
+
     object: str = "list"
-    data: list[_Model]
+    data: list[OpenAIModel]
 
 
-class _Vector(Struct, frozen=True, kw_only=True):
+class EmbeddingObject(Struct, frozen=True, kw_only=True):
+    """embedding: numbers, or base64 of little-endian float32, as `encoding_format` says."""
+
     object: str = "embedding"
     index: int
     embedding: list[float] | str
 
 
-class _Vectors(Struct, frozen=True, kw_only=True):
+class EmbeddingList(Struct, frozen=True, kw_only=True):
+    """A vector for each input, in their order."""
+
     object: str = "list"
-    data: list[_Vector]
+    data: list[EmbeddingObject]
     model: str
     usage: Raw | UnsetType = UNSET
     id: str
@@ -65,7 +77,7 @@ class _Vectors(Struct, frozen=True, kw_only=True):
 
 def error_body(exc: GatewayError) -> bytes:
     """`{"error": {"message", "type", "param", "code"}}`, always with all four."""
-    return encode(_Envelope(error=openai_error(exc)))
+    return encode(OpenAIError(error=openai_error(exc)))
 
 
 def openai_error(exc: GatewayError) -> Error:
@@ -80,12 +92,14 @@ def openai_error(exc: GatewayError) -> Error:
 
 def models_body(names: Iterable[str], created: int | float) -> bytes:
     """`GET /v1/models`. created: Unix seconds."""
-    return encode(_Models(data=[_Model(id=name, created=int(created)) for name in names]))
+    return encode(
+        OpenAIModelList(data=[OpenAIModel(id=name, created=int(created)) for name in names])
+    )
 
 
 def model_body(name: str, created: int | float) -> bytes:
     """`GET /v1/models/{name}`. created: Unix seconds."""
-    return encode(_Model(id=name, created=int(created)))
+    return encode(OpenAIModel(id=name, created=int(created)))
 
 
 class EmbeddingsRenderer:
@@ -103,9 +117,9 @@ class EmbeddingsRenderer:
         form = _as_base64 if self._request.base64 else _as_numbers
         usage = embeddings_usage_json(embeddings.usage)
         return encode(
-            _Vectors(
+            EmbeddingList(
                 data=[
-                    _Vector(index=place, embedding=form(vector))
+                    EmbeddingObject(index=place, embedding=form(vector))
                     for place, vector in enumerate(embeddings.vectors)
                 ],
                 model=embeddings.model or self._request.model,

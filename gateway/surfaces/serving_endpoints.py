@@ -124,7 +124,9 @@ class ServingEndpoint(Struct, frozen=True, kw_only=True):
     tags: tuple[()] = ()
 
 
-class _Endpoints(Struct, frozen=True, kw_only=True):
+class ServingEndpointList(Struct, frozen=True, kw_only=True):
+    """The models that the key may use."""
+
     endpoints: list[ServingEndpoint]
 
 
@@ -163,7 +165,7 @@ def endpoint_body(endpoint: ServingEndpoint) -> bytes:
 
 def endpoints_body(endpoints: Sequence[ServingEndpoint]) -> bytes:
     """`GET /api/2.0/serving-endpoints`."""
-    return encode(_Endpoints(endpoints=list(endpoints)))
+    return encode(ServingEndpointList(endpoints=list(endpoints)))
 
 
 def percentages(weights: Sequence[float]) -> list[int]:

@@ -24,7 +24,7 @@ VERSIONED = "/v1/models/{model}/versions/{version}/ask"
         ("/v1/models//ask", ("", "")),
         ("/v1/models/m/ask/", ("", "")),
         ("/v1/models/m", ("", "")),
-        ("/v1/models/m\n/ask", ("", "")),
+        ("/v1/models/m\n/ask", (ASKED, "m\n")),
     ],
 )
 def test_a_model_is_read_from_the_path(path: str, found: tuple[str, str]) -> None:

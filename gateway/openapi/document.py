@@ -1,0 +1,191 @@
+"""Completes the description that the framework makes of the routes with what is sent on them."""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from gateway.config.model import Auth
+from gateway.envelopes import error_struct
+from gateway.openapi.routes import ADMIN, EVENTS, EVERY, OCTETS, ROUTES, TEXT, Described
+from gateway.surfaces.base import JSON
+from gateway.surfaces.routes import HOT
+
+Tree = MutableMapping[str, object]
+
+_MODEL: Final = "/v2/models/{asked}"
+"""One handler of the framework's serves all that is looked up of a model."""
+
+_REF: Final = "#/components/schemas/{name}"
+_SAYS: Final[Mapping[int, str]] = {
+    200: "The answer",
+    202: "Taken, and not in the store yet",
+    400: "The request cannot be right, no backend honours a field of it, or a backend refused it",
+    401: "No key was sent, or one that is not known",
+    403: "The key may not ask for this, or the host or the page that calls is not allowed",
+    404: "There is no such model, or nothing here",
+    405: "Another method is taken here",
+    408: "The body did not come in time",
+    413: "The body is too large",
+    415: "A content-type or content-encoding that is not taken here",
+    429: "A limit of the gateway, or every backend is rate-limited",
+    500: "A bug of the gateway; its log has the request id",
+    502: "The last backend that was called failed or could not be reached",
+    503: "The gateway cannot answer now",
+    504: "The time is over",
+}
+_HEADERS: Final[Mapping[int, tuple[str, ...]]] = {
+    401: ("www-authenticate",),
+    405: ("allow",),
+    429: ("retry-after",),
+    503: ("retry-after",),
+}
+_ALWAYS: Final = ("x-request-id",)
+_UPSTREAM: Final = "Another 4xx of the backend's own"
+
+_KEYS: Final[Mapping[str, Tree]] = {
+    "client_key": {"type": "http", "scheme": "bearer", "description": "A key of auth.keys"},
+    "client_key_header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "client_key_azure": {"type": "apiKey", "in": "header", "name": "api-key"},
+    "metrics_key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "auth.metrics_key, for /metrics alone",
+    },
+}
+_CLIENT: Final = ("client_key", "client_key_header", "client_key_azure")
+
+
+def completed(document: Tree, auth: Auth) -> Tree:
+    """`document`, which is changed, with every body, answer, error and key. auth: as in force."""
+    paths = _tree(document["paths"])
+    _spell_out(paths)
+    components = _tree(document.setdefault("components", {}))
+    schemes = _tree(components.setdefault("securitySchemes", {}))
+    schemes.update(_KEYS)
+    refs = _schemas(_tree(components.setdefault("schemas", {})))
+    bodies = {route.path: route for route in HOT}
+    for path, item in paths.items():
+        for method, raw in _tree(item).items():
+            operation = _tree(raw)
+            known = ROUTES.get(f"{method.upper()} {path}", ADMIN)
+            operation["responses"] = _responses(path, operation, known, refs)
+            operation["security"] = _security(known, auth)
+            if path in bodies and method == "post":
+                route = bodies[path]
+                operation["requestBody"] = _body(refs[route.body], route.surface.accepts)
+    return document
+
+
+def _spell_out(paths: Tree) -> None:
+    asked = _tree(paths.pop(_MODEL))
+    for place in [one for one in ROUTES if one.startswith("GET /v2/models/")]:
+        path = place.partition(" ")[2]
+        operation = dict(_tree(asked["get"]))
+        name = path.replace("/", " ").replace("{model}", "Model").title().replace(" ", "")
+        operation["operationId"] = name
+        operation["parameters"] = [_model_parameter()]
+        item = _tree(paths.setdefault(path, {}))
+        item["get"] = operation
+
+
+def _model_parameter() -> Tree:
+    return {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
+    """Puts the schemas of all structs `into` the components; a reference to each."""
+    structs = [
+        *(answer for described in ROUTES.values() for answer in described.answers),
+        *(route.body for route in HOT),
+        *(error_struct(path) for path in ("/v1", "/v2", "/infer_token", "/serving-endpoints")),
+    ]
+    kinds = list(dict.fromkeys(structs))
+    found, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    into.update({name: _said(_tree(schema)) for name, schema in components.items()})
+    return dict(zip(kinds, (_tree(one) for one in found), strict=True))
+
+
+def _said(schema: Tree) -> Tree:
+    """Without the indentation that docstrings have in the source."""
+    if isinstance(text := schema.get("description"), str):
+        schema["description"] = "\n".join(line.strip() for line in text.splitlines())
+    return schema
+
+
+def _body(schema: Tree, accepts: tuple[bytes, ...]) -> Tree:
+    content: Tree = {JSON: {"schema": schema}}
+    for kind in accepts:
+        content[kind.decode()] = {"schema": {"type": "string", "format": "binary"}}
+    return {"required": True, "content": content}
+
+
+def _responses(
+    path: str, operation: Tree, known: Described, refs: Mapping[type[Struct], Tree]
+) -> Tree:
+    own = _tree(_tree(operation["responses"]).get("200", {}))
+    content = _content(known, refs) if known is not ADMIN else _tree(own.get("content", {}))
+    responses: Tree = {"200": _response(200, content)}
+    for status in known.also:
+        responses[str(status)] = _response(status, content)
+    error: Tree = {JSON: {"schema": refs[error_struct(path)]}}
+    for status in sorted({*EVERY, *known.statuses}):
+        responses[str(status)] = _response(status, error)
+    if 502 in known.statuses:
+        responses["4XX"] = {**_response(400, error), "description": _UPSTREAM}
+    return responses
+
+
+def _content(known: Described, refs: Mapping[type[Struct], Tree]) -> Tree:
+    content: Tree = {}
+    if known.answers:
+        schemas = [refs[answer] for answer in known.answers]
+        schema: Tree = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        content[JSON] = {"schema": {"type": "array", "items": schema} if known.listed else schema}
+    for media in known.media:
+        content[media] = {"schema": dict(_MEDIA[media])}
+    return content
+
+
+_MEDIA: Final[Mapping[str, Mapping[str, object]]] = {
+    # Without a type: tools disagree on whether a schema is about the text or about each event.
+    EVENTS: {"description": "A stream of server-sent events, where the request asks for one"},
+    OCTETS: {
+        "type": "string",
+        "format": "binary",
+        "description": "JSON, and behind it the tensors that were asked for as bytes",
+    },
+    TEXT: {"type": "string", "description": "Prometheus' text format"},
+}
+
+
+def _response(status: int, content: Tree) -> Tree:
+    names = (*_ALWAYS, *_HEADERS.get(status, ()))
+    response: Tree = {
+        "description": _SAYS[status],
+        "headers": {name: {"schema": {"type": "string"}} for name in names},
+    }
+    if content:
+        response["content"] = content
+    return response
+
+
+def _security(known: Described, auth: Auth) -> list[Mapping[str, list[str]]]:
+    """Any of the list is enough; an empty list asks for nothing."""
+    return [{name: []} for name in _accepted(known.key, auth)]
+
+
+def _accepted(key: str, auth: Auth) -> Iterator[str]:
+    if key == "admin":
+        yield "admin_key"
+    elif key == "client" and auth.mode == "keys":
+        yield from _CLIENT
+    elif key == "metrics" and auth.metrics != "open" and auth.mode == "keys":
+        yield from ("admin_key", "metrics_key")
+        if auth.metrics == "client":
+            yield from _CLIENT
+
+
+def _tree(value: object) -> Tree:
+    return cast(Tree, value)
