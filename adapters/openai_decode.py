@@ -256,11 +256,11 @@ class OpenAIDecoder:
             )
             state.block += bool(signature)
         text = choice.text if message.content is None else message.content
-        logprobs = token_logprobs(choice.logprobs)
+        logprobs = () if choice.logprobs is None else token_logprobs(choice.logprobs)
         if text or logprobs:
             events.append(TextDelta(text=text or "", index=index, logprobs=logprobs))
         state.blank = state.blank or text is not None
-        refused = refusal_logprobs(choice.logprobs)
+        refused = () if choice.logprobs is None else refusal_logprobs(choice.logprobs)
         if message.refusal or refused:
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
         for piece in message.tool_calls or ():
@@ -275,9 +275,10 @@ class OpenAIDecoder:
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         state.shown = state.shown or len(events) > before
-        beside = {**state.verdicts(choice), **choice.more}
-        if beside:
-            events.append(OpaqueDelta(fields=beside, index=index))
+        if choice.more or _is_filtered(choice):
+            beside = {**state.verdicts(choice), **choice.more}
+            if beside:
+                events.append(OpaqueDelta(fields=beside, index=index))
 
     def _finish(
         self, index: int, state: _ChoiceState, choice: Choice | None, events: list[Event]
@@ -332,6 +333,11 @@ def _stop_match(choice: Choice) -> str | int | None:
     return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
 
 
+def _is_filtered(choice: Choice) -> bool:
+    results, offsets = choice.content_filter_results, choice.content_filter_offsets
+    return results is not NULL or offsets is not NULL
+
+
 def _is_plain(choice: Choice, delta: Message) -> bool:
     """A piece of text and nothing else, as nearly every frame is."""
     return not (
@@ -344,6 +350,5 @@ def _is_plain(choice: Choice, delta: Message) -> bool:
         or delta.refusal
         or choice.opaque
         or choice.more
-        or choice.content_filter_results is not NULL
-        or choice.content_filter_offsets is not NULL
+        or _is_filtered(choice)
     )

@@ -105,8 +105,9 @@ class AnswerHead:
     def _note(self, fields: Mapping[str, Raw]) -> bool:
         """Keeps the fields that we do not know; whether one is new or has changed."""
         news = False
-        for name, raw in fields.items():
-            if name not in KNOWN and raw != NULL and self.extra.get(name) != raw:
+        for name in [name for name in fields if name not in KNOWN]:
+            raw = fields[name]
+            if raw != self.extra.get(name) and raw != NULL:
                 check_room(self.extra, NOTES, "fields", self._upstream)
                 self.extra[name] = raw.copy()
                 news = True
