@@ -130,57 +130,58 @@ def mean(cells: Cells, epochs: Sequence[int], variant: str) -> float:
 
 def compared(
     cells: Cells, treatment: str, bounds: tuple[float, float] | None
-) -> list[float | None]:
-    """The stratified difference and its interval, if there are enough units for one."""
+) -> dict[str, float | None]:
+    """The stratified difference, its interval and p-value, if there are enough units for them."""
     used = [
         epoch
         for epoch in USERS
         if min(len(cells.get((epoch, arm), {})) for arm in ("control", treatment)) >= 10
     ]
-    means = [
-        total / count
-        for epoch in used
-        for arm in ("control", treatment)
-        for count, total in cells[epoch, arm].values()
-    ]
-    low, high = bounds or (min(means), max(means))
+    arms = [(epoch, arm) for epoch in used for arm in ("control", treatment)]
+    sent = {place: sum(count for count, _ in cells[place].values()) for place in arms}
+    ends = [(sent[epoch, "control"], sent[epoch, treatment]) for epoch in used]
+    time = sum(one * other / (one + other) for one, other in ends)
+    alpha = ALPHA / 2
+    spent = 2 * log(1 / alpha)
+    rho = PLANNED / (4 * len(VARIANTS)) / (spent + log(1 + spent))
+    reach = sqrt((time + rho) * log((time + rho) / (rho * alpha**2)) / time)
+
+    own = [total / count for place in arms for count, total in cells[place].values()]
     pairs = weighted = spread = 0.0
     parts: defaultdict[str, float] = defaultdict(float)
     weights: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for epoch in used:
-        sizes = [len(cells[epoch, arm]) for arm in (treatment, "control")]
+    for epoch, arm in arms:
+        units, observed = cells[epoch, arm], sent[epoch, arm]
+        sizes = [len(cells[epoch, one]) for one in ("control", treatment)]
         h = sizes[0] * sizes[1] / sum(sizes)
-        pairs += h
-        for arm, sign in ((treatment, 1), ("control", -1)):
-            units = cells[epoch, arm]
-            centre = mean(cells, [epoch], arm)
-            observed = sum(count for count, _ in units.values())
-            weighted += sign * h * centre
-            own = {
-                unit: sign * h * (total - centre * count) / observed
-                for unit, (count, total) in units.items()
-            }
-            for unit, (count, _) in units.items():
-                parts[unit] += own[unit]
-                weights[arm][unit] += h * count / observed
-            spread += sum(part**2 for part in own.values()) / (len(own) - 1)
-            size = observed / len(units)
-            extra = (low - centre) ** 2 + (high - centre) ** 2
-            spread += (h / observed * size) ** 2 * extra
+        pairs += h / 2
+        centre = mean(cells, [epoch], arm)
+        sign = -1 if arm == "control" else 1
+        weighted += sign * h * centre
+        squares = 0.0
+        for unit, (count, total) in units.items():
+            part = sign * h * (total - centre * count) / observed
+            parts[unit] += part
+            weights[arm][unit] += h * count / observed
+            squares += part**2
+        size2 = sum(count**2 for count, _ in units.values()) / len(units)
+        added = 1.5 * size2 * apart(centre, (min(own), max(own)))
+        if bounds is not None:
+            added += reach**2 / 3 * apart(centre, bounds)
+        spread += squares / (len(units) - 1) + (h / observed) ** 2 * added
     spread += sum(part**2 for part in parts.values())
-    effective = [pairs**2 / sum(one**2 for one in own.values()) for own in weights.values()]
+    difference, error = weighted / pairs, sqrt(spread) / pairs
+    effective = [pairs**2 / sum(one**2 for one in of_arm.values()) for of_arm in weights.values()]
     if min(effective) < 25:
-        return [weighted / pairs, None, None]
-    reach = radius(pairs) * sqrt(spread / pairs) / pairs
-    return [weighted / pairs, weighted / pairs - reach, weighted / pairs + reach]
+        return {"difference": difference, "low": None, "high": None, "p": None}
+    walked = difference / error * sqrt(time)
+    p = 2 * sqrt((time + rho) / rho) * exp(-(walked**2) / (2 * (time + rho)))
+    low, high = difference - reach * error, difference + reach * error
+    return {"difference": difference, "low": low, "high": high, "p": min(1.0, p)}
 
 
-def radius(time: float) -> float:
-    """Of the two-sided normal mixture for a treatment's half of alpha."""
-    alpha = ALPHA / 2
-    spent = 2 * log(1 / alpha)
-    rho = PLANNED * 0.4 * 0.3 / 0.7 / (spent + log(1 + spent))
-    return sqrt((time + rho) * log((time + rho) / (rho * alpha**2)))
+def apart(centre: float, ends: tuple[float, float]) -> float:
+    return sum((end - centre) ** 2 for end in ends)
 
 
 def shown(report: Json, metric: str, variant: str) -> Json:
@@ -207,18 +208,16 @@ def test_every_number_of_the_report_can_be_computed_from_the_export(file: Path) 
             assert row["mean"] == pytest.approx(exp(centre) if metric in LOGS else centre)
             if variant != "control":
                 found = compared(cells, variant, (0, 1) if metric in RATES else None)
-                for key, value in zip(("difference", "low", "high"), found, strict=True):
-                    assert row[key] == close(value, metric)
-                intervals += found[1] is not None
+                for key, value in found.items():
+                    if value is not None and key != "p" and metric in LOGS:
+                        value = expm1(value)
+                    assert row[key] == close(value)
+                intervals += found["low"] is not None
     assert intervals > len(metrics)
 
 
-def close(value: float | None, metric: str) -> object:
-    """As people read it: of a time the part by which it is longer."""
-    if value is None:
-        return None
-    expected = expm1(value) if metric in LOGS else value
-    return pytest.approx(expected, rel=1e-6, abs=1e-9)
+def close(value: float | None) -> object:
+    return None if value is None else pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
 def test_the_split_and_the_requests_can_be_counted_in_the_export(file: Path) -> None:
