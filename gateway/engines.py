@@ -35,8 +35,9 @@ UNSERVABLE = 2
 READY = "ready"
 """What a process says when it accepts connections; the end of its status lines."""
 
-FIRST_LOAD_S = 10.0
-"""A guess, for as long as this engine has not loaded once."""
+FIRST_LOAD_RETRY_S = 2.0
+"""For a client that waits while the engine loads for the first time: how long that takes depends on
+the model and the machine, so that nobody should wait much beyond it."""
 
 SOCKET_PATH_BYTES = 100
 """Unix allows 107."""
@@ -198,12 +199,13 @@ class EngineProcess:
     def ready_in(self) -> float | None:
         """Seconds until it should be ready, at least 1, going by how long it took to load before.
 
-        `None`: it is not going to be.
+        FIRST_LOAD_RETRY_S where it has not loaded before. `None`: it is not going to be.
         """
         if self.state in ("failed", "stopped"):
             return None
-        expected = FIRST_LOAD_S if self._load_s is None else self._load_s
-        return max(1.0, expected - self.uptime_s)
+        if self._load_s is None:
+            return FIRST_LOAD_RETRY_S
+        return max(1.0, self._load_s - self.uptime_s)
 
     async def start(self) -> None:
         """Returns at once; loading goes on. Starting twice is a bug."""
@@ -289,7 +291,7 @@ class EngineProcess:
         self._tell("starting")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "local_engine.process", "--socket", str(self.socket_path)),
+            *("-m", "local_engine", "--socket", str(self.socket_path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE if self._gathers else None,

@@ -4,7 +4,7 @@ Syntax: https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 from llguidance import regex_to_lark
@@ -24,7 +24,21 @@ MAX_GBNF = 16 * 1024
 """Characters; the translation to lark is plain Python, and slow where rules are many."""
 
 _BLANKS = r"[ \t\r\n]{1,20}"
-"""Between the parts of JSON; without a bound, some models write nothing else."""
+"""Between reasoning and answer, and between the parts of JSON whose schema allows blanks there;
+without a bound, some models write nothing else."""
+
+_COMPACT: dict[str, object] = {
+    "whitespace_flexible": False,
+    "item_separator": ", ?",
+    "key_separator": ": ?",
+}
+"""How JSON is laid out: on one line, with one space behind a comma or colon, or none.
+
+https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md#whitespace-handling
+"""
+
+_OPTIONS = "x-guidance"
+"""Where a schema says otherwise."""
 
 _PROSE = r"/(.|\n)+/"
 
@@ -183,8 +197,17 @@ def _arguments(tool: FunctionTool, field: str) -> str:
 
 def _json(schema: dict[str, object], *, strict: bool) -> str:
     """strict: keywords that cannot be enforced are refused; otherwise they are passed over."""
-    options = {"whitespace_pattern": _BLANKS, "lenient": not strict}
-    return "%json " + _encode({**schema, "x-guidance": options}).decode()
+    options = {**_layout(schema.get(_OPTIONS)), "lenient": not strict}
+    return "%json " + _encode({**schema, _OPTIONS: options}).decode()
+
+
+def _layout(wanted: object) -> dict[str, object]:
+    """The compiler's options for blanks. wanted: the schema's own, which the compiler checks."""
+    own = cast("dict[str, object]", wanted) if isinstance(wanted, dict) else {}
+    flexible = own.get("whitespace_flexible", "whitespace_pattern" in own)
+    if flexible is False:
+        return {**_COMPACT, **own}
+    return {"whitespace_flexible": flexible, "whitespace_pattern": _BLANKS, **own}
 
 
 def _regex(pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""The engine process: `python -m local_engine.process --socket PATH`.
+"""The engine process: `python -m local_engine --socket PATH`.
 
 The configuration comes as one line of JSON on stdin (or from a file, `--config`). stdin stays
 open for as long as the parent lives: its end is the engine's end. One line a stage goes to
@@ -59,7 +59,7 @@ class Orders:
 
 def main(arguments: list[str], hosting: Hosting = host) -> int:
     """hosting: loads the models."""
-    parser = argparse.ArgumentParser(prog="local_engine.process")
+    parser = argparse.ArgumentParser(prog="local_engine")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--config", type=Path)
     options = parser.parse_args(arguments)
@@ -78,6 +78,7 @@ def main(arguments: list[str], hosting: Hosting = host) -> int:
         return UNSERVABLE
     gc.collect()
     gc.freeze()
+    gc.enable()
     watchdog = guard(service, config.step_timeout_s)
     watchdog.start()
     try:
@@ -153,7 +154,3 @@ def _report(line: str) -> None:
         os.write(sys.stdout.fileno(), line.replace("\n", " ").encode() + b"\n")
     except BrokenPipeError:
         return
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

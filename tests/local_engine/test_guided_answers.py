@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from local_engine.service import Service
 from schemas.answers import Answer
+from schemas.errors import InvalidRequest
 from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
@@ -189,3 +190,46 @@ async def test_a_schema_that_is_not_strict_is_matched_as_far_as_it_can_be(
     assert msgspec.json.decode(said(answer)[0], type=list[int]) in [
         [a, b] for a in (1, 2) for b in (1, 2)
     ]
+
+
+PAIR: dict[str, object] = {
+    "type": "object",
+    "properties": {"a": {"enum": [1, 2]}, "b": {"type": "array", "items": {"enum": ["x"]}}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+def of_schema(schema: dict[str, object]) -> ChatRequest:
+    form = ResponseFormat(type="json_schema", schema=Raw(msgspec.json.encode(schema)))
+    blanks = {token(text): 30.0 for text in (" ", "\n")}
+    asked = chat("go on", Sampling(seed=1, max_tokens=200, logit_bias=blanks))
+    return msgspec.structs.replace(asked, response_format=form)
+
+
+async def test_json_is_written_on_one_line_with_at_most_one_space_behind_a_mark(
+    service: Service,
+) -> None:
+    """Though the client wants blanks wherever they are allowed."""
+    (text,) = said(await ask(service, of_schema(PAIR)))
+
+    compact = msgspec.json.encode(msgspec.json.decode(text)).decode()
+    assert re.sub(r"([,:]) ", r"\1", text) == compact
+
+
+async def test_a_schema_may_allow_more_blanks_within_a_bound(service: Service) -> None:
+    flexible = {**PAIR, "x-guidance": {"whitespace_flexible": True}}
+
+    (text,) = said(await ask(service, of_schema(flexible)))
+
+    assert re.search(r"\s\s", text)
+    assert not re.search(r"\s{21}", text)
+
+
+async def test_an_option_that_there_is_not_is_refused_by_the_schemas_name(
+    service: Service,
+) -> None:
+    with pytest.raises(InvalidRequest, match="unknown field `blanks`") as caught:
+        await ask(service, of_schema({**PAIR, "x-guidance": {"blanks": 1}}))
+
+    assert caught.value.param == "response_format.json_schema.schema"

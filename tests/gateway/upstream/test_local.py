@@ -257,7 +257,7 @@ async def test_an_engine_ends_when_its_parent_is_gone(llama: Path, tmp_path: Pat
     settings = msgspec.json.encode(config(llama)).decode()
     parent = (
         "import subprocess, sys;"
-        "engine = subprocess.Popen([sys.executable, '-m', 'local_engine.process', '--socket',"
+        "engine = subprocess.Popen([sys.executable, '-m', 'local_engine', '--socket',"
         " sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE);"
         "engine.stdin.write(sys.argv[2].encode() + b'\\n'); engine.stdin.flush();"
         "print(engine.pid, flush=True);"
