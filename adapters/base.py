@@ -137,6 +137,7 @@ class Supports(Struct, frozen=True, kw_only=True):
             at any depth (adapters.client_fields).
     carries: which of them reach the backend; `None`: nobody has looked.
     max_tokens: what a request gets that names no bound, where the backend requires one.
+    lacks: the fields of a chat that a model of the provider's, by its name, does not honour.
     """
 
     chat: frozenset[str] | None = None
@@ -156,6 +157,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     client_fields: ClientFields = ANY
     carries: Carries | None = None
     max_tokens: Ceilings | None = None
+    lacks: Callable[[str], frozenset[str]] | None = None
 
 
 class Decoder(Protocol):

@@ -15,6 +15,7 @@ from adapters.bedrock_embeddings import OWN as EMBEDDINGS_OWN
 from adapters.bedrock_embeddings import embeddings_body, embeddings_from, inputs_of
 from adapters.bedrock_encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse_body
 from adapters.bedrock_errors import error_from
+from adapters.bedrock_reasoning import lacks
 from adapters.cohere_encode import name_and_purpose
 from adapters.openai import merged_headers
 from adapters.withheld import withheld
@@ -54,6 +55,7 @@ SUPPORTS = Supports(
     embeddings=frozenset({"dimensions"}),
     extra_fields={"chat": OWN | MERGED | MODELS_OWN, "embeddings": EMBEDDINGS_OWN},
     thoughts=PROVEN,
+    lacks=lacks,
     proofs=frozenset({CLAUDE}),
     ranges={
         "max_tokens": Range(minimum=1),

@@ -59,6 +59,8 @@ SHARES: Final[Mapping[str, int]] = {
 }
 """Of `max_tokens`, in percent, to think with, as for Anthropic itself."""
 
+_EFFORT: Final = frozenset({"reasoning_effort"})
+
 LEAST_BUDGET: Final = 1024
 LIMIT: Final = 32_000
 """Tokens taken for `max_tokens` where it is not sent: what each of the models with a budget can
@@ -72,10 +74,18 @@ class Reasoning(Struct, frozen=True, kw_only=True):
     effort: str = ""
 
 
+def lacks(model: str) -> frozenset[str]:
+    """See Supports. Where no way is known to make a model think, it goes without."""
+    return _EFFORT if _unthinking(model) else frozenset()
+
+
 def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
     """Raises InvalidRequest for an effort that the model does not know."""
-    if UNTHINKING.search(model):
-        raise _refused("this model does not think; leave it out")
+    if _unthinking(model):
+        raise _refused(
+            "no way is known to make this model think; send its own words in "
+            "additionalModelRequestFields"
+        )
     if CLAUDE.search(model):
         if effort == "none":
             return Reasoning(additional={"thinking": {"type": "disabled"}})
@@ -93,11 +103,16 @@ def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
         word = _word(effort, THREE, "none, ")
         config: Block = {"type": "enabled", "maxReasoningEffort": word}
         return Reasoning(additional={"reasoningConfig": config})
-    if MADE_BY.search(model) and not model.startswith("arn:"):
-        raise _refused(
-            "no way is known to tell this model; send its own words in additionalModelRequestFields"
-        )
     return Reasoning(effort=_word(effort, WORDS))
+
+
+def _unthinking(model: str) -> bool:
+    """An older Claude, or a model of another maker than those that are known here."""
+    if CLAUDE.search(model):
+        return UNTHINKING.search(model) is not None
+    if GPT_OSS.search(model) or NOVA_2.search(model) or model.startswith("arn:"):
+        return False
+    return MADE_BY.search(model) is not None
 
 
 def _word(effort: str, words: Mapping[str, str], also: str = "") -> str:

@@ -86,6 +86,14 @@ def in_words(bounds: Range) -> str:
     return ", ".join(words)
 
 
+def of_model(supports: Supports, model: str) -> Supports:
+    """What one model of the provider's honours."""
+    missing = supports.lacks(model) if supports.lacks is not None else _NONE
+    if not missing or supports.chat is None:
+        return supports
+    return replace(supports, chat=supports.chat - missing)
+
+
 def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]) -> Supports:
     """What is supported under an operator's `client_fields`: known fields can be denied by name."""
     if not (allow or deny):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
+from adapters.support import of_model
 from gateway.asgi.door import Door
 from gateway.auth import AdminKey, Keyring, MetricsAccess
 from gateway.client_address import ClientAddresses
@@ -195,7 +196,7 @@ class Runtime:
             name=name,
             model=theirs,
             upstream=upstream,
-            supports=upstream.supports,
+            supports=of_model(upstream.supports, theirs),
             breaker=known.breaker if known and same_rule else Breaker(model.breaker),
             breakers=known.breakers if known and same_rule else Breakers(model.breaker),
             budget=self.budgets[provider],

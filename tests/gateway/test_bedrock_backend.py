@@ -33,6 +33,8 @@ models:
     retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}
     breaker: {{min_requests: 1000}}
     backends: [{{provider: aws, model: "eu.anthropic.claude-x-v1:0"}}]
+  - name: llama
+    backends: [{{provider: aws, model: "us.meta.llama4-scout-17b-instruct-v1:0"}}]
   - name: titan
     backends: [{{provider: aws, model: "amazon.titan-embed-text-v2:0"}}]
   - name: cohere
@@ -54,6 +56,15 @@ TOOLS: list[ChatCompletionToolParam] = [
 async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
     async with in_front_of(bedrock, CONFIG, tmp_path) as one:
         yield one
+
+
+async def test_effort_is_a_hint_for_a_model_that_does_not_reason(setting: Setting) -> None:
+    told = await setting.client.chat.completions.with_raw_response.create(
+        model="llama", messages=[HELLO], reasoning_effort="low"
+    )
+
+    assert told.headers["x-gateway-dropped-params"] == "reasoning_effort"
+    assert setting.sent() == {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}
 
 
 async def test_a_chat_is_answered_with_its_thoughts_and_its_usage(setting: Setting) -> None:
