@@ -60,14 +60,52 @@ def plan(
     """
     difference = lift * baseline if relative else lift
     _check(alpha=alpha, power=power, shares=shares, difference=difference, sd=sd)
-    control_variance = _variance(baseline, sd, "baseline")
-    treatment_variance = _variance(baseline + difference, sd, "lift")
+    variances = _variance(baseline, sd, "baseline"), _variance(baseline + difference, sd, "lift")
+    each = alpha / (len(shares) - 1)
+    widths = radius(each), _normal.inv_cdf(1 - each / 2)
+    return _planned(variances, widths, difference, each, power, shares)
+
+
+def plan_clause(
+    *,
+    baseline: float,
+    apart: float,
+    better: bool,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    shares: Sequence[float] = (1.0, 1.0),
+    sd: float | None = None,
+) -> Plan:
+    """The sample for one clause of a decision (`gateway.experiments.decision`) to hold.
+
+    better: the treatment is better by `apart`; else it is as good as control, and `apart` is how
+    much worse it may be. The other arguments, and the errors, are those of `plan`. The bound is
+    one-sided: c is 2.77 standard errors for 0.05, and z(1 − alpha) for one look at the end.
+    """
+    _check(alpha=alpha, power=power, shares=shares, difference=apart, sd=sd)
+    variance = _variance(baseline, sd, "baseline")
+    inside = sd is not None or 0 <= baseline + apart <= 1
+    other = _variance(baseline + apart if inside else baseline - apart, sd, "apart")
+    each = alpha / (len(shares) - 1)
+    rho = intervals.tuned(1.0, 2 * each)
+    widths = intervals.one_sided(1.0, rho, each), _normal.inv_cdf(1 - each)
+    return _planned((variance, other if better else variance), widths, apart, each, power, shares)
+
+
+def _planned(
+    variances: tuple[float, float],
+    widths: tuple[float, float],
+    difference: float,
+    each: float,
+    power: float,
+    shares: Sequence[float],
+) -> Plan:
+    """variances: of a unit of control and of a treatment. widths: in standard errors, of the bound
+    that may be looked at all the time and of that for one look."""
     q = [share / sum(shares) for share in shares]
     smallest = min(q[1:])
-    variance = control_variance / q[0] + treatment_variance / smallest
-    each = alpha / (len(q) - 1)
+    variance = variances[0] / q[0] + variances[1] / smallest
     reached = _normal.inv_cdf(power)
-    widths = radius(each), _normal.inv_cdf(1 - each / 2)
     try:
         totals = [variance * ((width + reached) / difference) ** 2 for width in widths]
         units, fixed = (tuple(ceil(total * share) for share in q) for total in totals)
@@ -125,12 +163,23 @@ def units_to_go(found: Effect, look: Look, *, smallest: float | None, power: flo
     return max(needed - found.time, 0.0) * found.units / found.time
 
 
-def _time_until(goal: float, look: Look, *, extra: float) -> float:
+def one_sided_to_go(found: Effect, look: Look, *, apart: float) -> float:
+    """About how many more units until a one-sided bound excludes what is `apart` from the estimate,
+    should that stay where it is; inf where none is in sight."""
+    if not found.known or found.time == 0 or apart <= 0:
+        return inf
+    goal = apart / (found.error * sqrt(found.time))
+    needed = _time_until(goal, look, extra=0.0, sides=1)
+    return max(needed - found.time, 0.0) * found.units / found.time
+
+
+def _time_until(goal: float, look: Look, *, extra: float, sides: int = 2) -> float:
     """When radius + extra standard errors of a walk with steps of variance 1 is down at `goal`."""
-    rho = intervals.tuned(look.planned, look.alpha)
+    rho = intervals.tuned(look.planned, look.alpha if sides == 2 else 2 * look.alpha)
+    boundary = intervals.two_sided if sides == 2 else intervals.one_sided
 
     def too_wide(time: float) -> bool:
-        return intervals.two_sided(time, rho, look.alpha) / time + extra / sqrt(time) > goal
+        return boundary(time, rho, look.alpha) / time + extra / sqrt(time) > goal
 
     if too_wide(_MOST_PAIRS):
         return inf

@@ -3,7 +3,8 @@
 1. A broken split (`ratio`): then nothing else counts, and the sentence says nothing else.
    Guardrails still pause.
 2. A guardrail: a variant is worse than control by more than it may be, beyond doubt.
-3. The primary metric of each treatment against control. Several treatments share alpha equally
+3. The decision (`decision`), where the experiment has one: which treatment is to replace control.
+4. The primary metric of each treatment against control. Several treatments share alpha equally
    (Bonferroni), so all their intervals hold together, and whatever is picked from them afterwards
    holds too.
 """
@@ -14,6 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gateway.experiments.decision import Clause, Decision, decided
 from gateway.experiments.effects import Effect, Look, effect, least
 from gateway.experiments.metrics import Metric
 from gateway.experiments.outcomes import Outcomes
@@ -36,7 +38,17 @@ GUARD_FEWEST = 15.0
 GUARDED = Look(alpha=GUARD_ALPHA, planned=GUARD_PLANNED, fewest=GUARD_FEWEST)
 
 Finding = Literal["better", "worse", "alike", "undecided"]
-Kind = Literal["ratio_mismatch", "guardrail", "better", "worse", "alike", "undecided", "unsound"]
+Kind = Literal[
+    "ratio_mismatch",
+    "guardrail",
+    "ship",
+    "do_not_ship",
+    "better",
+    "worse",
+    "alike",
+    "undecided",
+    "unsound",
+]
 
 
 class Guard(Struct, frozen=True, kw_only=True):
@@ -53,6 +65,7 @@ class Case(Struct, frozen=True, kw_only=True):
     alpha:    of all treatments together. planned: as in `Look`.
     smallest: the least difference of the primary metric that matters; for "log" a part.
     aa:       all variants are the same, and the experiment tests the gateway.
+    decide:   what must hold for a treatment to replace control; its outcome is the headline.
     resumed:  the epoch of the last pause that is over, 0: none. Guardrails look at what came later,
               for whoever resumes has seen what came before.
     """
@@ -68,6 +81,7 @@ class Case(Struct, frozen=True, kw_only=True):
     smallest: float | None = None
     power: float = 0.8
     aa: bool = False
+    decide: tuple[Clause, ...] = ()
     resumed: int = 0
 
     @property
@@ -105,6 +119,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     ratio: Ratio
     arms: tuple[ArmVerdict, ...]
     guards: tuple[GuardVerdict, ...]
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def pause(self) -> tuple[str, ...]:
@@ -118,14 +133,23 @@ def judge(case: Case) -> Verdict:
     split = ratio(case.counts)
     arms = tuple(_arm(case, treatment) for treatment in case.treatments)
     guards = guarded(case)
-    kind, sentence = _headline(case, split, arms, guards)
-    return Verdict(kind=kind, sentence=sentence, ratio=split, arms=arms, guards=guards)
+    decisions = tuple(_decided(case, treatment) for treatment in case.treatments if case.decide)
+    kind, sentence = _headline(case, split, arms, guards, decisions)
+    return Verdict(
+        kind=kind, sentence=sentence, ratio=split, arms=arms, guards=guards, decisions=decisions
+    )
 
 
 def guarded(case: Case) -> tuple[GuardVerdict, ...]:
     """The guardrails of every treatment; by itself what a pausing watcher needs."""
     return tuple(
         _guard(case, guard, treatment) for guard in case.guards for treatment in case.treatments
+    )
+
+
+def _decided(case: Case, treatment: str) -> Decision:
+    return decided(
+        case.decide, case.outcomes, control=case.control, treatment=treatment, look=case.look
     )
 
 
@@ -202,7 +226,11 @@ def _guard(case: Case, guard: Guard, treatment: str) -> GuardVerdict:
 
 
 def _headline(
-    case: Case, split: Ratio, arms: Sequence[ArmVerdict], guards: Iterable[GuardVerdict]
+    case: Case,
+    split: Ratio,
+    arms: Sequence[ArmVerdict],
+    guards: Iterable[GuardVerdict],
+    decisions: Sequence[Decision],
 ) -> tuple[Kind, str]:
     if split.mismatch:
         return "ratio_mismatch", (
@@ -213,7 +241,17 @@ def _headline(
     broken = [guard for guard in guards if guard.broken]
     if broken:
         return "guardrail", "; ".join(guard.sentence for guard in broken) + ": paused"
-    return _aa(arms) if case.aa else _primary(arms)
+    if case.aa:
+        return _aa(arms)
+    return _decision(decisions) if decisions else _primary(arms)
+
+
+def _decision(decisions: Sequence[Decision]) -> tuple[Kind, str]:
+    """Those to ship first, those that cannot be shipped last; the kind is the first one's."""
+    ranked = sorted(decisions, key=lambda one: (not one.ship, one.refuted))
+    first = ranked[0]
+    kind: Kind = "ship" if first.ship else "do_not_ship" if first.refuted else "undecided"
+    return kind, ". ".join(one.sentence for one in ranked)
 
 
 def _primary(arms: Sequence[ArmVerdict]) -> tuple[Kind, str]:
