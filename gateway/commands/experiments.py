@@ -13,11 +13,11 @@ from rich.markup import escape
 from gateway.commands.configuration import Faults, config_option, load
 from gateway.commands.export import export
 from gateway.commands.opened import begun, opened
+from gateway.commands.plan import plan
 from gateway.commands.screen import show, table_of
 from gateway.config.experiment import Experiment
 from gateway.config.model import Config
 from gateway.config.problems import nearest
-from gateway.experiments import planner
 from gateway.experiments.sentences import figure, signed
 from gateway.routing.trial import Standing
 from gateway.store.base import Store
@@ -34,6 +34,7 @@ def experiments() -> None:
 
 
 experiments.add_command(export)
+experiments.add_command(plan)
 
 
 @experiments.command("list")
@@ -100,54 +101,6 @@ def resume(name: str, path: Path) -> None:
     click.echo(f"{name} is resumed" if was else f"{name} was not paused")
 
 
-@experiments.command()
-@click.option("--baseline", type=float, required=True, help="Control's mean, 0.12 for 12 %.")
-@click.option("--lift", type=float, required=True, help="The difference to be found, 0.02.")
-@click.option("--relative", is_flag=True, help="The lift is a part of the baseline.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="False alarms.")
-@click.option("--power", type=float, default=0.8, show_default=True, help="Of finding the lift.")
-@click.option("--shares", default="50,50", show_default=True, help="Control's first.")
-@click.option("--sd", type=float, help="Of a unit's mean, for what is no yes or no.")
-@json_option
-def plan(
-    baseline: float,
-    lift: float,
-    relative: bool,
-    alpha: float,
-    power: float,
-    shares: str,
-    sd: float | None,
-    as_json: bool,
-) -> None:
-    """Tell how many units an experiment needs; it asks for no configuration and no store."""
-    try:
-        found = planner.plan(
-            baseline=baseline,
-            lift=lift,
-            relative=relative,
-            alpha=alpha,
-            power=power,
-            shares=_shares(shares),
-            sd=sd,
-        )
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from exc
-    if as_json:
-        _print_json(found)
-        return
-    each = ", ".join(f"{count:,}" for count in found.units)
-    click.echo(f"{found.total:,} units ({each}), looked at as often as you like: planned")
-    click.echo(f"{found.fixed_total:,} would do for one look at the very end, and none before")
-    click.echo(f"config.yaml: planned: {found.total}, smallest: {abs(found.difference):g}")
-
-
-def _shares(text: str) -> list[float]:
-    try:
-        return [float(share) for share in text.split(",")]
-    except ValueError as exc:
-        raise click.UsageError(f"--shares: {text!r} is no list of numbers such as 80,20") from exc
-
-
 def print_report(found: Report) -> None:
     """For people. A split that is broken comes first, and loudly."""
     words = [f"epoch {found.epoch}", "running"] if found.epoch else ["not begun"]
@@ -161,6 +114,11 @@ def print_report(found: Report) -> None:
     )
     click.echo(f"\n{'!' * 12} " if found.mismatch else "\nVerdict: ", nl=False)
     click.echo(found.sentence)
+    for decision in found.decisions:
+        click.echo(f"Decision on {decision.variant}:")
+        for clause in decision.clauses:
+            mark = "holds" if clause.holds else "no" if clause.refuted else "open"
+            click.echo(f"  {mark:5}  {clause.sentence}")
     for sentence in found.guardrails:
         click.echo(f"Guardrail: {sentence}")
     if found.excluded:

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.config.check_models import check_values
 from gateway.config.check_routing import check_backend
-from gateway.config.experiment import Experiment, Variant
+from gateway.config.experiment import Decide, Experiment, Variant
 from gateway.config.model import Config
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.experiments.metrics import BUILT_IN, COMMENT
@@ -55,8 +55,27 @@ def check_experiments(config: Config, problems: Problems) -> None:
             where: Path = (*path, "guardrails", place, "metric")
             _metric(guardrail.metric, config, where, problems)
             _alike_votes(guardrail.metric, experiment, where, problems)
+        if experiment.decide is not None:
+            _decide(experiment, experiment.decide, (*path, "decide"), config, problems)
         if experiment.aa:
             _alike(experiment, path, problems)
+
+
+def _decide(
+    experiment: Experiment, decide: Decide, path: Path, config: Config, problems: Problems
+) -> None:
+    if experiment.aa and not problems.at(path):
+        problems.add(path, "aa: true says that all variants are the same, so there is no decision")
+    places: list[tuple[str, Path]] = [(decide.better, (*path, "better"))]
+    for place, clause in enumerate(decide.not_worse):
+        places.append((clause.metric, (*path, "not_worse", place, "metric")))
+    seen: set[str] = set()
+    for name, where in places:
+        _metric(name, config, where, problems)
+        _alike_votes(name, experiment, where, problems)
+        if name in seen and not problems.at(where):
+            problems.add(where, Found(name), " has a clause already; one metric has one clause")
+        seen.add(name)
 
 
 def _once(

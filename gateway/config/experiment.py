@@ -61,9 +61,24 @@ class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     worse_by: Annotated[float, Meta(gt=0)]
 
 
+class NotWorse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """by: how much worse it may be; a part for times."""
+
+    metric: MetricName
+    by: Annotated[float, Meta(gt=0)]
+
+
+class Decide(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a variant is to replace the control: better in one metric, and not worse in others."""
+
+    better: MetricName
+    not_worse: tuple[NotWorse, ...] = ()
+
+
 class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An A/B test over one model. The first variant is the control.
 
+    decide:   what must hold for a variant to be shipped; its outcome is the verdict.
     per:      what a mean is over: all observations, or the units' own means.
     alpha:    that the primary metric's intervals ever miss, over all looks and treatments.
     planned:  units in all, where the intervals are narrowest; fixed before the experiment begins.
@@ -77,6 +92,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     primary: MetricName
     assign_by: AssignBy = "user"
     guardrails: tuple[Guardrail, ...] = ()
+    decide: Decide | None = None
     per: Literal["observation", "unit"] = "observation"
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     planned: Count = 10_000

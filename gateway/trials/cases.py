@@ -1,9 +1,10 @@
 """From an experiment's configuration and its outcomes in the store to what can be judged."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from gateway.config.experiment import Experiment
+from gateway.experiments.decision import Clause
 from gateway.experiments.metrics import BUILT_IN, Metric, metric_named
 from gateway.experiments.verdict import Case, Guard
 from gateway.store.base import Epoch, Store
@@ -13,10 +14,19 @@ def metrics_of(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
     """The primary one, then the guarded ones, the gateway's own, and what feedback came."""
     feedback = store.metrics(experiment.name)
     names = [experiment.primary, *(guardrail.metric for guardrail in experiment.guardrails)]
+    names += [name for name, _ in clauses_of(experiment)]
     return tuple(
         metric_named(name, boolean=feedback.get(name, False))
         for name in dict.fromkeys([*names, *BUILT_IN, *sorted(feedback)])
     )
+
+
+def clauses_of(experiment: Experiment) -> tuple[tuple[str, float | None], ...]:
+    """Of the decision, in order: a metric, and how much worse it may be; `None`: must be better."""
+    decide = experiment.decide
+    if decide is None:
+        return ()
+    return ((decide.better, None), *((one.metric, one.by) for one in decide.not_worse))
 
 
 def case_of(
@@ -37,12 +47,21 @@ def case_of(
             for guardrail in experiment.guardrails
             if guardrail.metric in named
         ),
+        decide=_decision(experiment, named),
         alpha=experiment.alpha,
         planned=planned_pairs(experiment),
         smallest=experiment.smallest,
         aa=experiment.aa,
         resumed=resumed(store.epochs(experiment.name)),
     )
+
+
+def _decision(experiment: Experiment, named: Mapping[str, Metric]) -> tuple[Clause, ...]:
+    """Nothing where the outcomes of one of its metrics are not read."""
+    clauses = clauses_of(experiment)
+    if any(name not in named for name, _ in clauses):
+        return ()
+    return tuple(Clause(metric=named[name], by=by) for name, by in clauses)
 
 
 def resumed(epochs: Sequence[Epoch]) -> int:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.experiment import Experiment
+from gateway.experiments.decision import Decision
 from gateway.experiments.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
 from gateway.experiments.metrics import BUILT_IN, Metric
 from gateway.experiments.outcomes import Cell, Outcomes
@@ -75,6 +76,32 @@ class Finding(Struct, frozen=True, kw_only=True):
     sentence: str
 
 
+class ClauseReport(Struct, frozen=True, kw_only=True):
+    """Of the decision. by: how much worse the metric may be, `None`: it must be better.
+
+    at_least: how much better it is at the least, always valid; below 0: worse. `None`: unknown.
+    more_units: until it holds, about, if the estimate stays; `None`: none is in sight.
+    """
+
+    metric: str
+    by: float | None
+    holds: bool
+    refuted: bool
+    at_least: float | None
+    more_units: int | None
+    sentence: str
+
+
+class DecisionReport(Struct, frozen=True, kw_only=True):
+    """Of one variant. ship: every clause holds. refuted: at least one cannot hold."""
+
+    variant: str
+    ship: bool
+    refuted: bool
+    sentence: str
+    clauses: tuple[ClauseReport, ...]
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """sentence: the verdict. excluded: requests that named no unit, or could not take part.
 
@@ -98,6 +125,7 @@ class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     guardrails: tuple[str, ...]
     metrics: tuple[MetricReport, ...]
+    decisions: tuple[DecisionReport, ...] = ()
     removed: bool = False
     last_request: float | None = None
 
@@ -135,8 +163,30 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         ),
         guardrails=tuple(guard.sentence for guard in verdict.guards),
         metrics=tuple(_metric(experiment, metric, case) for metric in metrics),
+        decisions=tuple(map(_decision, verdict.decisions)),
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
+    )
+
+
+def _decision(decision: Decision) -> DecisionReport:
+    return DecisionReport(
+        variant=decision.treatment,
+        ship=decision.ship,
+        refuted=decision.refuted,
+        sentence=decision.sentence,
+        clauses=tuple(
+            ClauseReport(
+                metric=clause.metric,
+                by=clause.by,
+                holds=clause.holds,
+                refuted=clause.refuted,
+                at_least=clause.at_least if isfinite(clause.at_least) else None,
+                more_units=clause.more_units,
+                sentence=clause.sentence,
+            )
+            for clause in decision.clauses
+        ),
     )
 
 

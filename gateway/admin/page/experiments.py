@@ -9,7 +9,7 @@ from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
 from gateway.experiments.sentences import figure, signed
 from gateway.trials.history import Past, Track
-from gateway.trials.report import ArmReport, Measured, MetricReport, Report
+from gateway.trials.report import ArmReport, ClauseReport, Measured, MetricReport, Report
 
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">
@@ -77,7 +77,7 @@ _METRIC = Markup("""<tr>
 </tr>""")
 _MISSING = Markup('<span class="missing">{}</span>')
 _WAITING = Markup('<p class="empty">No interval yet: too few units in both arms.</p>')
-_TONES = {"better": "good", "undecided": "", "alike": ""}
+_TONES = {"ship": "good", "better": "good", "undecided": "", "alike": ""}
 
 
 def experiments_section(past: Past, now: float) -> Markup:
@@ -120,7 +120,12 @@ def _experiment(track: Track, now: float) -> Markup:
     if report.excluded:
         facts.append(f"{count(report.excluded)} requests took no part")
     paused = report.paused and not report.removed
-    guards = [_GUARD.format(sentence) for sentence in report.guardrails]
+    clauses = [
+        _GUARD.format(f"{decision.variant}, {_clause_mark(clause)}: {clause.sentence}")
+        for decision in report.decisions
+        for clause in decision.clauses
+    ]
+    guards = clauses + [_GUARD.format(sentence) for sentence in report.guardrails]
     return _EXPERIMENT.format(
         name=report.experiment,
         facts=" · ".join(facts),
@@ -137,6 +142,12 @@ def _experiment(track: Track, now: float) -> Markup:
             for one in metric.variants[1:]
         ),
     )
+
+
+def _clause_mark(clause: ClauseReport) -> str:
+    if clause.holds:
+        return "holds"
+    return "does not hold" if clause.refuted else "open"
 
 
 def _told_of(metric: MetricReport) -> bool:

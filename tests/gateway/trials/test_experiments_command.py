@@ -214,3 +214,82 @@ def test_the_sample_needs_neither_a_configuration_nor_a_store() -> None:
     ]
     assert (wrong.exit_code, words.exit_code) == (2, 2)
     assert "--shares: '80,x' is no list of numbers such as 80,20" in words.output
+
+
+DECIDE = """    decide: {better: thumbs_up, not_worse: [{metric: error, by: 0.03}]}
+    primary:"""
+
+
+@pytest.fixture
+def deciding(file: Path) -> Path:
+    file.write_text(file.read_text().replace("    primary:", DECIDE, 1))
+    return file
+
+
+def test_a_decision_is_the_verdict_and_shows_its_clauses(deciding: Path) -> None:
+    lines = run(deciding, "report", "trial").output.splitlines()
+    report = json.loads(run(deciding, "report", "trial", "--json").output)
+
+    assert lines[2].startswith("Verdict: ship treatment: thumbs_up rises by at least 0.0")
+    assert lines[3] == "Decision on treatment:"
+    assert lines[4].startswith("  holds  thumbs_up rises by at least")
+    assert lines[5].startswith("  holds  error rises by at most 0.0")
+    assert report["kind"] == "ship"
+    [decision] = report["decisions"]
+    assert decision["ship"]
+    assert [one["metric"] for one in decision["clauses"]] == ["thumbs_up", "error"]
+    assert decision["clauses"][1]["by"] == 0.03
+    assert -0.03 < decision["clauses"][1]["at_least"] < 0
+
+
+def test_a_plan_takes_its_baseline_from_the_store(file: Path) -> None:
+    [found] = json.loads(run(file, "plan", "--from", "trial", "--lift", "0.05", "--json").output)
+
+    seen = found["baseline"]
+    assert (seen["metric"], seen["units"], seen["heard"]) == ("thumbs_up", 600, 1.0)
+    assert seen["mean"] == pytest.approx(0.3)
+    assert seen["sd"] == pytest.approx((0.3 * 0.7) ** 0.5, rel=1e-3)
+    by_hand = json.loads(
+        run(
+            None, "plan", "--baseline", "0.3", "--lift", "0.05", "--sd", str(seen["sd"]), "--json"
+        ).output
+    )
+    assert found["plan"]["total"] == pytest.approx(by_hand["total"], abs=2)
+
+
+def test_a_plan_covers_every_clause_of_a_decision(deciding: Path) -> None:
+    output = run(deciding, "plan", "--from", "trial", "--lift", "0.05").output
+    found = json.loads(run(deciding, "plan", "--from", "trial", "--lift", "0.05", "--json").output)
+
+    assert [(one["metric"], one["by"]) for one in found] == [("thumbs_up", None), ("error", 0.03)]
+    most = max(one["units"] for one in found)
+    assert output.splitlines()[-1] == f"config.yaml: planned: {most}"
+    assert "not worse by 0.03" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--lift", "0.05"), "--baseline is needed, or --from"),
+        (("--from", "trail", "--lift", "0.05"), 'did you mean "trial"?'),
+        (("--from", "trial", "--lift", "0.1", "--metric", "stars"), "stars has no values here"),
+        (("--from", "trial", "--lift", "0.1", "--metric", "cost_usd"), "a spread needs 30"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why(file: Path, words: tuple[str, ...], told: str) -> None:
+    found = run(file, "plan", *words)
+
+    assert found.exit_code != 0
+    assert told in found.output
+
+
+def test_a_decision_names_each_metric_once(file: Path) -> None:
+    clauses = "{better: error, not_worse: [{metric: error, by: 0.1}]}"
+    text = file.read_text().replace("    primary:", f"    decide: {clauses}\n    primary:", 1)
+    file.write_text(text)
+
+    checked = CliRunner().invoke(strowger, ["check", str(file)])
+
+    assert checked.exit_code == 1
+    assert "decide.not_worse[0].metric" in checked.output
+    assert "one metric has one clause" in checked.output

@@ -1,0 +1,78 @@
+"""What the store has of an experiment's control: where a plan for the next one starts."""
+
+from math import sqrt
+
+from msgspec import Struct
+
+from gateway.config.experiment import Experiment
+from gateway.experiments.metrics import Metric
+from gateway.experiments.outcomes import Cell
+from gateway.store.base import Store
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """Of one metric, on its own scale.
+
+    mean:  of all observations. sd: of a unit's part in it (`planner.unit_sd`).
+    units: that it was taken from; one that came back in a later epoch counts again.
+    heard: the part of the assigned units that have an observation: of feedback, who votes.
+    """
+
+    metric: str
+    mean: float
+    sd: float
+    units: int
+    heard: float
+
+
+FEWEST: int = 30
+"""Units from which a spread can be taken."""
+
+
+def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baseline:
+    """Blocks: reads the store. Raises ValueError where there are too few units, StoreAway."""
+    control = experiment.control.name
+    cells = [
+        cell
+        for cell in store.outcomes(experiment.name, metric.name, per=experiment.per).cells
+        if cell.variant == control and cell.units > 1
+    ]
+    units = sum(cell.units for cell in cells)
+    if units < FEWEST:
+        raise ValueError(
+            f"{experiment.name}: {control} has {units} units with a value of {metric.name}, and a "
+            f"spread needs {FEWEST}"
+        )
+    count = sum(cell.count for cell in cells)
+    squares = sum(_squares(cell) for cell in cells)
+    assigned = sum(
+        arm.units
+        for epoch in store.counts(experiment.name)
+        for arm in epoch.arms
+        if arm.name == control
+    )
+    mean = sum(cell.total for cell in cells) / count
+    sd = sqrt(squares / (units - len(cells))) * units / count
+    if not sd and metric.bounds is not None:
+        sd = _unseen(mean, metric.bounds, count) * sqrt(units / count)
+    return Baseline(
+        metric=metric.name,
+        mean=mean,
+        sd=sd,
+        units=units,
+        heard=min(units / assigned, 1.0) if assigned else 1.0,
+    )
+
+
+def _unseen(mean: float, bounds: tuple[float, float], count: float) -> float:
+    """The sd of an observation where all were the same, as if two more had been at the bounds."""
+    low, high = bounds
+    part = (mean - low) / (high - low)
+    part = (part * count + 1) / (count + 2)
+    return (high - low) * sqrt(part * (1 - part))
+
+
+def _squares(cell: Cell) -> float:
+    """The sum over units of (total − mean · count)²."""
+    mean = cell.mean
+    return max(cell.total2 - 2 * mean * cell.product + mean * mean * cell.count2, 0.0)
