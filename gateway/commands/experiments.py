@@ -12,9 +12,10 @@ from rich.markup import escape
 
 from gateway.commands.configuration import Faults, config_option, load
 from gateway.commands.export import export
-from gateway.commands.opened import begun, opened
+from gateway.commands.opened import begun, named, opened
 from gateway.commands.plan import plan
 from gateway.commands.screen import show, table_of
+from gateway.commands.votes import remove_vote, votes
 from gateway.config.experiment import Experiment
 from gateway.config.model import Config
 from gateway.config.problems import nearest
@@ -33,8 +34,8 @@ def experiments() -> None:
     """A/B tests over models: reports, the sample needed, pause and resume."""
 
 
-experiments.add_command(export)
-experiments.add_command(plan)
+for command in (export, plan, votes, remove_vote):
+    experiments.add_command(command)
 
 
 @experiments.command("list")
@@ -82,7 +83,7 @@ def report(name: str, path: Path, as_json: bool) -> None:
 def pause(name: str, reason: str, path: Path) -> None:
     """Let control serve everyone, until resumed; running gateways follow within 2 s."""
     config = load(path)
-    experiment = _named(config, name)
+    experiment = named(config, name)
     begun(config)
     with opened(config) as store:
         store.pause(experiment.name, reason, time.time())
@@ -97,7 +98,7 @@ def resume(name: str, path: Path) -> None:
     config = load(path)
     begun(config)
     with opened(config) as store:
-        was = store.resume(_named(config, name).name)
+        was = store.resume(named(config, name).name)
     click.echo(f"{name} is resumed" if was else f"{name} was not paused")
 
 
@@ -145,6 +146,8 @@ def print_report(found: Report) -> None:
         for measured in metric.variants:
             table.add_row(*map(escape, _cells(metric, measured)))
     show(table)
+    for note in (note for metric in found.metrics for note in metric.notes):
+        click.echo(f"{note}.")
     if found.epoch > 1:
         click.echo("\nUNITS of a metric: one that came back in a later epoch counts again.")
 
@@ -205,15 +208,6 @@ def _report(config: Config, store: Store, name: str) -> Report:
         if one.name == name and one.experiment is not None:
             return report_of(one.experiment, store, removed=True)
     raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
-
-
-def _named(config: Config, name: str) -> Experiment:
-    """One that can be paused: of the configuration."""
-    for experiment in config.experiments:
-        if experiment.name == name:
-            return experiment
-    known = nearest(name, [one.name for one in config.experiments])
-    raise Faults((f'no experiment of the configuration is named "{name}"{known}',))
 
 
 def _print_json(value: object) -> None:

@@ -1,10 +1,12 @@
-"""The configured store, as commands about experiments open it."""
+"""The configured store and experiments, as the commands about them get at them."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from gateway.commands.configuration import Faults, faults_shown
+from gateway.config.experiment import Experiment
 from gateway.config.model import Config
+from gateway.config.problems import nearest
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
 from gateway.store.opening import absent, open_existing
@@ -33,3 +35,12 @@ def begun(config: Config) -> None:
                 "say it where the gateway runs, or by POST /admin/experiments/NAME/pause",
             )
         )
+
+
+def named(config: Config, name: str) -> Experiment:
+    """An experiment of the configuration. Raises Faults."""
+    for experiment in config.experiments:
+        if experiment.name == name:
+            return experiment
+    known = nearest(name, [one.name for one in config.experiments])
+    raise Faults((f'no experiment of the configuration is named "{name}"{known}',))

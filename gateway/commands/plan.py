@@ -120,7 +120,7 @@ def _from_store(path: Path, name: str, metric: str | None, terms: _Terms) -> lis
         names = [one.name for one in config.experiments]
         raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
     with opened(config) as store:
-        metrics = {one.name: one for one in metrics_of(experiment, store)}
+        metrics = {one.name: one for one in metrics_of(experiment, store.metrics(experiment.name))}
         wanted = clauses_of(experiment) if metric is None else ()
         wanted = wanted or ((metric or experiment.primary, None),)
         try:

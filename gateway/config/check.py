@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gateway.config.check_client_fields import check_client_fields
 from gateway.config.check_experiments import check_experiments
 from gateway.config.check_honoured import check_honoured
+from gateway.config.check_metrics import check_metrics
 from gateway.config.check_models import check_models, matches
 from gateway.config.check_providers import check_file, check_key, check_providers
 from gateway.config.check_routing import check_routing
@@ -34,6 +35,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_routing(config, problems)
     check_store(config.store, problems)
     check_experiments(config, problems)
+    check_metrics(config, problems)
     check_honoured(config, problems, adapters)
     check_vain(config, problems)
     _default_model(config, problems)

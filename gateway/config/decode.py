@@ -193,9 +193,11 @@ class Decoder:
 
 @cache
 def _own(cls: type[Struct]) -> tuple[FieldInfo, ...]:
-    """The fields that a file can set: tensors come with requests only."""
+    """The fields that a file can set: tensors come with requests only, others are worked out."""
     return tuple(
-        field for field in msgspec.structs.fields(cls) if kind_of(field.type).struct is not Tensor
+        field
+        for field in msgspec.structs.fields(cls)
+        if kind_of(field.type).struct is not Tensor and "resolved" not in kind_of(field.type).extra
     )
 
 

@@ -4,11 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gateway.config.metric import MetricContract, MetricName
 from gateway.config.quantities import BackendName, Count, Name, Weight
 from schemas.sampling import Sampling
-
-FEEDBACK_METRIC = r"[a-z][a-z0-9_]{0,63}"
-"""What feedback may call its metrics."""
 
 Label = Annotated[
     str,
@@ -19,13 +17,6 @@ Label = Annotated[
 ]
 """A name that travels in headers and paths."""
 
-MetricName = Annotated[
-    str,
-    Meta(
-        pattern=f"^{FEEDBACK_METRIC}$",
-        description="up to 64 small letters, digits and _, starting with a letter",
-    ),
-]
 AssignBy = Annotated[
     str,
     Meta(
@@ -84,6 +75,8 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     planned:  units in all, where the intervals are narrowest; fixed before the experiment begins.
     smallest: the least difference of the primary metric that matters; a part for times.
     aa:       all variants are the same, and the experiment tests the gateway.
+    contracts: the configuration's `metrics`, which `with_contracts` puts here: a report of an
+              experiment that was removed needs them after they are gone from the file.
     """
 
     name: Label
@@ -98,6 +91,17 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     planned: Count = 10_000
     smallest: Annotated[float, Meta(gt=0)] | None = None
     aa: bool = False
+    contracts: Annotated[tuple[MetricContract, ...], Meta(extra={"resolved": True})] = ()
+
+    def contract(self, metric: str) -> MetricContract | None:
+        return next((one for one in self.contracts if one.name == metric), None)
+
+    def decided_by(self, metric: str) -> bool:
+        """Whether the metric is the primary one, one of `decide`, or watched by a guardrail."""
+        names = [self.primary, *(one.metric for one in self.guardrails)]
+        if self.decide is not None:
+            names += [self.decide.better, *(one.metric for one in self.decide.not_worse)]
+        return metric in names
 
     @property
     def control(self) -> Variant:

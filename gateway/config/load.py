@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gateway.config.check import check
 from gateway.config.decode import Decoder
 from gateway.config.document import parse
@@ -71,7 +73,15 @@ def read_config(
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)
-    return with_store_placed(with_base_urls(config, known), start)
+    return with_contracts(with_store_placed(with_base_urls(config, known), start))
+
+
+def with_contracts(config: Config) -> Config:
+    """The configuration with the contracts of metrics in each experiment."""
+    experiments = tuple(
+        replace(experiment, contracts=config.metrics) for experiment in config.experiments
+    )
+    return replace(config, experiments=experiments)
 
 
 def recheck(config: Config, *, source: str) -> None:

@@ -21,6 +21,7 @@ from gateway.config.connection import (
 )
 from gateway.config.experiment import Experiment
 from gateway.config.failing import Breaker, Retry
+from gateway.config.metric import MetricContract
 from gateway.config.quantities import (
     MIB,
     BackendName,
@@ -388,6 +389,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: Store = Store()
     auth: Auth = Auth()
     experiments: tuple[Experiment, ...] = ()
+    metrics: tuple[MetricContract, ...] = ()
     limits: tuple[Limit, ...] = ()
     prices: tuple[Price, ...] = ()
     logging: Logging = Logging()

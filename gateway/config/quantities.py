@@ -3,7 +3,8 @@
 The `extra` entries of a Meta steer `gateway.config.decode`:
 `size` also accepts text such as 512MiB, `path` and `model_path` resolve a relative path against
 the folder of config.yaml,
-`flatten` puts a Struct's fields at the level of its parent.
+`flatten` puts a Struct's fields at the level of its parent, and `resolved` is worked out from other
+places of the file and cannot be set in it.
 """
 
 from typing import Annotated

@@ -14,6 +14,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     scale:  "log" averages the logarithm, so that an effect is a ratio of geometric means and one
             slow answer in a thousand does not decide; for values above 0. "plain" averages the
             value itself.
+    per:    "unit" counts a unit once, with the mean of its values, whatever the experiment does.
     bounds: between which every value lies, where that is known beforehand: an arm that has only
             ever shown one value then still gets an honest interval. Elsewhere the range seen in
             both arms stands in for them.
@@ -23,6 +24,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     better: Literal["higher", "lower"] = "higher"
     scale: Scale = "plain"
     bounds: tuple[float, float] | None = None
+    per: Literal["observation", "unit"] = "observation"
 
     def scaled(self, value: float) -> float:
         """What the store adds up. Values of a "log" metric below LEAST count as LEAST."""
@@ -49,6 +51,9 @@ _BEYOND = 700.0
 LEAST = 1e-3
 """The least value of a "log" metric, in its own unit; a microsecond for times in ms."""
 
+LARGEST = 1e12
+"""Of a value, so that sums of squares stay numbers."""
+
 BUILT_IN = {
     metric.name: metric
     for metric in (
@@ -64,11 +69,3 @@ BUILT_IN = {
 
 COMMENT = "comment"
 """The metric of a comment that comes alone; it has no value."""
-
-
-def metric_named(name: str, *, boolean: bool = False) -> Metric:
-    """A built-in metric, or feedback by that name, of which more is better.
-
-    boolean: every value so far is 0 or 1.
-    """
-    return BUILT_IN.get(name) or Metric(name=name, bounds=(0.0, 1.0) if boolean else None)

@@ -70,6 +70,7 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
     """What somebody thought of an answer; a later row of one request and metric replaces it.
 
     value: of a number; 0 and 1 of a boolean; `None` of a comment.
+    given: the number that was sent, where it is more than its contract's cap and counts as that.
     """
 
     request_id: str
@@ -77,6 +78,7 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
     key: str
     metric: str
     value: float | None = None
+    given: float | None = None
     comment: str = ""
     boolean: bool = False
 

@@ -47,14 +47,15 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
         trials = gateway.trials
         if trials is None or trials.recorder.full:
             raise Unavailable("feedback cannot be kept at the moment", retry_after=5)
-        row = row_of(body, caller.name, time.time())
+        contracts, experiments = gateway.runtime.config.metrics, trials.experiments
+        row = row_of(body, caller.name, time.time(), contracts, experiments)
         known, away = await _known(trials, row)
         if known is not None and known.key != caller.name:
             raise nobodys(body.request_id)
         if known is None and not away and not is_young(body.request_id, row.time):
             raise nobodys(body.request_id)
         if row.value is not None:
-            names.admit(row.metric, tuple(trials.experiments))
+            names.admit(row.metric, contracts, experiments)
         trials.recorder.add(row)
         if known is None:
             return Response({"status": "accepted"}, status_code=202)

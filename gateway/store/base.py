@@ -63,6 +63,37 @@ class Answered(Struct, frozen=True, kw_only=True):
     last: float = 0.0
 
 
+class Votes(Struct, frozen=True, kw_only=True):
+    """Feedback of one metric on one experiment.
+
+    boolean:     all of it is. least, greatest: of the values that count.
+    capped:      values that count as a lower one than was sent, the contract's cap.
+    """
+
+    boolean: bool
+    least: float
+    greatest: float
+    capped: int = 0
+
+
+class Vote(Struct, frozen=True, kw_only=True):
+    """A value of feedback on an experiment's request.
+
+    value: as it counts. given: as it was sent, where that is more than the contract's cap.
+    time:  Unix seconds.
+    """
+
+    request_id: str
+    key: str
+    time: float
+    epoch: int
+    variant: str
+    unit: str
+    value: float
+    given: float | None
+    boolean: bool
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """An experiment that requests took part in, whether or not it is still configured.
 
@@ -112,8 +143,22 @@ class Store(Protocol):
         """
         ...
 
-    def metrics(self, experiment: str) -> Mapping[str, bool]:
-        """The feedback metrics that came in, and whether each is a boolean."""
+    def metrics(self, experiment: str) -> Mapping[str, Votes]:
+        """The feedback metrics that came in."""
+        ...
+
+    def votes(
+        self,
+        experiment: str,
+        metric: str,
+        limit: int,
+        outside: tuple[float, float] | None = None,
+    ) -> Sequence[Vote]:
+        """Those farthest from the metric's mean, the farthest first; `outside` of bounds alone."""
+        ...
+
+    def remove_vote(self, experiment: str, metric: str, request_id: str) -> int:
+        """Take back the feedback of a metric on one request. How many values that were."""
         ...
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:

@@ -16,6 +16,8 @@ _AT_ONCE = 512
 
 _Place = tuple[str, str, int, str]
 """Experiment, unit, epoch, variant."""
+_Voted = tuple[str, str, str, int, str]
+"""Experiment, metric, unit, epoch, variant."""
 
 
 def take(session: Session, rows: Sequence[Row]) -> int:
@@ -121,11 +123,21 @@ def _join(session: Session, request_ids: Sequence[str]) -> int:
         marks = _marks(ids)
         session.run(_PLACE.format(marks=marks), *ids)
         foreign += session.run(_FOREIGN.format(marks=marks), *ids)
-        kind = tuple[str, str, str, int, str]
-        places = session.rows(kind, _TOUCHED.format(marks=marks), *ids)
-        session.many(_FORGET_VOTES, places)
-        session.many(_ADD_VOTES, places)
+        _add_up(session, session.rows(_Voted, _TOUCHED.format(marks=marks), *ids))
     return foreign
+
+
+def remove_vote(session: Session, experiment: str, metric: str, request_id: str) -> int:
+    """See `Store.remove_vote`. A unit's other votes are added up anew."""
+    places = session.rows(_Voted, f"{_TOUCHED_BY} AND {_VOTE}", experiment, metric, request_id)
+    removed = session.run(f"DELETE FROM feedback WHERE {_VOTE}", experiment, metric, request_id)
+    _add_up(session, places)
+    return removed
+
+
+def _add_up(session: Session, places: Sequence[_Voted]) -> None:
+    session.many(_FORGET_VOTES, places)
+    session.many(_ADD_VOTES, places)
 
 
 def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
@@ -198,7 +210,7 @@ def _attempt(row: AttemptRow) -> Sequence[Value]:
 
 def _vote(row: FeedbackRow) -> Sequence[Value]:
     texts = (_text(row.request_id), _text(row.metric), row.key)
-    return (*texts, row.time, row.value, _text(row.comment), int(row.boolean))
+    return (*texts, row.time, row.value, row.given, _text(row.comment), int(row.boolean))
 
 
 _REQUEST = Insert(
@@ -242,9 +254,11 @@ _TOTAL = Insert(
     total = experiment_units.total + excluded.total""",
 )
 _FEEDBACK = """INSERT INTO feedback
-    (request_id, metric, key_name, time, value, comment, boolean) VALUES (?, ?, ?, ?, ?, ?, ?)
+    (request_id, metric, key_name, time, value, given, comment, boolean)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (request_id, metric, key_name) DO UPDATE SET time = excluded.time,
-    value = excluded.value, comment = excluded.comment, boolean = excluded.boolean"""
+    value = excluded.value, given = excluded.given, comment = excluded.comment,
+    boolean = excluded.boolean"""
 _WAITING = "SELECT request_id FROM feedback WHERE joined = 0 AND request_id IN ({marks})"
 _PLACE = """UPDATE feedback SET joined = 1,
     experiment = (SELECT r.experiment FROM requests r WHERE r.request_id = feedback.request_id),
@@ -255,9 +269,10 @@ _PLACE = """UPDATE feedback SET joined = 1,
     WHERE r.request_id = feedback.request_id AND r.key_name = feedback.key_name)"""
 _FOREIGN = """DELETE FROM feedback WHERE joined = 0 AND request_id IN ({marks})
     AND EXISTS (SELECT 1 FROM requests r WHERE r.request_id = feedback.request_id)"""
-_TOUCHED = """SELECT DISTINCT experiment, metric, unit, epoch, variant FROM feedback
-    WHERE joined = 1 AND experiment <> '' AND unit <> ''
-    AND request_id IN ({marks})
+_TOUCHED_BY = """SELECT DISTINCT experiment, metric, unit, epoch, variant FROM feedback
+    WHERE joined = 1 AND experiment <> '' AND unit <> ''"""
+_VOTE = "experiment = ? AND metric = ? AND request_id = ? AND value IS NOT NULL"
+_TOUCHED = f"""{_TOUCHED_BY} AND request_id IN ({{marks}})
     ORDER BY experiment, metric, unit, epoch, variant"""
 _SAME = "experiment = ? AND metric = ? AND unit = ? AND epoch = ? AND variant = ?"
 _FORGET_VOTES = f"DELETE FROM experiment_units WHERE {_SAME}"

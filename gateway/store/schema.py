@@ -70,7 +70,15 @@ _FORMER = (
     "ALTER TABLE experiment_requests ADD COLUMN last DOUBLE PRECISION NOT NULL DEFAULT 0",
 )
 _HOUR_WRITES = ("ALTER TABLE attempts ADD COLUMN cache_write_1h_tokens BIGINT",)
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COURSES, _TURNS, _FORMER, _HOUR_WRITES)
+_CAPPED = ("ALTER TABLE feedback ADD COLUMN given DOUBLE PRECISION",)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _FIRST,
+    _COURSES,
+    _TURNS,
+    _FORMER,
+    _HOUR_WRITES,
+    _CAPPED,
+)
 """Each makes its number's version of the one before; what was released never changes."""
 
 

@@ -11,12 +11,12 @@ from gateway.experiments.outcomes import Outcomes, Per
 from gateway.experiments.ratio import ArmCount, EpochCounts
 from gateway.records.importer import Taken
 from gateway.records.rows import Row
-from gateway.store import recorded
-from gateway.store.base import Answered, Epoch, Known, Pause, Run
+from gateway.store import recorded, votes
+from gateway.store.base import Answered, Epoch, Known, Pause, Run, Vote, Votes
 from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import Overtaken, StoreRefused
-from gateway.store.intake import take, take_singly
+from gateway.store.intake import remove_vote, take, take_singly
 from gateway.store.moments import outcomes
 from gateway.store.recorded import Recorded
 from gateway.store.retention import prune
@@ -118,15 +118,23 @@ class SqlStore:
         with self._database.writing() as session:
             return session.run(f"{sql} {free}", name, now, now - every_s, now + every_s) > 0
 
-    def metrics(self, experiment: str) -> Mapping[str, bool]:
+    def metrics(self, experiment: str) -> Mapping[str, Votes]:
         with self._database.reading() as session:
-            rows = session.rows(
-                tuple[str, bool],
-                "SELECT metric, MIN(boolean) FROM feedback WHERE experiment = ? AND joined = 1"
-                " AND unit <> '' AND value IS NOT NULL GROUP BY metric ORDER BY metric",
-                experiment,
-            )
-        return dict(rows)
+            return votes.metrics(session, experiment)
+
+    def votes(
+        self,
+        experiment: str,
+        metric: str,
+        limit: int,
+        outside: tuple[float, float] | None = None,
+    ) -> Sequence[Vote]:
+        with self._database.reading() as session:
+            return votes.farthest(session, experiment, metric, limit, outside)
+
+    def remove_vote(self, experiment: str, metric: str, request_id: str) -> int:
+        with self._database.writing() as session:
+            return remove_vote(session, experiment, metric, request_id)
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
         with self._database.reading() as session:

@@ -8,6 +8,7 @@ from gateway.config.experiment import Experiment
 from gateway.experiments.metrics import Metric
 from gateway.experiments.outcomes import Cell
 from gateway.store.base import Store
+from gateway.trials.cases import per_of
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
@@ -31,10 +32,10 @@ FEWEST: int = 30
 
 def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baseline:
     """Blocks: reads the store. Raises ValueError where there are too few units, StoreAway."""
-    control = experiment.control.name
+    control, per = experiment.control.name, per_of(experiment, metric)
     cells = [
         cell
-        for cell in store.outcomes(experiment.name, metric.name, per=experiment.per).cells
+        for cell in store.outcomes(experiment.name, metric.name, per=per).cells
         if cell.variant == control and cell.units > 1
     ]
     units = sum(cell.units for cell in cells)

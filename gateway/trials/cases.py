@@ -5,18 +5,21 @@ from itertools import pairwise
 
 from gateway.config.experiment import Experiment
 from gateway.experiments.decision import Clause
-from gateway.experiments.metrics import BUILT_IN, Metric, metric_named
+from gateway.experiments.metrics import BUILT_IN, Metric
+from gateway.experiments.outcomes import Per
 from gateway.experiments.verdict import Case, Guard
-from gateway.store.base import Epoch, Store
+from gateway.store.base import Epoch, Store, Votes
+
+UNDECLARED = (0.0, 1.0)
+"""What decides an experiment and has no contract is true, false or a number in between."""
 
 
-def metrics_of(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
+def metrics_of(experiment: Experiment, feedback: Mapping[str, Votes]) -> tuple[Metric, ...]:
     """The primary one, then the guarded ones, the gateway's own, and what feedback came."""
-    feedback = store.metrics(experiment.name)
     names = [experiment.primary, *(guardrail.metric for guardrail in experiment.guardrails)]
     names += [name for name, _ in clauses_of(experiment)]
     return tuple(
-        metric_named(name, boolean=feedback.get(name, False))
+        metric_of(experiment, name, feedback.get(name))
         for name in dict.fromkeys([*names, *BUILT_IN, *sorted(feedback)])
     )
 
@@ -37,9 +40,10 @@ def case_of(
     return Case(
         control=experiment.control.name,
         treatments=tuple(variant.name for variant in experiment.variants[1:]),
-        primary=named.get(experiment.primary) or metric_named(experiment.primary),
+        primary=named.get(experiment.primary) or metric_of(experiment, experiment.primary, None),
         outcomes={
-            name: store.outcomes(experiment.name, name, per=experiment.per) for name in named
+            name: store.outcomes(experiment.name, name, per=per_of(experiment, metric))
+            for name, metric in named.items()
         },
         counts=store.counts(experiment.name) if split else (),
         guards=tuple(
@@ -72,10 +76,50 @@ def resumed(epochs: Sequence[Epoch]) -> int:
 
 def guarded_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
     feedback = store.metrics(experiment.name)
-    return tuple(
-        metric_named(guardrail.metric, boolean=feedback.get(guardrail.metric, False))
-        for guardrail in experiment.guardrails
+    names = dict.fromkeys(guardrail.metric for guardrail in experiment.guardrails)
+    return tuple(metric_of(experiment, name, feedback.get(name)) for name in names)
+
+
+def metric_of(experiment: Experiment, name: str, votes: Votes | None) -> Metric:
+    """votes: that there are; `None` without any, and of what the gateway measures.
+
+    Where a vote is outside of the bounds, the range that was seen stands in for them.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    contract = experiment.contract(name)
+    bounds = bounds_of(experiment, name)
+    if bounds is None and votes is not None and votes.boolean:
+        bounds = UNDECLARED
+    return Metric(
+        name=name,
+        better="lower" if contract is not None and contract.higher_is == "worse" else "higher",
+        bounds=bounds if outside(experiment, name, votes) is None else None,
+        per="unit" if contract is not None and contract.level == "unit" else "observation",
     )
+
+
+def per_of(experiment: Experiment, metric: Metric) -> Per:
+    """What the metric's mean is over: a contract of units wins over the experiment."""
+    return "unit" if metric.per == "unit" else experiment.per
+
+
+def bounds_of(experiment: Experiment, name: str) -> tuple[float, float] | None:
+    """Between which the votes that come now lie as they count; `None`: everywhere."""
+    contract = experiment.contract(name)
+    if contract is None:
+        return UNDECLARED if experiment.decided_by(name) else None
+    low, high = contract.bounds
+    return (low, high) if contract.cap is None else (low, contract.cap)
+
+
+def outside(experiment: Experiment, name: str, votes: Votes | None) -> tuple[float, float] | None:
+    """The least and greatest vote where one is out of bounds: it came before there were any."""
+    bounds = bounds_of(experiment, name)
+    if bounds is None or votes is None:
+        return None
+    inside = bounds[0] <= votes.least and votes.greatest <= bounds[1]
+    return None if inside else (votes.least, votes.greatest)
 
 
 def planned_pairs(experiment: Experiment) -> float:

@@ -1,20 +1,21 @@
 """Feedback: what somebody thought of an answer, from a body to a row of the records."""
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from gateway.config.experiment import FEEDBACK_METRIC, Experiment
-from gateway.experiments.metrics import BUILT_IN, COMMENT
+from gateway.config.experiment import Experiment
+from gateway.config.metric import FEEDBACK_METRIC, MetricContract
+from gateway.experiments.metrics import BUILT_IN, COMMENT, LARGEST
 from gateway.records.rows import FeedbackRow
+from gateway.trials.contracts import counting
 from schemas.errors import InvalidRequest, RouteNotFound
 
 MOST_METRICS = 64
 """That one process takes, beside those that experiments name: each is a column of reports."""
 LONGEST_COMMENT = 8_192
-LARGEST = 1e12
-"""Of a value, so that sums of squares stay numbers."""
 YOUNG_S = 60.0
 """A request's row takes seconds to reach the store; until then its feedback is taken on trust."""
 MAX_BYTES = 65_536
@@ -29,7 +30,8 @@ class FeedbackBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     request_id: the answer's `x-gateway-request-id`.
     metric:     small letters, digits and _; not one of those that the gateway measures.
-    value:      a boolean or a number; of one request and metric the last one counts.
+    value:      a boolean or a number, as the metric's contract says where it has one; of one
+                request and metric the last one counts.
     """
 
     request_id: str
@@ -86,17 +88,29 @@ def _misread(said: str) -> InvalidRequest:
     return InvalidRequest(f"{named[1]}: {words}; feedback has {known}", param=named[1])
 
 
-def row_of(body: FeedbackBody, key: str, at: float) -> FeedbackRow:
-    """key: the sender's name. at: Unix seconds."""
-    value = body.value
+def row_of(
+    body: FeedbackBody,
+    key: str,
+    at: float,
+    contracts: Sequence[MetricContract],
+    experiments: Sequence[Experiment],
+) -> FeedbackRow:
+    """key: the sender's name. at: Unix seconds.
+
+    Raises InvalidRequest for a value that its metric does not take.
+    """
+    value = given = None
+    if body.value is not None:
+        value, given = counting(body.metric, body.value, contracts, experiments)
     return FeedbackRow(
         request_id=body.request_id,
         time=at,
         key=key,
         metric=body.metric if value is not None else COMMENT,
-        value=None if value is None else float(value),
+        value=value,
+        given=given,
         comment=body.comment,
-        boolean=isinstance(value, bool),
+        boolean=isinstance(body.value, bool),
     )
 
 
@@ -122,28 +136,29 @@ def nobodys(request_id: str) -> RouteNotFound:
 
 
 class Metrics:
-    """The names of feedback that this process takes: those of experiments, and a few more."""
+    """The names of feedback that this process takes: those that are configured, and a few more."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
-    def admit(self, metric: str, experiments: tuple[Experiment, ...]) -> None:
+    def admit(
+        self,
+        metric: str,
+        contracts: Sequence[MetricContract],
+        experiments: Sequence[Experiment],
+    ) -> None:
         """Raises InvalidRequest for one name too many."""
-        if metric in self._seen or any(_named(one, metric) for one in experiments):
+        if metric in self._seen or any(one.name == metric for one in contracts):
+            return
+        if any(one.decided_by(metric) for one in experiments):
             return
         if len(self._seen) >= MOST_METRICS:
             raise InvalidRequest(
                 f"metric: {metric!r} is one more than the {MOST_METRICS} that are kept; use "
-                "fewer names, or make it an experiment's primary metric or guardrail",
+                "fewer names, or give it a contract under `metrics` of the configuration",
                 param="metric",
             )
         self._seen.add(metric)
-
-
-def _named(experiment: Experiment, metric: str) -> bool:
-    return metric == experiment.primary or any(
-        metric == guardrail.metric for guardrail in experiment.guardrails
-    )
 
 
 def _check_metric(metric: str) -> None:

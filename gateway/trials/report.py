@@ -8,14 +8,15 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.experiment import Experiment
+from gateway.config.metric import MetricContract
 from gateway.experiments.decision import Decision
 from gateway.experiments.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
 from gateway.experiments.metrics import BUILT_IN, Metric
 from gateway.experiments.outcomes import Cell, Outcomes
 from gateway.experiments.ratio import EpochCounts
 from gateway.experiments.verdict import Case, Kind, judge
-from gateway.store.base import Answered, Pause, Store
-from gateway.trials.cases import case_of, metrics_of
+from gateway.store.base import Answered, Pause, Store, Votes
+from gateway.trials.cases import case_of, metrics_of, outside
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):
@@ -57,7 +58,13 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class MetricReport(Struct, frozen=True, kw_only=True):
-    """relative: differences are parts. worse_by: of its guardrail."""
+    """relative: differences are parts. worse_by: of its guardrail.
+
+    contract: of `metrics` in the configuration; `None` of what the gateway measures, and without.
+    capped:   votes that count as the contract's cap.
+    outside:  the least and greatest vote, where one is outside of what the metric takes: it came
+              before the contract. The interval is then wide.
+    """
 
     name: str
     primary: bool
@@ -65,6 +72,26 @@ class MetricReport(Struct, frozen=True, kw_only=True):
     relative: bool
     variants: tuple[Measured, ...]
     worse_by: float | None = None
+    contract: MetricContract | None = None
+    capped: int = 0
+    outside: tuple[float, float] | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of its values, in sentences without an end."""
+        found: list[str] = []
+        if self.contract is not None:
+            found.append(f"{self.name}: {self.contract.words}")
+        if self.capped and self.contract is not None:
+            votes = "vote counts" if self.capped == 1 else "votes count"
+            found.append(f"{self.name}: {self.capped:,} {votes} as the cap, {self.contract.cap:g}")
+        if self.outside is not None:
+            low, high = self.outside
+            found.append(
+                f"{self.name}: there are votes from {low:g} to {high:g}, outside of what it takes; "
+                f"find them by strowger experiments votes --metric {self.name} --outside"
+            )
+        return tuple(found)
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -132,7 +159,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def report_of(experiment: Experiment, store: Store, *, removed: bool = False) -> Report:
     """removed: the configuration has it no more. Blocks: reads the store. Raises StoreAway."""
-    metrics = metrics_of(experiment, store)
+    feedback = store.metrics(experiment.name)
+    metrics = metrics_of(experiment, feedback)
     case = case_of(experiment, store, metrics)
     verdict = judge(case)
     pause: Pause | None = store.pauses().get(experiment.name)
@@ -162,7 +190,9 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
             for arm in verdict.arms
         ),
         guardrails=tuple(guard.sentence for guard in verdict.guards),
-        metrics=tuple(_metric(experiment, metric, case) for metric in metrics),
+        metrics=tuple(
+            _metric(experiment, metric, case, feedback.get(metric.name)) for metric in metrics
+        ),
         decisions=tuple(map(_decision, verdict.decisions)),
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
@@ -216,7 +246,9 @@ def _arms(
     )
 
 
-def _metric(experiment: Experiment, metric: Metric, case: Case) -> MetricReport:
+def _metric(
+    experiment: Experiment, metric: Metric, case: Case, votes: Votes | None
+) -> MetricReport:
     outcomes = case.outcomes[metric.name]
     limits = [one.worse_by for one in experiment.guardrails if one.metric == metric.name]
     return MetricReport(
@@ -225,6 +257,9 @@ def _metric(experiment: Experiment, metric: Metric, case: Case) -> MetricReport:
         better=metric.better,
         relative=metric.scale == "log",
         worse_by=min(limits) if limits else None,
+        contract=experiment.contract(metric.name),
+        capped=0 if votes is None else votes.capped,
+        outside=outside(experiment, metric.name, votes),
         variants=tuple(
             _measured(variant.name, metric, outcomes, case) for variant in experiment.variants
         ),

@@ -39,6 +39,7 @@ _EXPERIMENT = Markup("""
 </tr></thead>
 <tbody>{metrics}</tbody>
 </table>
+{notes}
 </div>
 """)
 _FORMER = Markup("""
@@ -59,6 +60,7 @@ _OVER = Markup("""
 _PAUSED = Markup('<p class="verdict warn">Paused: {}. Control serves everyone.</p>')
 _GUARD = Markup("<li>{}.</li>")
 _GUARDS = Markup('<ul class="guards">{}</ul>')
+_NOTES = Markup('<ul class="guards notes">{}</ul>')
 _ARM = Markup("""<tr>
 <th scope="row">{name}</th>
 <td data-label="Backend">{backend}</td>
@@ -126,6 +128,7 @@ def _experiment(track: Track, now: float) -> Markup:
         for clause in decision.clauses
     ]
     guards = clauses + [_GUARD.format(sentence) for sentence in report.guardrails]
+    notes = [_GUARD.format(note) for metric in report.metrics for note in metric.notes]
     return _EXPERIMENT.format(
         name=report.experiment,
         facts=" · ".join(facts),
@@ -141,6 +144,7 @@ def _experiment(track: Track, now: float) -> Markup:
             if _told_of(metric)
             for one in metric.variants[1:]
         ),
+        notes=_NOTES.format(Markup().join(notes)) if notes else Markup(),
     )
 
 

@@ -5,13 +5,13 @@ from math import exp, log, log1p
 import numpy as np
 import pytest
 
-from gateway.experiments.metrics import BUILT_IN, LEAST, Metric, metric_named
+from gateway.experiments.metrics import BUILT_IN, LEAST, Metric
 from gateway.experiments.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.ratio import ArmCount, EpochCounts
 from gateway.experiments.sentences import amount, change, figure, rounded, signed
 from gateway.experiments.verdict import Case, Guard, Verdict, judge
 
-VOTES = metric_named("thumbs_up", boolean=True)
+VOTES = Metric(name="thumbs_up", bounds=(0.0, 1.0))
 
 
 def votes(**yes_of: tuple[int, int]) -> Outcomes:
@@ -291,8 +291,6 @@ def test_metrics_know_their_direction_and_scale() -> None:
     assert latency.shown(log(250)) == pytest.approx(250)
     assert latency.effect(log1p(0.25)) == pytest.approx(0.25)
     assert BUILT_IN["cost_usd"].scaled(0.01) == 0.01
-    assert metric_named("stars") == Metric(name="stars")
-    assert metric_named("error") is BUILT_IN["error"]
 
 
 def test_numbers_read_as_people_write_them() -> None:

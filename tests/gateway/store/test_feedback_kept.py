@@ -1,7 +1,9 @@
 """Feedback in whatever order it comes, on both databases."""
 
 import pytest
+from msgspec.structs import replace
 
+from gateway.store.base import Vote, Votes
 from gateway.store.sql import SqlStore
 from tests.gateway.store.rows import NOON, request_row, vote
 
@@ -74,7 +76,51 @@ def test_metrics_are_told_with_whether_all_their_votes_are_boolean(store: SqlSto
 
     store.take("f", 0, 1, rows)
 
-    assert store.metrics("e") == {"stars": False, "thumbs": True}
+    assert store.metrics("e") == {
+        "stars": Votes(boolean=False, least=1.0, greatest=3.0),
+        "thumbs": Votes(boolean=True, least=0.0, greatest=1.0),
+    }
+
+
+def test_a_vote_that_is_taken_out_leaves_the_units_others_exactly(store: SqlStore) -> None:
+    rows = [
+        *(request_row(name) for name in ("r1", "r2", "r3")),
+        *(vote("r1", 0.1), vote("r2", 1e300), vote("r3", 0.2), vote("r2", 1.0, metric="other")),
+    ]
+    store.take("f", 0, 1, rows)
+
+    gone = [store.remove_vote("e", "stars", name) for name in ("r2", "r2", "never")]
+    foreign = store.remove_vote("another", "stars", "r1")
+
+    assert (gone, foreign) == ([1, 0, 0], 0)
+    assert totals(store) == [("a", 2, 0.1 + 0.2)]
+    assert totals(store, "other") == [("a", 1, 1.0)]
+
+
+def test_votes_are_listed_from_the_farthest_on(store: SqlStore) -> None:
+    values = {"r1": 4.0, "r2": 5.0, "r3": -90.0, "r4": 50.0}
+    requests = [request_row(name, variant="b") for name in values]
+    votes = [vote(name, value) for name, value in values.items()]
+    votes[3] = replace(votes[3], given=700.0)
+    store.take("f", 0, 1, [*requests, *votes])
+
+    found = store.votes("e", "stars", 3)
+
+    assert [one.request_id for one in found] == ["r3", "r4", "r2"]
+    assert found[1] == Vote(
+        request_id="r4",
+        key="key",
+        time=NOON,
+        epoch=1,
+        variant="b",
+        unit="u",
+        value=50.0,
+        given=700.0,
+        boolean=False,
+    )
+    assert [one.request_id for one in store.votes("e", "stars", 9, (1.0, 50.0))] == ["r3"]
+    assert store.votes("e", "none", 9) == []
+    assert store.metrics("e")["stars"] == Votes(boolean=False, least=-90, greatest=50, capped=1)
 
 
 def test_a_vote_of_another_key_is_refused_and_leaves_the_owners(store: SqlStore) -> None:

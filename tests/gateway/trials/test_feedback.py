@@ -67,8 +67,8 @@ async def test_feedback_that_comes_before_its_request_is_joined_later(gateway: R
     assert (early.status_code, early.json()) == (202, {"status": "accepted"})
     assert (late.status_code, late.json()) == (200, {"status": "recorded"})
     assert (votes(gateway, "early"), votes(gateway, "late")) == (1.0, 2.5)
-    assert dict(gateway.store.metrics("trial"))["early"]
-    assert not dict(gateway.store.metrics("trial"))["late"]
+    assert gateway.store.metrics("trial")["early"].boolean
+    assert not gateway.store.metrics("trial")["late"].boolean
 
 
 async def test_of_one_request_and_metric_the_last_word_counts_once(gateway: Recorded) -> None:

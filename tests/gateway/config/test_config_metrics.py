@@ -1,0 +1,107 @@
+"""The contracts under `metrics`: what can be promised, and what is a fault."""
+
+import pytest
+
+from gateway.config.load import read_config
+from gateway.config.metric import MetricContract
+from tests.gateway.config.configs import ADAPTERS, GOOD, faults, read
+
+EXPERIMENT = """
+experiments:
+  - name: trial
+    model: chat
+    primary: stars
+    smallest: 0.2
+    guardrails: [{metric: solved, worse_by: 0.05}]
+    variants:
+      - {name: control, backend: openai/gpt, weight: 50}
+      - {name: treatment, backend: openai/gpt-2, weight: 50}
+"""
+
+
+def test_every_experiment_has_the_contracts_of_the_file() -> None:
+    found = read(
+        f"{GOOD}{EXPERIMENT}metrics: [{{name: stars, type: number, range: [1, 5], cap: 4}}, "
+        "{name: solved, type: boolean, higher_is: worse, level: unit}]"
+    )
+
+    stars = MetricContract(name="stars", type="number", range=(1.0, 5.0), cap=4.0)
+    solved = MetricContract(name="solved", type="boolean", higher_is="worse", level="unit")
+    assert found.metrics == (stars, solved)
+    assert found.experiments[0].contracts == found.metrics
+    assert stars.words == "a number from 1 to 5, capped at 4"
+    assert solved.words == (
+        "true or false, higher is worse, one value per unit, the mean of its votes"
+    )
+
+
+FAULTS = [
+    (
+        "{name: error, type: boolean}",
+        'metrics[0].name: "error" is measured by the gateway, and no feedback; a contract is for a '
+        "metric of feedback",
+    ),
+    (
+        "{name: comment, type: boolean}",
+        "metrics[0].name: a comment has no value, and so no contract; name another metric",
+    ),
+    (
+        "{name: a, type: boolean}, {name: a, type: boolean}",
+        'metrics[1].name: "a" is already in metrics[0]',
+    ),
+    (
+        "{name: a, type: boolean, range: [0, 1]}",
+        "metrics[0].range: is for numbers, and the type is boolean; remove it",
+    ),
+    (
+        "{name: a, type: boolean, cap: 1}",
+        "metrics[0].cap: is for numbers, and the type is boolean; remove it",
+    ),
+    (
+        "{name: a, type: number}",
+        "metrics[0].range: is missing; give the least and the greatest value of the number, such "
+        "as [1, 5]: without it one wrong value could decide an experiment",
+    ),
+    (
+        "{name: a, type: number, range: [5, 1]}",
+        "metrics[0].range: expected [LEAST, GREATEST], such as [1, 5]",
+    ),
+    (
+        "{name: a, type: number, range: [1]}",
+        "metrics[0].range: expected [LEAST, GREATEST], such as [1, 5]",
+    ),
+    (
+        "{name: a, type: number, range: [0, 1e13]}",
+        "metrics[0].range: at most 1e+12, either way of 0",
+    ),
+    (
+        "{name: a, type: number, range: [0, 5], cap: 5}",
+        "metrics[0].cap: has no effect outside of 0 to 5, the range",
+    ),
+    (
+        "{name: a, type: text}",
+        'metrics[0].type: expected one of "boolean", "number", found "text"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("contracts", "fault"), FAULTS)
+def test_what_no_contract_can_promise_is_a_fault(contracts: str, fault: str) -> None:
+    assert faults(f"{GOOD}metrics: [{contracts}]") == [fault]
+
+
+def test_contracts_are_given_in_one_place() -> None:
+    (fault,) = faults(f"{GOOD}{EXPERIMENT}    contracts: []")
+
+    assert fault.startswith("experiments[0].contracts: unknown key")
+
+
+def test_a_difference_that_no_two_means_can_have_is_warned_of() -> None:
+    warnings: list[str] = []
+    text = f"{GOOD}{EXPERIMENT}metrics: [{{name: stars, type: number, range: [0, 0.1]}}]"
+    read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append)
+
+    assert warnings == [
+        "c: experiments[0].smallest: is 0.2, and stars is a number from 0 to 0.1, so no two means "
+        "differ by so much"
+    ]
