@@ -21,6 +21,7 @@ from adapters.anthropic_wire import (
     Delta,
     Event,
     Message,
+    about,
     other_delta,
     read_block,
     read_details,
@@ -31,7 +32,7 @@ from adapters.anthropic_wire import (
     with_usage,
 )
 from adapters.base import Endpoint
-from adapters.bounds import BLOCKS, check_room
+from adapters.bounds import BLOCKS, NOTES, check_room
 from adapters.openai_wire import NULL, UNREADABLE
 from schemas import events as ours
 from schemas.errors import UpstreamBroken
@@ -107,13 +108,9 @@ class AnthropicDecoder:
         for index, raw in enumerate(message.content):
             found += self._open(index, raw)
             found += self._blocks[index].close()
-        end = Delta(
-            stop_reason=message.stop_reason,
-            stop_sequence=message.stop_sequence,
-            stop_details=message.stop_details,
-            container=message.container,
-        )
-        self._note(end, NULL, message.context_management)
+        end = Delta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence)
+        self._note(end, NULL)
+        self._tell(data)
         return [*found, *self._end()]
 
     def _event(self, name: str, data: bytes) -> Sequence[ours.Event]:
@@ -128,9 +125,11 @@ class AnthropicDecoder:
             case "content_block_stop":
                 return self._opened(event.index).close()
             case "message_start":
+                self._tell(data)
                 return self._start(event.message or Message())
             case "message_delta":
-                self._note(event.delta, event.usage, event.context_management)
+                self._tell(data)
+                self._note(event.delta, event.usage)
                 return ()
             case "message_stop":
                 return self._end()
@@ -194,16 +193,15 @@ class AnthropicDecoder:
             raise self._broken(f"a piece of block {index}, which has not begun")
         return block
 
-    def _note(self, end: Delta, usage: Raw, context: Raw) -> None:
+    def _tell(self, data: bytes) -> None:
+        """Keeps what the event says of the message beyond what is read of it."""
+        check_room(self._fields, NOTES, "fields", self._endpoint.name)
+        self._fields |= about(data)
+
+    def _note(self, end: Delta, usage: Raw) -> None:
         self._reason = end.stop_reason or self._reason
         self._match = end.stop_sequence if end.stop_sequence is not None else self._match
         self._usage = with_usage(self._usage, usage)
-        told = {
-            "stop_details": end.stop_details,
-            "container": end.container,
-            "context_management": context,
-        }
-        self._fields |= {name: raw for name, raw in told.items() if raw != NULL}
 
     def _end(self) -> Sequence[ours.Event]:
         word = self._reason

@@ -18,9 +18,6 @@ class Message(Struct, frozen=True, kw_only=True):
     model: str = ""
     stop_reason: str | None = None
     stop_sequence: str | None = None
-    stop_details: Raw = NULL
-    container: Raw = NULL
-    context_management: Raw = NULL
     usage: Raw = NULL
     error: Raw = NULL
 
@@ -36,8 +33,6 @@ class Delta(Struct, frozen=True, kw_only=True):
     citation: Raw = NULL
     stop_reason: str | None = None
     stop_sequence: str | None = None
-    stop_details: Raw = NULL
-    container: Raw = NULL
 
 
 _NO_DELTA = Delta()
@@ -53,6 +48,15 @@ class _OtherDelta(Struct, frozen=True, kw_only=True):
     delta: dict[str, Raw] = {}
 
 
+READ = frozenset(
+    (
+        *("content", "delta", "error", "id", "message", "model", "role", "type", "usage"),
+        *("stop_reason", "stop_sequence"),
+    )
+)
+"""Members of a message, and of how it ended, that are read, or hold nothing for a client."""
+
+
 class Event(Struct, frozen=True, kw_only=True):
     """Every event of a stream; `type` says which fields it has."""
 
@@ -62,7 +66,6 @@ class Event(Struct, frozen=True, kw_only=True):
     content_block: Raw = NULL
     delta: Delta = _NO_DELTA
     usage: Raw = NULL
-    context_management: Raw = NULL
     error: Raw = NULL
 
 
@@ -129,6 +132,19 @@ def other_delta(data: bytes) -> dict[str, Raw]:
     """
     fields = _read_other_delta(data).delta
     return {name: raw.copy() for name, raw in fields.items() if name != "type" and raw != NULL}
+
+
+def about(data: bytes) -> dict[str, Raw]:
+    """What a whole answer, or an event that begins or ends one, says besides what is read of it.
+
+    Raises what msgspec raises for what is not a JSON object.
+    """
+    fields = read_object(data)
+    for name in ("message", "delta"):
+        inner = fields.get(name, NULL)
+        if bytes(memoryview(inner)[:1]) == b"{":
+            fields |= read_object(inner)
+    return {name: raw.copy() for name, raw in fields.items() if name not in READ and raw != NULL}
 
 
 def with_usage(known: dict[str, Raw], raw: Raw) -> dict[str, Raw]:

@@ -231,6 +231,27 @@ def test_members_of_a_choice_that_nobody_knows_reach_the_client_with_its_message
     assert "".join(str(one.get("content", "")) for one in streamed) == "Hi"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_anthropic_says_of_a_message_is_in_fields_of_it(stream: bool) -> None:
+    beyond: Json = {"diagnostics": {"a": [1]}, "input_transformations": [{"type": "x"}]}
+    details: Json = {"container": {"id": "c"}, "stop_details": {"x": 1}}
+    if stream:
+        start, end = begun(), ended("end_turn", **details)
+        cast("Json", start["message"])["diagnostics"] = beyond["diagnostics"]
+        end[0]["input_transformations"] = beyond["input_transformations"]
+        (told,) = [
+            one for one in deltas(ANTHROPIC, sse(start, *text("Hi"), *end)) if "diagnostics" in one
+        ]
+    else:
+        content = [{"type": "text", "text": "Hi"}]
+        counts = {"input_tokens": 1, "output_tokens": 1}
+        head: Json = {"type": "message", "content": content, "usage": counts}
+        told = message(ANTHROPIC, {**head, "stop_reason": "end_turn", **beyond, **details})
+        told = {name: told[name] for name in (*beyond, *details)}
+
+    assert told == {**beyond, **details}
+
+
 LATE = {"web_search": [{"link": "https://a.test"}], "service_tier": "flex", "search_info": {"n": 1}}
 
 
