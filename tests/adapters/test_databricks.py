@@ -209,8 +209,8 @@ def test_a_message_that_is_json_again_is_unwrapped() -> None:
 
     fault = databricks().error(case.status, case.headers, case.body)
 
-    assert fault.message == "Input is too long for requested model."
-    assert fault.code == "BAD_REQUEST"
+    assert fault.message.endswith("is exceeded: Input is too long for requested model.")
+    assert fault.code == "context_length_exceeded"
 
 
 def test_blocks_of_thinking_go_back_one_by_one_and_encrypted_ones_as_they_came() -> None:

@@ -42,7 +42,7 @@ def whole(part: str) -> str:
     if "providers" not in tree:
         named = sorted({provider for provider, _ in BACKEND.findall(part)} | providers_of(tree))
         rows = [
-            f"{{name: {name}, {HERE if name == 'here' else 'adapter: openai, api_key: k'}}}"
+            f"{{name: {name}, {HERE if name == 'here' else f'adapter: openai, base_url: https://{name}.test/v1'}}}"
             for name in named
         ]
         part += f"\nproviders: [{', '.join(rows) or '{name: p, adapter: openai, api_key: k}'}]\n"

@@ -30,7 +30,8 @@ sys.stdin.read()
 
 
 def test_a_configuration_arrives_as_it_left_secrets_and_all() -> None:
-    config = read_config(GOOD, source="config.yaml", env={})
+    keyed = GOOD.replace("adapter: openai}", "adapter: openai, api_key: k}")
+    config = read_config(keyed, source="config.yaml", env={})
 
     sent = frame(Begin(worker=1, config=config, engines=(), run_dir="/run"))
     heard = to_worker.decode(sent[HEAD_BYTES:])
