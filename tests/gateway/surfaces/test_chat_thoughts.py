@@ -10,7 +10,7 @@ from gateway.surfaces.openai_parse import parse_chat
 from schemas.answers import Fold
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta, ToolDelta
-from schemas.messages import Message, Thought, thoughts_of
+from schemas.messages import CLAUDE, GEMINI, Message, Thought, thoughts_of
 from tests.gateway.surfaces.answers import STOP, chat_renderer, decoded, folded
 
 TWO_BLOCKS: tuple[Event, ...] = (
@@ -79,6 +79,19 @@ def test_blocks_say_more_than_the_text_beside_them() -> None:
     returned = read(content="4", reasoning="sums", reasoning_details=[detail])
 
     assert thoughts_of(returned) == (Thought(text="sums", format="x"),)
+
+
+@pytest.mark.parametrize(("format", "flat"), [("", "s"), (CLAUDE, "s"), (GEMINI, None)])
+def test_only_a_proof_that_claude_would_take_stands_without_its_format(
+    format: str, flat: str | None
+) -> None:
+    events = (ReasoningDelta(text="hm", signature="s", format=format), TextDelta(text="4"), STOP)
+
+    told = [message(*events), *deltas(*events)]
+
+    flats = [one["reasoning_signature"] for one in told if "reasoning_signature" in one]
+    assert flats == ([] if flat is None else [flat] * 2)
+    assert sum("reasoning_details" in one for one in told) == 2
 
 
 def test_thinking_without_blocks_is_one_block() -> None:
