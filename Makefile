@@ -48,15 +48,13 @@ nightly:
 
 nightly-tests: setup-dev servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/test_fuzz.py \
-		--ignore tests/gateway/experiments/test_levels.py \
-		--ignore tests/gateway/experiments/test_decision.py
+		--ignore tests/gateway/experiments
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/test_fuzz.py
 
 nightly-statistics: setup-dev
-	STROWGER_TRIALS=$(TRIALS) $(BIN)/python -m pytest -s -m nightly tests/gateway/experiments/test_levels.py \
-	  tests/gateway/experiments/test_decision.py
+	STROWGER_TRIALS=$(TRIALS) $(BIN)/python -m pytest -s -m nightly tests/gateway/experiments
 
 nightly-isolation: setup-dev
 	$(BIN)/python -m benchmarks.isolation

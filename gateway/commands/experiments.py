@@ -24,7 +24,7 @@ from gateway.routing.trial import Standing
 from gateway.store.base import Store
 from gateway.trials.former import UNKNOWN, former
 from gateway.trials.listed import ListedExperiment, configured, removed
-from gateway.trials.report import Measured, MetricReport, Report, report_of
+from gateway.trials.report import Measured, MetricReport, Report, doubts, report_of
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 
@@ -113,6 +113,9 @@ def print_report(found: Report) -> None:
     click.echo(
         f"{found.experiment} over {found.model}, by {found.assign_by}{kind}; {', '.join(words)}"
     )
+    for response in found.responses:
+        if response.sentence:
+            click.echo(f"\n{'!' * 12} {response.sentence}")
     click.echo(f"\n{'!' * 12} " if found.mismatch else "\nVerdict: ", nl=False)
     click.echo(found.sentence)
     for decision in found.decisions:
@@ -148,6 +151,14 @@ def print_report(found: Report) -> None:
     show(table)
     for note in (note for metric in found.metrics for note in metric.notes):
         click.echo(f"{note}.")
+    for note in doubts(found):
+        click.echo(f"Note: {note}.")
+    for response in found.responses:
+        if response.rate is not None and response.control is not None:
+            click.echo(
+                f"Votes per request on {response.metric}: {figure(response.rate, '.3g')} of"
+                f" {response.variant}, {figure(response.control, '.3g')} of {found.arms[0].name}"
+            )
     if found.epoch > 1:
         click.echo("\nUNITS of a metric: one that came back in a later epoch counts again.")
 

@@ -172,6 +172,10 @@ class Store(Protocol):
         """
         ...
 
+    def responses(self, experiment: str, metric: str) -> Outcomes:
+        """Moments of whether a request had a vote on a metric of feedback, over all epochs."""
+        ...
+
     def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
         """Units by epoch and variant, for the ratio alarm."""
         ...

@@ -1,5 +1,7 @@
 """The moments of `gateway.experiments.outcomes`, added up by the database."""
 
+from collections.abc import Sequence
+
 from gateway.experiments.outcomes import Cell, Link, Outcomes, Per
 from gateway.store.database import Session
 
@@ -25,6 +27,33 @@ _LINKS = """SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM({ca} * 
     ORDER BY a.epoch, a.variant, b.epoch, b.variant"""
 
 
+# A unit's requests are its values of `error`, and its votes on a metric at most one for each.
+_VOTED = """COALESCE((SELECT m.count FROM experiment_units m WHERE m.experiment = {0}.experiment
+    AND m.metric = ? AND m.unit = {0}.unit AND m.epoch = {0}.epoch
+    AND m.variant = {0}.variant), 0)"""
+_RESPONSES = f"""WITH u AS (SELECT a.unit, a.epoch, a.variant,
+        CAST(a.count AS DOUBLE PRECISION) AS count,
+        CAST({_VOTED.format("a")} AS DOUBLE PRECISION) AS total
+        FROM experiment_units a WHERE a.experiment = ? AND a.metric = 'error')"""
+_RESPONSE_CELLS = f"""{_RESPONSES} SELECT epoch, variant, COUNT(*), SUM(count), SUM(total),
+    SUM(count * count), SUM(total * total), SUM(count * total), MIN(total / count),
+    MAX(total / count), SUM(count), MAX(count)
+    FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
+_RESPONSE_LINKS = f"""WITH u AS (SELECT a.epoch AS one_epoch, a.variant AS one_variant,
+        b.epoch AS other_epoch, b.variant AS other_variant,
+        CAST(a.count AS DOUBLE PRECISION) AS ca, CAST(b.count AS DOUBLE PRECISION) AS cb,
+        CAST({_VOTED.format("a")} AS DOUBLE PRECISION) AS ta,
+        CAST({_VOTED.format("b")} AS DOUBLE PRECISION) AS tb
+        FROM experiment_units a JOIN experiment_units b ON b.experiment = a.experiment
+        AND b.metric = a.metric AND b.unit = a.unit
+        AND (a.epoch, a.variant) < (b.epoch, b.variant)
+        WHERE a.experiment = ? AND a.metric = 'error')
+    SELECT one_epoch, one_variant, other_epoch, other_variant, COUNT(*), SUM(ca * cb),
+    SUM(ta * tb), SUM(ta * cb), SUM(ca * tb) FROM u
+    GROUP BY one_epoch, one_variant, other_epoch, other_variant
+    ORDER BY one_epoch, one_variant, other_epoch, other_variant"""
+
+
 def queries(per: Per) -> tuple[str, str]:
     """Of the cells and of the links; both take the experiment and the metric."""
     words = {f"c{one}": _COUNT[per].format(one) for one in "ab"}
@@ -39,8 +68,21 @@ _LinkRow = tuple[int, str, int, str, int, float, float, float, float]
 def outcomes(session: Session, experiment: str, metric: str, per: Per) -> Outcomes:
     """As `summarised` makes them of the units' rows."""
     of_cells, of_links = queries(per)
-    cells = session.rows(_CellRow, of_cells, experiment, metric)
-    links = session.rows(_LinkRow, of_links, experiment, metric)
+    return _outcomes(
+        session.rows(_CellRow, of_cells, experiment, metric),
+        session.rows(_LinkRow, of_links, experiment, metric),
+    )
+
+
+def responses(session: Session, experiment: str, metric: str) -> Outcomes:
+    """Of requests, how many had a vote on the metric: as `outcomes`, per request."""
+    return _outcomes(
+        session.rows(_CellRow, _RESPONSE_CELLS, metric, experiment),
+        session.rows(_LinkRow, _RESPONSE_LINKS, metric, metric, experiment),
+    )
+
+
+def _outcomes(cells: Sequence[_CellRow], links: Sequence[_LinkRow]) -> Outcomes:
     return Outcomes(
         cells=tuple(
             Cell(

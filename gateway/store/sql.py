@@ -17,7 +17,7 @@ from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import Overtaken, StoreRefused
 from gateway.store.intake import remove_vote, take, take_singly
-from gateway.store.moments import outcomes
+from gateway.store.moments import outcomes, responses
 from gateway.store.recorded import Recorded
 from gateway.store.retention import prune
 from gateway.store.schema import migration
@@ -144,6 +144,10 @@ class SqlStore:
         """In one transaction, so that a page belongs to the ones before."""
         with self._database.reading() as session:
             yield from pages(session, experiment)
+
+    def responses(self, experiment: str, metric: str) -> Outcomes:
+        with self._database.reading() as session:
+            return responses(session, experiment, metric)
 
     def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
         with self._database.reading() as session:

@@ -17,6 +17,7 @@ from gateway.experiments.ratio import EpochCounts
 from gateway.experiments.verdict import Case, Kind, judge
 from gateway.store.base import Answered, Pause, Store, Votes
 from gateway.trials.cases import case_of, metrics_of, outside
+from gateway.trials.distrust import ResponseReport, largest_share, notes_of, responses_of
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):
@@ -39,6 +40,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     difference:   within epochs, so not always that of the means; for times a part, 0.1 = 10 %.
     low, high:    its interval, valid at every look; `None` until there is enough for one.
     missing:      what it takes until there is, in words; "" where nothing is.
+    largest_share: of the observations, those of the unit with most in one epoch, 0 to 1.
+    left_out:     epochs that the difference leaves out, where an arm has too few units.
+    notes:        what is to be said of these in words.
     """
 
     variant: str
@@ -50,6 +54,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     high: float | None = None
     p: float | None = None
     missing: str = ""
+    largest_share: float = 0.0
+    left_out: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def blank(self) -> bool:
@@ -134,6 +141,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     removed: the configuration has it no more. last_request: Unix seconds, `None` unknown.
     mismatch: units are not split as the weights say, and nothing else counts.
+    responses: of the metrics of feedback that the verdict is about.
     """
 
     experiment: str
@@ -153,6 +161,7 @@ class Report(Struct, frozen=True, kw_only=True):
     guardrails: tuple[str, ...]
     metrics: tuple[MetricReport, ...]
     decisions: tuple[DecisionReport, ...] = ()
+    responses: tuple[ResponseReport, ...] = ()
     removed: bool = False
     last_request: float | None = None
 
@@ -194,8 +203,21 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
             _metric(experiment, metric, case, feedback.get(metric.name)) for metric in metrics
         ),
         decisions=tuple(map(_decision, verdict.decisions)),
+        responses=responses_of(experiment, store, case.planned),
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
+    )
+
+
+def doubts(report: Report) -> tuple[str, ...]:
+    """Of the metrics that a verdict or a guardrail is about."""
+    deciding = {clause.metric for decision in report.decisions for clause in decision.clauses}
+    return tuple(
+        note
+        for metric in report.metrics
+        if metric.primary or metric.worse_by is not None or metric.name in deciding
+        for one in metric.variants
+        for note in one.notes
     )
 
 
@@ -273,6 +295,8 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> M
         units=sum(cell.units for cell in cells),
         observations=round(sum(cell.count for cell in cells)),
         mean=_mean(cells, metric),
+        largest_share=largest_share(cells),
+        notes=tuple(notes_of(metric.name, variant, cells, None)),
     )
     noun = "values" if metric.name in BUILT_IN else "votes"
     if variant == case.control:
@@ -285,16 +309,15 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> M
         look=case.look,
         bounds=metric.bounds,
     )
-    return Measured(
-        variant=variant,
-        units=alone.units,
-        observations=alone.observations,
-        mean=alone.mean,
+    return msgspec.structs.replace(
+        alone,
         difference=metric.effect(found.difference) if found.pairs else None,
         low=_bound(metric, found.low),
         high=_bound(metric, found.high),
         p=found.p if found.known else None,
         missing=_missing(alone, found, outcomes, case, noun),
+        left_out=found.left_out,
+        notes=tuple(notes_of(metric.name, variant, cells, found)),
     )
 
 

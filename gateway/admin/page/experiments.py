@@ -8,8 +8,9 @@ from markupsafe import Markup
 from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
 from gateway.experiments.sentences import figure, signed
+from gateway.trials.distrust import ResponseReport
 from gateway.trials.history import Past, Track
-from gateway.trials.report import ArmReport, ClauseReport, Measured, MetricReport, Report
+from gateway.trials.report import ArmReport, ClauseReport, Measured, MetricReport, Report, doubts
 
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">
@@ -25,6 +26,7 @@ _EXPERIMENT = Markup("""
 <div class="card table experiment">
 <header><h3>{name}</h3><p class="facts">{facts}</p></header>
 {paused}
+{alarms}
 <p class="verdict {tone}">{sentence}.</p>
 {guards}
 {plot}
@@ -58,6 +60,7 @@ _OVER = Markup("""
 </details>
 """)
 _PAUSED = Markup('<p class="verdict warn">Paused: {}. Control serves everyone.</p>')
+_ALARM = Markup('<p class="verdict bad">{}.</p>')
 _GUARD = Markup("<li>{}.</li>")
 _GUARDS = Markup('<ul class="guards">{}</ul>')
 _NOTES = Markup('<ul class="guards notes">{}</ul>')
@@ -128,11 +131,18 @@ def _experiment(track: Track, now: float) -> Markup:
         for clause in decision.clauses
     ]
     guards = clauses + [_GUARD.format(sentence) for sentence in report.guardrails]
-    notes = [_GUARD.format(note) for metric in report.metrics for note in metric.notes]
+    said = (
+        *(note for metric in report.metrics for note in metric.notes),
+        *doubts(report),
+        *filter(None, map(_rates, report.responses)),
+    )
+    notes = [_GUARD.format(note) for note in said]
+    alarms = (one.sentence for one in report.responses if one.sentence)
     return _EXPERIMENT.format(
         name=report.experiment,
         facts=" · ".join(facts),
         paused=_PAUSED.format(report.reason) if paused else Markup(),
+        alarms=Markup().join(map(_ALARM.format, alarms)),
         tone=_TONES.get(report.kind, "bad"),
         sentence=report.sentence,
         guards=_GUARDS.format(Markup().join(guards)) if guards else Markup(),
@@ -146,6 +156,13 @@ def _experiment(track: Track, now: float) -> Markup:
         ),
         notes=_NOTES.format(Markup().join(notes)) if notes else Markup(),
     )
+
+
+def _rates(one: ResponseReport) -> str:
+    if one.rate is None or one.control is None:
+        return ""
+    rates = f"{figure(one.rate, '.3g')} of {one.variant}, {figure(one.control, '.3g')} of control"
+    return f"votes per request on {one.metric}: {rates}"
 
 
 def _clause_mark(clause: ClauseReport) -> str:

@@ -50,6 +50,21 @@ def shown(one: Report) -> str:
     return experiments_section(Past(tracks={"e": track}), 1060.0)
 
 
+def test_response_rates_that_differ_are_an_alarm_above_the_verdict() -> None:
+    response = {
+        "variant": "b", "metric": "good", "rate": 0.1, "control": 0.13, "low": -0.04,
+        "high": -0.02, "sentence": "RESPONSE RATES DIFFER: b & a",
+    }  # fmt: skip
+    noted = [{**MEASURED, "variant": "a"}, {**MEASURED, "variant": "b", "notes": ["39 % of b's"]}]
+
+    page = shown(report(responses=[response], metrics=[{**METRIC, "variants": noted}]))
+
+    alarm = '<p class="verdict bad">RESPONSE RATES DIFFER: b &amp; a.</p>'
+    assert page.index(alarm) < page.index("b: not enough data.")
+    assert "votes per request on good: 0.1 of b, 0.13 of control" in page
+    assert "<li>39 % of b&#39;s.</li>" in page
+
+
 def test_without_experiments_there_is_no_heading() -> None:
     assert "Experiments" not in experiments_section(Past(), 0.0)
 

@@ -293,3 +293,71 @@ def test_a_decision_names_each_metric_once(file: Path) -> None:
     assert checked.exit_code == 1
     assert "decide.not_worse[0].metric" in checked.output
     assert "one metric has one clause" in checked.output
+
+
+def trial(tmp_path: Path, found: list[Row]) -> Path:
+    """A configuration whose store has taken these rows."""
+    url = f"sqlite:///{tmp_path / 'strowger.db'}"
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{config('http://127.0.0.1:9/v1')}\nstore: {{url: '{url}'}}\n")
+    store = open_store(Secret(url))
+    store.prepare()
+    store.take("file", 0, len(found), found)
+    store.close()
+    return file
+
+
+def test_missing_votes_are_reported_above_the_verdict(tmp_path: Path) -> None:
+    """Every third vote of the treatment is missing, and all of those would have been bad."""
+    kept = [
+        row
+        for row in rows(1)
+        if not (
+            isinstance(row, FeedbackRow)
+            and int(row.request_id.removeprefix("request-")) % 6 == 1
+            and row.value == 0.0
+        )
+    ]
+    file = trial(tmp_path, kept)
+
+    lines = run(file, "report", "trial").output.splitlines()
+    (response,) = json.loads(run(file, "report", "trial", "--json").output)["responses"]
+
+    alarm = "!" * 12 + " RESPONSE RATES DIFFER: answers of treatment get thumbs_up less often"
+    assert lines[2].startswith(alarm)
+    assert lines[4].startswith("Verdict: treatment is better")
+    assert lines[-1].startswith("Votes per request on thumbs_up: 0.8")
+    assert response["rate"] < response["control"] == 1
+    assert response["high"] < 0
+
+
+def test_a_unit_with_a_large_part_of_the_votes_and_epochs_left_out_are_named(
+    tmp_path: Path,
+) -> None:
+    crowd = rows(1)
+    bot = [
+        row
+        for n in range(400)
+        for row in (
+            RequestRow(request_id=f"bot-{n}", time=3.0, status=200, ms=100.0, experiment="trial",
+                       epoch=1, variant="treatment", unit="bot"),
+            FeedbackRow(request_id=f"bot-{n}", time=4.0, key="", metric="thumbs_up", value=1.0,
+                        boolean=True),
+        )
+    ]  # fmt: skip
+    late = [
+        RequestRow(request_id="late", time=5.0, status=200, ms=100.0, experiment="trial", epoch=2,
+                   variant="control", unit="late"),
+        FeedbackRow(request_id="late", time=6.0, key="", metric="thumbs_up", value=1.0,
+                    boolean=True),
+    ]  # fmt: skip
+    file = trial(tmp_path, [*crowd, *bot, *late])
+
+    output = run(file, "report", "trial").output
+
+    assert "Note: thumbs_up: 40 % of treatment's votes are a single unit's." in output
+    assert (
+        "Note: thumbs_up: treatment is compared without epoch 2, where an arm has fewer than 10 "
+        "units with votes"
+    ) in output
+    assert "control's votes" not in output
