@@ -19,6 +19,7 @@ _INFER_TOKEN: Final = "/infer_token"
 Envelope = Callable[[GatewayError], bytes]
 
 ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
+    (_INFER_TOKEN, mindie.error_body),
     ("/serving-endpoints", databricks_error),
     ("/api/2.0/", databricks_error),
     ("/.well-known/databricks-config", databricks_error),
