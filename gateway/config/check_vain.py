@@ -73,9 +73,9 @@ def _bound(name: str, value: float, path: Path, problems: Problems) -> None:
     metric = BUILT_IN.get(name)
     if metric is None:
         return
-    if name == "error" and value >= 1:
+    if metric.bounds is not None and value >= 1:
         problems.warn(
-            path, f"is {value:g}, and no share of errors differs by so much; 0.02 is 2 of 100"
+            path, f"is {value:g}, and no share of requests differs by so much; 0.02 is 2 of 100"
         )
     elif metric.scale == "log" and value >= LARGEST_PART:
         problems.warn(

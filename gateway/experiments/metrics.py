@@ -54,10 +54,15 @@ LEAST = 1e-3
 LARGEST = 1e12
 """Of a value, so that sums of squares stay numbers."""
 
+VOTE_RATE = "vote_rate"
+"""The share of requests that somebody voted on, whatever the metric."""
+
 BUILT_IN = {
     metric.name: metric
     for metric in (
         Metric(name="error", better="lower", bounds=(0.0, 1.0)),
+        Metric(name="fallback", better="lower", bounds=(0.0, 1.0)),
+        Metric(name=VOTE_RATE, bounds=(0.0, 1.0)),
         Metric(name="ttft_ms", better="lower", scale="log"),
         Metric(name="latency_ms", better="lower", scale="log"),
         Metric(name="output_tokens", better="lower"),

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from gateway.experiments.metrics import BUILT_IN
+from gateway.experiments.metrics import BUILT_IN, VOTE_RATE
 from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Row
 from gateway.store.database import Insert, Session, Value
 from gateway.store.errors import StoreRefused
@@ -138,6 +138,8 @@ def remove_vote(session: Session, experiment: str, metric: str, request_id: str)
 def _add_up(session: Session, places: Sequence[_Voted]) -> None:
     session.many(_FORGET_VOTES, places)
     session.many(_ADD_VOTES, places)
+    units = sorted({(experiment, *place) for experiment, _, *place in places})
+    session.many(_COUNT_VOTED, [(*unit, unit[0], VOTE_RATE, *unit[1:]) for unit in units])
 
 
 def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
@@ -281,3 +283,6 @@ _ADD_VOTES = f"""INSERT INTO experiment_units
     SELECT experiment, metric, unit, epoch, variant, COUNT(value), SUM(value) FROM feedback
     WHERE joined = 1 AND value IS NOT NULL AND {_SAME}
     GROUP BY experiment, metric, unit, epoch, variant"""
+_COUNT_VOTED = f"""UPDATE experiment_units SET total = (SELECT COUNT(DISTINCT request_id)
+    FROM feedback WHERE joined = 1 AND value IS NOT NULL
+    AND experiment = ? AND unit = ? AND epoch = ? AND variant = ?) WHERE {_SAME}"""

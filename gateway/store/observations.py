@@ -3,6 +3,10 @@
 error:         every request of a unit, also one that the client ended (499) or got wrong (4xx):
                those are no errors, but they are requests. A 429 is an error: limits of our own
                are met before a variant is chosen, so this one came from every backend.
+fallback:      every request of a unit: whether a backend answered that is not the variant's. One
+               that no backend answered is an error and no fallback.
+vote_rate:     every request of a unit: whether it got a vote. None has when it comes;
+               `intake` counts those that do.
 latency_ms:    of complete answers alone.
 ttft_ms:       of streams that showed something, complete or not, unless the client left.
 output_tokens: of complete answers, where somebody counted them.
@@ -11,7 +15,7 @@ cost_usd:      of everything that has a price, for it was paid.
 What is missing is no observation; it does not count as 0.
 """
 
-from gateway.experiments.metrics import BUILT_IN
+from gateway.experiments.metrics import BUILT_IN, VOTE_RATE
 from gateway.records.rows import RequestRow
 
 _ttft, _latency = BUILT_IN["ttft_ms"].scaled, BUILT_IN["latency_ms"].scaled
@@ -21,7 +25,7 @@ _tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled
 def observations(row: RequestRow) -> list[tuple[str, float]]:
     """Metrics, and this request's value of each on the metric's scale."""
     failed = is_error(row)
-    found = [("error", float(failed))]
+    found = [("error", float(failed)), ("fallback", float(row.fallback)), (VOTE_RATE, 0.0)]
     if row.stream and row.status == 200 and row.ttft_ms is not None:
         found.append(("ttft_ms", _ttft(row.ttft_ms)))
     if row.status == 200 and not failed:

@@ -5,6 +5,7 @@ a unit, epoch, variant and metric. See docs/operations.md.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from gateway.store.database import Session
 from schemas.errors import InvalidConfig
@@ -71,6 +72,31 @@ _FORMER = (
 )
 _HOUR_WRITES = ("ALTER TABLE attempts ADD COLUMN cache_write_1h_tokens BIGINT",)
 _CAPPED = ("ALTER TABLE feedback ADD COLUMN given DOUBLE PRECISION",)
+_DIGITS = "0123456789abcdef"
+_PIECES = (
+    "unit < '1'",
+    *(f"unit >= '{one}' AND unit < '{after}'" for one, after in pairwise(_DIGITS[1:])),
+    "unit >= 'f'",
+)
+"""Of all units, which are hexadecimal: of millions at once a statement would take too long."""
+_VOTED = """INSERT INTO experiment_units (experiment, metric, unit, epoch, variant, count, total)
+    SELECT e.experiment, 'vote_rate', e.unit, e.epoch, e.variant, e.count, COALESCE(v.voted, 0)
+    FROM experiment_units e LEFT JOIN (
+        SELECT experiment, unit, epoch, variant, COUNT(DISTINCT request_id) AS voted FROM feedback
+        WHERE joined = 1 AND value IS NOT NULL AND RANGE GROUP BY experiment, unit, epoch, variant
+    ) v ON v.experiment = e.experiment AND v.unit = e.unit AND v.epoch = e.epoch
+    AND v.variant = e.variant WHERE e.metric = 'error' AND e.RANGE"""
+_VOTE_RATE = (
+    # Feedback could have these names before the gateway measured what they say.
+    "UPDATE feedback SET metric = metric || '_votes' WHERE metric IN ('fallback', 'vote_rate')",
+    """UPDATE experiment_units SET metric = metric || '_votes'
+        WHERE metric IN ('fallback', 'vote_rate')""",
+    "CREATE INDEX feedback_unit ON feedback (experiment, unit, epoch, variant)",
+    *(
+        _VOTED.replace("e.RANGE", piece.replace("unit", "e.unit")).replace("RANGE", piece)
+        for piece in _PIECES
+    ),
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -78,6 +104,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FORMER,
     _HOUR_WRITES,
     _CAPPED,
+    _VOTE_RATE,
 )
 """Each makes its number's version of the one before; what was released never changes."""
 

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
+from gateway.experiments.metrics import VOTE_RATE
 from gateway.experiments.sentences import figure, signed
 from gateway.trials.distrust import ResponseReport
 from gateway.trials.history import Past, Track
@@ -172,8 +173,10 @@ def _clause_mark(clause: ClauseReport) -> str:
 
 
 def _told_of(metric: MetricReport) -> bool:
-    """Not of one of the gateway's own that has no values, as costs without prices."""
+    """Not of one of the gateway's own that shows nothing, as costs without prices."""
     wanted = metric.primary or metric.worse_by is not None
+    if metric.name == VOTE_RATE:
+        return wanted or any(one.mean for one in metric.variants)
     return wanted or not all(one.blank for one in metric.variants)
 
 

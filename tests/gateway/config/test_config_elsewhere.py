@@ -173,7 +173,7 @@ def test_differences_that_no_data_could_show_are_warnings() -> None:
     assert warnings(f"{GOOD}experiments: [{text}]\n") == [
         "experiments[0].guardrails[0].worse_by: is 200, which of latency_ms is a part: 20,000%; "
         "0.2 is 20 % slower",
-        "experiments[0].guardrails[1].worse_by: is 2, and no share of errors differs by so much; "
+        "experiments[0].guardrails[1].worse_by: is 2, and no share of requests differs by so much; "
         "0.02 is 2 of 100",
         "experiments[0].smallest: is 50, which of ttft_ms is a part: 5,000%; 0.2 is 20 % slower",
     ]

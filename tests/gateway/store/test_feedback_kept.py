@@ -133,6 +133,25 @@ def test_a_vote_of_another_key_is_refused_and_leaves_the_owners(store: SqlStore)
     assert totals(store) == [("a", 1, 5.0)]
 
 
+def test_the_vote_rate_counts_each_request_with_a_vote_once(store: SqlStore) -> None:
+    rows = [request_row(f"r{number}", variant="ab"[number % 2]) for number in range(6)]
+    store.take("f", 0, 1, [*rows[:3], vote("r0", 1.0), vote("r0", 0.0, metric="other")])
+    first = totals(store, "vote_rate")
+    store.take("f", 1, 2, [vote("r4", 2.0), vote("r1", None, comment="words alone")])
+    store.take("f", 2, 3, rows[3:])
+    both = totals(store, "vote_rate")
+
+    store.take("f", 3, 4, [vote("r4", None, comment="a word instead", time=NOON + 1)])
+    store.remove_vote("e", "stars", "r0")
+    other_left = totals(store, "vote_rate")
+    store.remove_vote("e", "other", "r0")
+
+    assert first == [("a", 2, 1.0), ("b", 1, 0.0)]
+    assert both == [("a", 3, 2.0), ("b", 3, 0.0)]
+    assert other_left == [("a", 3, 1.0), ("b", 3, 0.0)]
+    assert totals(store, "vote_rate") == [("a", 3, 0.0), ("b", 3, 0.0)]
+
+
 def test_a_vote_cannot_pass_for_a_measurement_of_ours(store: SqlStore) -> None:
     taken = store.take("f", 0, 1, [request_row("r1"), vote("r1", 99.0, metric="error")])
 

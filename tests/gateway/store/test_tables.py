@@ -74,6 +74,43 @@ def test_what_an_older_program_has_counted_goes_on(url: Secret) -> None:
     store.close()
 
 
+def test_the_votes_of_an_older_store_are_in_the_vote_rate(url: Secret) -> None:
+    """Its own feedback may have had a name that the gateway measures now."""
+    driver = driver_of(url)
+    older = Database(driver, migration(driver.text, MIGRATIONS[:6]))
+    unit = "INSERT INTO experiment_units VALUES (?, ?, ?, ?, ?, ?, ?)"
+    feedback = (
+        "INSERT INTO feedback (request_id, metric, key_name, time, value, comment, boolean, joined,"
+        " experiment, epoch, variant, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    with older.writing() as session:
+        for name, count in (("0a", 3), ("7b", 1), ("ff", 2), ("other", 1)):
+            session.run(unit, "e", "error", name, 1, "a", count, 0.0)
+        session.run(unit, "e", "fallback", "0a", 1, "a", 1, 5.0)
+        for request_id, metric, name in (
+            *(("r1", "stars", "0a"), ("r1", "fallback", "0a"), ("r2", "stars", "0a")),
+            *(("r3", "stars", "ff"), ("r4", "stars", "other")),
+        ):
+            placed = (1, "e", 1, "a", name)
+            session.run(feedback, request_id, metric, "key", 1.0, 5.0, "", 0, *placed)
+    older.close()
+    store = open_store(url)
+
+    rows = [row for page in store.units("e") for row in page if row.metric != "error"]
+
+    assert [(row.metric, row.unit, row.count, row.total) for row in rows] == [
+        ("fallback_votes", "0a", 1, 5.0),
+        ("vote_rate", "0a", 3, 2.0),
+        ("vote_rate", "7b", 1, 0.0),
+        ("vote_rate", "ff", 2, 1.0),
+        ("vote_rate", "other", 1, 1.0),
+    ]
+    assert list(store.metrics("e")) == ["fallback_votes", "stars"]
+    store.take("f", 0, 1, [request_row("r5", unit="7b"), vote("r5", 1.0)])
+    assert store.outcomes("e", "vote_rate").cells[0].total == 5.0
+    store.close()
+
+
 def test_an_older_database_is_brought_up_to_date_with_what_is_in_it(
     url: Secret, store: SqlStore
 ) -> None:

@@ -32,7 +32,7 @@ VARIANTS = ("control", "warm", "cold")
 USERS = {1: 500, 2: 600, 3: 12}
 """Of which the first ones come back in every epoch; the third epoch has too few of them."""
 LOGS = {"ttft_ms", "latency_ms"}
-RATES = {"error", "thumbs_up"}
+RATES = {"error", "fallback", "vote_rate", "thumbs_up"}
 ALPHA, PLANNED = 0.05, 3_000
 
 Line = tuple[str, str, int, str, int, float]
