@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from gateway.config.experiment import Experiment
 from gateway.config.metric import MetricContract
-from gateway.experiments.decision import Decision
 from gateway.experiments.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
 from gateway.experiments.metrics import BUILT_IN, Metric
 from gateway.experiments.outcomes import Cell, Outcomes
@@ -17,6 +16,7 @@ from gateway.experiments.ratio import EpochCounts
 from gateway.experiments.verdict import Case, Kind, judge
 from gateway.store.base import Answered, Pause, Store, Votes
 from gateway.trials.cases import case_of, metrics_of, outside
+from gateway.trials.decisions import DecisionReport, decision_report
 from gateway.trials.distrust import ResponseReport, largest_share, notes_of, responses_of
 
 
@@ -110,32 +110,6 @@ class Finding(Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class ClauseReport(Struct, frozen=True, kw_only=True):
-    """Of the decision. by: how much worse the metric may be, `None`: it must be better.
-
-    at_least: how much better it is at the least, always valid; below 0: worse. `None`: unknown.
-    more_units: until it holds, about, if the estimate stays; `None`: none is in sight.
-    """
-
-    metric: str
-    by: float | None
-    holds: bool
-    refuted: bool
-    at_least: float | None
-    more_units: int | None
-    sentence: str
-
-
-class DecisionReport(Struct, frozen=True, kw_only=True):
-    """Of one variant. ship: every clause holds. refuted: at least one cannot hold."""
-
-    variant: str
-    ship: bool
-    refuted: bool
-    sentence: str
-    clauses: tuple[ClauseReport, ...]
-
-
 class Report(Struct, frozen=True, kw_only=True):
     """sentence: the verdict. excluded: requests that named no unit, or could not take part.
 
@@ -202,7 +176,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         metrics=tuple(
             _metric(experiment, metric, case, feedback.get(metric.name)) for metric in metrics
         ),
-        decisions=tuple(map(_decision, verdict.decisions)),
+        decisions=tuple(map(decision_report, verdict.decisions)),
         responses=responses_of(experiment, store, case.planned),
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
@@ -218,27 +192,6 @@ def doubts(report: Report) -> tuple[str, ...]:
         if metric.primary or metric.worse_by is not None or metric.name in deciding
         for one in metric.variants
         for note in one.notes
-    )
-
-
-def _decision(decision: Decision) -> DecisionReport:
-    return DecisionReport(
-        variant=decision.treatment,
-        ship=decision.ship,
-        refuted=decision.refuted,
-        sentence=decision.sentence,
-        clauses=tuple(
-            ClauseReport(
-                metric=clause.metric,
-                by=clause.by,
-                holds=clause.holds,
-                refuted=clause.refuted,
-                at_least=clause.at_least if isfinite(clause.at_least) else None,
-                more_units=clause.more_units,
-                sentence=clause.sentence,
-            )
-            for clause in decision.clauses
-        ),
     )
 
 

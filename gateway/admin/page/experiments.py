@@ -9,9 +9,10 @@ from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
 from gateway.experiments.metrics import VOTE_RATE
 from gateway.experiments.sentences import figure, signed
+from gateway.trials.decisions import ClauseReport
 from gateway.trials.distrust import ResponseReport
 from gateway.trials.history import Past, Track
-from gateway.trials.report import ArmReport, ClauseReport, Measured, MetricReport, Report, doubts
+from gateway.trials.report import ArmReport, Measured, MetricReport, Report, doubts
 
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">

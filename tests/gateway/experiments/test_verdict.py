@@ -141,6 +141,35 @@ def test_a_guardrail_pauses_what_is_worse_beyond_doubt() -> None:
     assert verdict.guards[0].worse_by_at_least > 0.08
 
 
+@pytest.mark.parametrize(("planned", "failing"), [(100, 0.3), (1e6, 0.3), (1e6, 0.05)])
+def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
+    planned: float, failing: float
+) -> None:
+    """Sixty keys send 1,000 requests each; control never fails. Before, 52 % had to fail."""
+    rng = np.random.default_rng(61)
+    errors = summarised(
+        UnitRow(
+            unit=f"{arm}-{n}",
+            epoch=1,
+            variant=arm,
+            count=1_000,
+            total=float(rng.binomial(1_000, failing * (arm == "treatment"))),
+        )
+        for arm in ("control", "treatment")
+        for n in range(30)
+    )
+    case = Case(
+        control="control",
+        treatments=("treatment",),
+        primary=VOTES,
+        outcomes={"error": errors},
+        guards=(Guard(metric=BUILT_IN["error"], worse_by=0.02),),
+        planned=planned,
+    )
+
+    assert judge(case).pause == ("treatment",)
+
+
 @pytest.mark.parametrize("broken", [8, 12, 0])
 def test_a_guardrail_leaves_alone_what_may_be_chance(broken: int) -> None:
     verdict = judged(

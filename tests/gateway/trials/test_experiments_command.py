@@ -307,6 +307,21 @@ def trial(tmp_path: Path, found: list[Row]) -> Path:
     return file
 
 
+def test_a_ramp_changes_no_interval_without_new_data(file: Path) -> None:
+    """What tunes the intervals is the plan, and not the weights in force."""
+
+    def interval() -> object:
+        found = json.loads(run(file, "report", "trial", "--json").output)
+        return next(one["variants"][1] for one in found["metrics"] if one["name"] == "thumbs_up")
+
+    before = interval()
+    text = file.read_text()
+    assert text.count("weight: 50") == 2
+    file.write_text(text.replace("weight: 50", "weight: 97", 1).replace("weight: 50", "weight: 3"))
+
+    assert interval() == before
+
+
 def test_missing_votes_are_reported_above_the_verdict(tmp_path: Path) -> None:
     """Every third vote of the treatment is missing, and all of those would have been bad."""
     kept = [
