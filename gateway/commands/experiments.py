@@ -22,6 +22,7 @@ from gateway.config.problems import nearest
 from gateway.experiments.sentences import figure, signed
 from gateway.routing.trial import Standing
 from gateway.store.base import Store
+from gateway.trials.declared import declared
 from gateway.trials.former import UNKNOWN, former
 from gateway.trials.listed import ListedExperiment, configured, removed
 from gateway.trials.report import Measured, MetricReport, Report, doubts, report_of
@@ -149,8 +150,8 @@ def print_report(found: Report) -> None:
         for measured in metric.variants:
             table.add_row(*map(escape, _cells(metric, measured)))
     show(table)
-    for note in (note for metric in found.metrics for note in metric.notes):
-        click.echo(f"{note}.")
+    for sentence in declared(found):
+        click.echo(f"{sentence}.")
     for note in doubts(found):
         click.echo(f"Note: {note}.")
     for response in found.responses:

@@ -83,23 +83,6 @@ class MetricReport(Struct, frozen=True, kw_only=True):
     capped: int = 0
     outside: tuple[float, float] | None = None
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of its values, in sentences without an end."""
-        found: list[str] = []
-        if self.contract is not None:
-            found.append(f"{self.name}: {self.contract.words}")
-        if self.capped and self.contract is not None:
-            votes = "vote counts" if self.capped == 1 else "votes count"
-            found.append(f"{self.name}: {self.capped:,} {votes} as the cap, {self.contract.cap:g}")
-        if self.outside is not None:
-            low, high = self.outside
-            found.append(
-                f"{self.name}: there are votes from {low:g} to {high:g}, outside of what it takes; "
-                f"find them by strowger experiments votes --metric {self.name} --outside"
-            )
-        return tuple(found)
-
 
 class Finding(Struct, frozen=True, kw_only=True):
     """Of the primary metric. more_units: until a verdict, about; `None`: none is in sight."""

@@ -10,6 +10,7 @@ from gateway.admin.page.wording import NONE, count, number, share, span
 from gateway.experiments.metrics import VOTE_RATE
 from gateway.experiments.sentences import figure, signed
 from gateway.trials.decisions import ClauseReport
+from gateway.trials.declared import declared
 from gateway.trials.distrust import ResponseReport
 from gateway.trials.history import Past, Track
 from gateway.trials.report import ArmReport, Measured, MetricReport, Report, doubts
@@ -134,7 +135,7 @@ def _experiment(track: Track, now: float) -> Markup:
     ]
     guards = clauses + [_GUARD.format(sentence) for sentence in report.guardrails]
     said = (
-        *(note for metric in report.metrics for note in metric.notes),
+        *declared(report),
         *doubts(report),
         *filter(None, map(_rates, report.responses)),
     )

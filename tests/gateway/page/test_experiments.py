@@ -65,6 +65,26 @@ def test_response_rates_that_differ_are_an_alarm_above_the_verdict() -> None:
     assert "<li>39 % of b&#39;s.</li>" in page
 
 
+def test_contracts_are_shown_with_what_their_caps_did_and_what_breaks_them() -> None:
+    contract = {"name": "good", "type": "number", "range": [0, 9], "cap": 5, "higher_is": "worse"}
+    metric = {**METRIC, "contract": contract, "capped": 1200, "outside": [-3, 5]}
+
+    page = shown(report(metrics=[metric]))
+
+    assert "<li>good: a number from 0 to 9, higher is worse, capped at 5.</li>" in page
+    assert "<li>good: 1,200 votes count as the cap, 5.</li>" in page
+    assert "<li>good: there are votes from -3 to 5, outside of what it takes; to find them:" in page
+    assert "strowger experiments votes e --metric good --outside." in page
+
+
+def test_the_vote_rate_is_a_row_where_somebody_votes() -> None:
+    without = [{"variant": one, **MEASURED, "mean": 0.0} for one in ("a", "b")]
+    rate = {**METRIC, "name": "vote_rate", "primary": False}
+
+    assert "vote_rate" not in shown(report(metrics=[METRIC, {**rate, "variants": without}]))
+    assert "vote_rate" in shown(report(metrics=[METRIC, rate]))
+
+
 def test_without_experiments_there_is_no_heading() -> None:
     assert "Experiments" not in experiments_section(Past(), 0.0)
 

@@ -89,7 +89,10 @@ def test_a_vote_of_before_its_contract_is_told_found_and_taken_out(file: Path) -
     store.take("more", 1, 2, [voted("request-7", 1.0, boolean=True, at=4.0)])
     store.close()
 
-    assert "thumbs_up: there are votes from 0 to 1000, outside of what it takes; find them" in told
+    assert (
+        "thumbs_up: there are votes from 0 to 1000, outside of what it takes; to find them: "
+        "strowger experiments votes trial --metric thumbs_up --outside."
+    ) in told
     assert [line.split()[:3] for line in listed.stdout.splitlines()[1:]] == [
         ["request-7", "1000", "treatment"]
     ]
