@@ -17,6 +17,7 @@ from adapters.bedrock_blocks import tool_name
 from adapters.bedrock_errors import error_in_stream
 from adapters.bedrock_other_blocks import READ as READ_KINDS
 from adapters.bedrock_other_blocks import OtherBlocks, joined_base64
+from adapters.bedrock_usage import usage_from
 from adapters.bounds import BLOCKS, NOTES, TOOLS, check_room
 from adapters.eventstream import ERROR, EXCEPTION
 from adapters.openai_wire import NULL, UNREADABLE
@@ -294,40 +295,6 @@ class ConverseDecoder:
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)
-
-
-def usage_from(raw: Raw) -> Usage:
-    """Counts that cannot be read are not known: no answer fails for them.
-
-    `inputTokens` is without what came from the cache, or went into it.
-    """
-    if raw == NULL:
-        return Usage()
-    try:
-        counts = wire.read_usage(raw)
-    except UNREADABLE:
-        return Usage(raw=raw)
-    prompt, completion, total = counts.inputTokens, counts.outputTokens, counts.totalTokens
-    cached, written = counts.cacheReadInputTokens, counts.cacheWriteInputTokens
-    if prompt is not None:
-        prompt += (cached or 0) + (written or 0)
-    if total is None and prompt is not None and completion is not None:
-        total = prompt + completion
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        total_tokens=total,
-        cached_tokens=cached,
-        cache_write_tokens=written,
-        cache_write_1h_tokens=_hour_writes(counts.cacheDetails),
-        raw=raw,
-    )
-
-
-def _hour_writes(details: tuple[wire.CacheDetail, ...] | None) -> int | None:
-    if details is None:
-        return None
-    return sum(one.inputTokens for one in details if one.ttl == "1h")
 
 
 def _rewritten(request: GenerateRequest) -> dict[str, str]:

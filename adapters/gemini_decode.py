@@ -17,6 +17,7 @@ from adapters.base import Endpoint
 from adapters.bounds import CHOICES, NOTES, check_room
 from adapters.gemini_arguments import PartialCall
 from adapters.gemini_errors import error_inside
+from adapters.gemini_finish import FAILED, FINISH
 from adapters.gemini_images import IMAGES, Image, image_from
 from adapters.gemini_logprobs import token_logprobs
 from adapters.gemini_own_parts import PARTS
@@ -36,7 +37,6 @@ from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
     Finished,
-    FinishReason,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -47,39 +47,6 @@ from schemas.events import (
 )
 from schemas.messages import GEMINI
 from schemas.requests import GenerateRequest
-
-FINISH: Mapping[str, FinishReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "LANGUAGE": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "MODEL_ARMOR": "content_filter",
-    "ESCALATION": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "OTHER": "content_filter",
-    "IMAGE_OTHER": "content_filter",
-    "NO_IMAGE": "content_filter",
-}
-"""A word that is in neither table is a `stop` of its own."""
-
-FAILED = frozenset(
-    {
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "MISSING_THOUGHT_SIGNATURE",
-        "PUP_LIMITED_DISABLED",
-        "TOO_MANY_TOOL_CALLS",
-        "UNEXPECTED_TOOL_CALL",
-    }
-)
-"""Ends of an answer that nobody can use."""
 
 RESPONSE = frozenset(
     ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")

@@ -13,11 +13,12 @@ from msgspec import Raw
 
 from adapters.base import STRAY, Endpoint
 from adapters.bounds import CHOICES, TOOLS, check_room
+from adapters.openai_choice import ChoiceState
 from adapters.openai_errors import error_inside
+from adapters.openai_finish import FAILED, FINISH
 from adapters.openai_head import AnswerHead
 from adapters.openai_logprobs import refusal_logprobs, token_logprobs
 from adapters.openai_repair import repaired
-from adapters.openai_tools import ToolCalls
 from adapters.openai_usage import usage_from
 from adapters.openai_wire import (
     NULL,
@@ -40,81 +41,12 @@ from schemas.events import (
     Usage,
 )
 
-FINISH: Mapping[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-    "function_call": "function_call",
-    "": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "tool_call": "tool_calls",
-    "sensitive": "content_filter",
-    "safety": "content_filter",
-    "recitation": "content_filter",
-    "refusal": "content_filter",
-}
-"""A server's word in lower case -> ours; a word that is in neither table is a `stop` of its own."""
-
-FAILED = frozenset(
-    {
-        "error",
-        "failed",
-        "abort",
-        "aborted",
-        "timeout",
-        "network_error",
-        "insufficient_system_resource",
-        "malformed_function_call",
-        "malformed_model_output",
-        "malformed_tool_use",
-        "unexpected_tool_call",
-    }
-)
-"""Words for an answer that failed; none of them may ever look like an end."""
-
 DONE = b"[DONE]"
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself stands beside choices, too."""
 
 _NOTHING = Message()
-_NOTHING_SAID = Raw(b"{}")
 _encode = msgspec.json.Encoder().encode
-
-
-class _ChoiceState:
-    """What must be remembered of one choice until it finishes."""
-
-    __slots__ = ("blank", "block", "filters", "finished", "shown", "tools")
-
-    def __init__(self, index: int, prefix: str) -> None:
-        self.tools = ToolCalls(index, prefix)
-        self.shown = False
-        self.blank = False
-        self.block = 0
-        self.filters: dict[str, Raw] = {}
-        self.finished = False
-
-    def verdicts(self, choice: Choice) -> dict[str, Raw]:
-        """What the content filters say, where it is not empty and not what they said before."""
-        told = {
-            "content_filter_results": choice.content_filter_results,
-            "content_filter_offsets": choice.content_filter_offsets,
-        }
-        news = {
-            name: raw.copy()
-            for name, raw in told.items()
-            if raw not in (NULL, _NOTHING_SAID, self.filters.get(name))
-        }
-        self.filters |= news
-        return news
 
 
 class OpenAIDecoder:
@@ -136,7 +68,7 @@ class OpenAIDecoder:
         self.ended = False
         self._usage = NULL
         self._head = AnswerHead(endpoint.name, stream=stream)
-        self._choices: dict[int, _ChoiceState] = {}
+        self._choices: dict[int, ChoiceState] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if self.ended:
@@ -237,14 +169,14 @@ class OpenAIDecoder:
         if state is None:
             most = max(self._expected, CHOICES)
             check_room(self._choices, most, "choices", self._endpoint.name)
-            state = self._choices[choice.index] = _ChoiceState(choice.index, self._head.id)
+            state = self._choices[choice.index] = ChoiceState(choice.index, self._head.id)
         message = choice.delta or choice.message or _NOTHING
         self._message(choice, message, state, events)
         if choice.finish_reason is not None and not state.finished:
             self._finish(choice.index, state, choice, events)
 
     def _message(
-        self, choice: Choice, message: Message, state: _ChoiceState, events: list[Event]
+        self, choice: Choice, message: Message, state: ChoiceState, events: list[Event]
     ) -> None:
         index = choice.index
         before = len(events)
@@ -281,7 +213,7 @@ class OpenAIDecoder:
                 events.append(OpaqueDelta(fields=beside, index=index))
 
     def _finish(
-        self, index: int, state: _ChoiceState, choice: Choice | None, events: list[Event]
+        self, index: int, state: ChoiceState, choice: Choice | None, events: list[Event]
     ) -> None:
         word = (choice.finish_reason or "") if choice else ""
         if word.lower() in self.failed:

@@ -1,0 +1,45 @@
+"""Words for the end of an answer in the OpenAI dialect, and what they mean."""
+
+from collections.abc import Mapping
+
+from schemas.events import FinishReason
+
+FINISH: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "function_call": "function_call",
+    "": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "tool_call": "tool_calls",
+    "sensitive": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "refusal": "content_filter",
+}
+"""A server's word in lower case -> ours; a word that is in neither table is a `stop` of its own."""
+
+FAILED = frozenset(
+    {
+        "error",
+        "failed",
+        "abort",
+        "aborted",
+        "timeout",
+        "network_error",
+        "insufficient_system_resource",
+        "malformed_function_call",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "unexpected_tool_call",
+    }
+)
+"""Words for an answer that failed; none of them may ever look like an end."""
