@@ -14,7 +14,7 @@ from gateway.config.model import Config
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.experiments.metrics import BUILT_IN, COMMENT
 
-_ALIKE = 0.8
+ALIKE = 0.8
 """A name so near to one of our own metrics is taken for a slip of the keys."""
 
 MEANT = {
@@ -257,4 +257,4 @@ def _unit(experiment: Experiment, config: Config, path: Path, problems: Problems
 
 
 def _nearly(name: str, known: Iterable[str]) -> list[str]:
-    return get_close_matches(name, list(known), n=1, cutoff=_ALIKE)
+    return get_close_matches(name, list(known), n=1, cutoff=ALIKE)

@@ -1,5 +1,8 @@
 """Cross-checks of `metrics`: what a contract promises must be possible."""
 
+from difflib import get_close_matches
+
+from gateway.config.check_experiments import ALIKE
 from gateway.config.experiment import Experiment
 from gateway.config.metric import MetricContract
 from gateway.config.model import Config
@@ -21,6 +24,7 @@ def check_metrics(config: Config, problems: Problems) -> None:
         known = {contract.name: contract for contract in config.metrics}
         for index, experiment in enumerate(config.experiments):
             _differences(experiment, known, ("experiments", index), problems)
+            _slips(experiment, known, ("experiments", index), problems)
 
 
 def _name(contract: MetricContract, path: Path, problems: Problems) -> None:
@@ -71,4 +75,25 @@ def _differences(
             problems.warn(
                 where,
                 f"is {value:g}, and {name} is {contract.kind}, so no two means differ by so much",
+            )
+
+
+def _slips(
+    experiment: Experiment, known: dict[str, MetricContract], path: Path, problems: Problems
+) -> None:
+    """A name that is nearly a contract's, and has none, is a metric that no vote may come for."""
+    names: list[tuple[str, Path]] = [(experiment.primary, (*path, "primary"))]
+    for place, guardrail in enumerate(experiment.guardrails):
+        names.append((guardrail.metric, (*path, "guardrails", place, "metric")))
+    for name, where in names:
+        if name in known or name in BUILT_IN or problems.at(where):
+            continue
+        close = get_close_matches(name, list(known), n=1, cutoff=ALIKE)
+        if close:
+            problems.warn(
+                where,
+                Found(name),
+                " has no contract and is nearly ",
+                Found(close[0]),
+                ", which has",
             )

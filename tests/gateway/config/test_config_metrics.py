@@ -96,6 +96,16 @@ def test_contracts_are_given_in_one_place() -> None:
     assert fault.startswith("experiments[0].contracts: unknown key")
 
 
+def test_a_slip_in_the_name_of_a_metric_is_warned_of() -> None:
+    warnings: list[str] = []
+    text = f"{GOOD}{EXPERIMENT}metrics: [{{name: star, type: number, range: [1, 5]}}]"
+    read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append)
+
+    assert warnings == [
+        'c: experiments[0].primary: "stars" has no contract and is nearly "star", which has'
+    ]
+
+
 def test_a_difference_that_no_two_means_can_have_is_warned_of() -> None:
     warnings: list[str] = []
     text = f"{GOOD}{EXPERIMENT}metrics: [{{name: stars, type: number, range: [0, 0.1]}}]"
