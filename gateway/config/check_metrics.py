@@ -67,6 +67,11 @@ def _differences(
         (guardrail.metric, guardrail.worse_by, (*path, "guardrails", place, "worse_by"))
         for place, guardrail in enumerate(experiment.guardrails)
     ]
+    if experiment.decide is not None:
+        limits += [
+            (one.metric, one.by, (*path, "decide", "not_worse", place, "by"))
+            for place, one in enumerate(experiment.decide.not_worse)
+        ]
     if experiment.smallest is not None:
         limits.append((experiment.primary, experiment.smallest, (*path, "smallest")))
     for name, value, where in limits:
@@ -85,6 +90,10 @@ def _slips(
     names: list[tuple[str, Path]] = [(experiment.primary, (*path, "primary"))]
     for place, guardrail in enumerate(experiment.guardrails):
         names.append((guardrail.metric, (*path, "guardrails", place, "metric")))
+    if experiment.decide is not None:
+        names.append((experiment.decide.better, (*path, "decide", "better")))
+        for place, one in enumerate(experiment.decide.not_worse):
+            names.append((one.metric, (*path, "decide", "not_worse", place, "metric")))
     for name, where in names:
         if name in known or name in BUILT_IN or problems.at(where):
             continue

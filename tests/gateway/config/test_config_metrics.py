@@ -98,11 +98,17 @@ def test_contracts_are_given_in_one_place() -> None:
 
 def test_a_slip_in_the_name_of_a_metric_is_warned_of() -> None:
     warnings: list[str] = []
-    text = f"{GOOD}{EXPERIMENT}metrics: [{{name: star, type: number, range: [1, 5]}}]"
+    clauses = "[{metric: solve, by: 7}, {metric: solved, by: 4}]"
+    decide = f"    decide: {{better: error, not_worse: {clauses}}}\n"
+    contracts = "{name: stars, type: number, range: [1, 5]}, {name: solved, type: boolean}"
+    text = f"{GOOD}{EXPERIMENT}{decide}metrics: [{contracts}]"
     read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append)
 
     assert warnings == [
-        'c: experiments[0].primary: "stars" has no contract and is nearly "star", which has'
+        "c: experiments[0].decide.not_worse[1].by: is 4, and solved is true or false, so no two "
+        "means differ by so much",
+        'c: experiments[0].decide.not_worse[0].metric: "solve" has no contract and is nearly '
+        '"solved", which has',
     ]
 
 
