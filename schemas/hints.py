@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from schemas.requests import Request, TokenRequest
@@ -25,8 +24,6 @@ _CACHES: Final = (
 )
 _TIERS: Final = frozenset({"auto", "default"})
 
-_options: Final = msgspec.json.Decoder(dict[str, Raw])
-
 
 def _always(_: Raw) -> bool:
     return True
@@ -40,23 +37,16 @@ def _is_any_tier(value: Raw) -> bool:
     return bytes(value).strip(b'"').decode("utf-8", "replace") in _TIERS
 
 
-def _is_obfuscation(value: Raw) -> bool:
-    """`stream_options` with what pads a stream's events, and nothing else."""
-    try:
-        return _options.decode(value).keys() <= {"include_obfuscation"}
-    except (msgspec.DecodeError, RecursionError):
-        return False
-
-
 EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
     {
         **dict.fromkeys(_CACHES, _always),
         "store": _is_false,
         "service_tier": _is_any_tier,
-        "stream_options": _is_obfuscation,
+        "stream_options.include_obfuscation": _always,
+        "stream_options.continuous_usage_stats": _always,
     }
 )
-"""Fields beyond our schema, and of which values they are hints."""
+"""Fields beyond our schema, and of which values they are hints. `stream_options` by member."""
 
 
 def is_hint(request: Request, field: str) -> bool:
@@ -69,5 +59,5 @@ def is_hint(request: Request, field: str) -> bool:
     if field in KNOWN:
         return True
     judge = EXTRA.get(field)
-    value = request.extra.get(field)
+    value = request.extra.get(field.partition(".")[0])
     return judge is not None and value is not None and judge(value)
