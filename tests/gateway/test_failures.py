@@ -75,7 +75,7 @@ async def test_a_request_that_is_wrong_gets_one_attempt_and_counts_against_nobod
     status: int, stream: bool, tmp_path: Path
 ) -> None:
     async def refuses(request: Received, answer: Answer) -> None:
-        error = {"message": "too long", "param": "messages", "code": "context_length_exceeded"}
+        error = {"message": "no such image", "param": "messages", "code": "invalid_image"}
         await answer.json({"error": {**error, "type": "invalid_request_error"}}, status)
 
     async with (
@@ -88,7 +88,7 @@ async def test_a_request_that_is_wrong_gets_one_attempt_and_counts_against_nobod
         answer = await post(gateway.url, stream=stream)
 
     assert answer.status_code == status
-    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert answer.json()["error"]["code"] == "invalid_image"
     assert answer.json()["error"]["param"] == "messages"
     assert len(a.requests) == 8
     assert b.requests == []
