@@ -2,8 +2,9 @@
 # make test   what CI runs: style, types, the whole suite
 # make test-fast  under two minutes, for the inner loop: no engine, browser, database or vendor's client
 # make nightly  what takes too long for every run, in parts that also run alone: nightly-tests,
-#             nightly-fuzz, nightly-statistics, nightly-isolation, nightly-chaos, nightly-soak. Sizes:
-#             see FUZZ, TRIALS, CHAOS_S, SOAK below, for example `make nightly-fuzz FUZZ=5000`
+#             nightly-clients, nightly-fuzz, nightly-statistics, nightly-isolation, nightly-chaos,
+#             nightly-soak. Sizes: see CLIENTS, FUZZ, TRIALS, CHAOS_S, SOAK below, for example
+#             `make nightly-fuzz FUZZ=5000` or `make nightly-clients CLIENTS="lm-eval guidellm"`
 # make check  style and types alone        make fmt   rewrite the style
 # make demo   two bundled models behind one name, a crowd that votes, and which one is better
 # make bench  the benchmarks (needs nginx and wrk)
@@ -18,6 +19,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
+# Clients from their packages (tests/clients/packages.py); none: all of them.
+CLIENTS ?=
+
 # Of the parts of `make nightly`: requests, simulated experiments a cell, seconds, requests. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 TRIALS  ?= 1000
@@ -27,7 +31,7 @@ SOAK    ?= 1000000
 # Dozens of processes start in a run of the tests, and each would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast nightly nightly-tests nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots servers setup setup-dev clean
+.PHONY: run test test-fast nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -44,11 +48,15 @@ test-fast: setup-dev
 	$(BIN)/python -m pytest --fast -n 3 --dist loadfile --no-loadscope-reorder -q
 
 nightly:
-	$(MAKE) -k nightly-tests nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
+	$(MAKE) -k nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
 
 nightly-tests: setup-dev servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/test_fuzz.py \
-		--ignore tests/gateway/experiments
+		--ignore tests/gateway/experiments --ignore tests/clients
+
+nightly-clients: setup-dev
+	$(BIN)/python -m tests.clients.install $(CLIENTS)
+	STROWGER_CLIENTS="$(CLIENTS)" $(BIN)/python -m pytest -s -m nightly tests/clients
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/test_fuzz.py

@@ -1,0 +1,54 @@
+"""Clients that run from their packages against the gateway, and the versions that were tested.
+
+The one place for versions. `python -m tests.clients.install` puts each into a folder of its own.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+FOLDER: Final = Path(__file__).parents[2] / ".clients"
+
+
+class Client(Struct, frozen=True, kw_only=True):
+    """python, node: what pip or npm installs, pinned; the first is the client itself."""
+
+    name: str
+    python: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.name
+
+    @property
+    def interpreter(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def stamp(self) -> Path:
+        """What is installed, one pin per line."""
+        return self.folder / "installed.txt"
+
+    @property
+    def installed(self) -> bool:
+        return self.stamp.exists() and self.stamp.read_text().splitlines() == list(self.pins)
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        return self.python + self.node
+
+
+CLIENTS: Final = {
+    client.name: client
+    for client in (
+        Client(name="guidellm", python=("guidellm==0.8.1",)),
+        Client(name="lm-eval", python=("lm-eval[api]==0.4.13", "transformers==5.23.0")),
+        Client(name="langchain-openai", python=("langchain-openai==1.7.3",)),
+        Client(name="databricks-langchain", python=("databricks-langchain==0.21.0",)),
+        Client(name="pydantic-ai", python=("pydantic-ai-slim[openai]==2.68.0",)),
+        Client(name="schemathesis", python=("schemathesis==4.32.5",)),
+        Client(name="ai-sdk", node=("ai@7.0.173", "@ai-sdk/openai-compatible@3.0.92")),
+    )
+}
