@@ -100,6 +100,22 @@ def test_usage_is_always_asked_for_on_a_stream() -> None:
     assert "stream_options" not in body(other(), WHOLE_CHAT)
 
 
+def test_a_prompt_that_is_only_scored_asks_for_no_tokens() -> None:
+    request = CompletionRequest(
+        model="m", prompts=("x",), echo=True, sampling=Sampling(max_tokens=0, logprobs=True)
+    )
+
+    assert (body(other(), request)["max_tokens"], body(other(), request)["echo"]) == (0, True)
+
+
+def test_stream_options_that_ask_for_nothing_are_left_out_of_whole_answers() -> None:
+    request = msgspec.structs.replace(
+        WHOLE_CHAT, extra={"stream_options": Raw(b'{"include_obfuscation":false}')}
+    )
+
+    assert "stream_options" not in body(other(), request)
+
+
 def test_the_clients_own_stream_options_are_kept() -> None:
     request = msgspec.structs.replace(
         CHAT, extra={"stream_options": Raw(b'{"include_obfuscation":false}')}
