@@ -100,11 +100,18 @@ class Terminal:
         return before + words
 
 
+_INTERRUPTIBLE = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "runpy.run_module('gateway.cli', run_name='__main__')"
+)
+"""A shell starts what runs in the background with SIGINT ignored, and children inherit that."""
+
+
 @contextmanager
 def at_a_terminal(url: str) -> Generator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", "chat", "--url", url],
+        [sys.executable, "-c", _INTERRUPTIBLE, "chat", "--url", url],
         cwd=ROOT,
         env={**os.environ, **ENV, "TERM": "dumb", "PYTHONPATH": str(ROOT)},
         stdin=theirs,
