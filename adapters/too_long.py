@@ -151,12 +151,15 @@ CODES: Final = frozenset(
 )
 """Codes and types that say so whatever the message: OpenAI's, Z.ai's, llama.cpp's, Mistral's."""
 
+LOOKED_AT: Final = 2_000
+"""Characters of a message: an upstream may send any number of them."""
+
 _SAYS: Final = re.compile("|".join(f"(?:{form.pattern})" for form in FORMS), re.IGNORECASE)
 
 
 def says_too_long(message: str, *codes: str | None) -> bool:
     """Whether a vendor's failure is about the length of the prompt. codes: its code and type."""
-    return _SAYS.search(message) is not None or any(
+    return _SAYS.search(message, 0, LOOKED_AT) is not None or any(
         code is not None and code.lower() in CODES for code in codes
     )
 

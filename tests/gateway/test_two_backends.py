@@ -36,7 +36,7 @@ HELLO = {
     "max_tokens": 3,
     "messages": [{"role": "user", "content": "What is 17 + 25?"}],
 }
-REQUESTS = 2000
+REQUESTS = 1000
 
 
 @pytest.fixture(scope="module")
