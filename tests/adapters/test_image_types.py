@@ -1,0 +1,25 @@
+"""A JPEG that is called `image/jpg` reaches vendors under the name that they know."""
+
+import pytest
+
+from adapters.registry import Registry
+from adapters.testing import contract_endpoint
+from schemas.messages import ImagePart, Message
+from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
+
+
+@pytest.mark.parametrize("name", ["anthropic", "gemini"])
+def test_a_jpeg_goes_by_its_registered_name(name: str) -> None:
+    adapter = Registry(()).build(name, contract_endpoint("https://vendor.test"))
+    image = ImagePart(url="data:image/jpg;base64,/9j/4AA=")
+    request = ChatRequest(
+        model="m",
+        messages=(Message(role="user", content=(image,)),),
+        sampling=Sampling(max_tokens=5),
+    )
+
+    body = adapter.encode(request, "m").body
+
+    assert b"image/jpeg" in body
+    assert b"image/jpg" not in body
