@@ -171,13 +171,13 @@ class DatabricksDecoder(OpenAIDecoder):
 class BatchDecoder(DatabricksDecoder):
     """Whole completions. The reference gives several choices of one prompt that prompt's index."""
 
-    def _chunk(self, chunk: OpenChunk, data: bytes, *, known: bool) -> Sequence[Event]:
+    def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
         indexes = [choice.index for choice in chunk.choices]
         if len(indexes) == self._expected > len(set(indexes)):
             in_order = sorted(chunk.choices, key=attrgetter("index"))
             placed = (replace(choice, index=place) for place, choice in enumerate(in_order))
             chunk = replace(chunk, choices=tuple(placed))
-        return super()._chunk(chunk, data, known=known)
+        return super()._chunk(chunk, data)
 
 
 def _address(model: str) -> str:

@@ -1,11 +1,14 @@
 """The state of one choice of an answer in the OpenAI dialect while it arrives."""
 
+from collections.abc import Mapping
+
 from msgspec import Raw
 
 from adapters.openai_tools import ToolCalls
 from adapters.openai_wire import NULL, Choice
 
 _NOTHING_SAID = Raw(b"{}")
+_NO_VERDICTS: Mapping[str, Raw] = {}
 
 
 class ChoiceState:
@@ -18,7 +21,7 @@ class ChoiceState:
         self.shown = False
         self.blank = False
         self.block = 0
-        self.filters: dict[str, Raw] = {}
+        self.filters: Mapping[str, Raw] = _NO_VERDICTS
         self.finished = False
 
     def verdicts(self, choice: Choice) -> dict[str, Raw]:
@@ -32,5 +35,5 @@ class ChoiceState:
             for name, raw in told.items()
             if raw not in (NULL, _NOTHING_SAID, self.filters.get(name))
         }
-        self.filters |= news
+        self.filters = {**self.filters, **news}
         return news

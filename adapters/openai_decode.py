@@ -79,22 +79,21 @@ class OpenAIDecoder:
             raise error_inside(self._endpoint, data)
         try:
             chunk = self._head.read(data)
-            known = self._head.is_known(chunk, data)
         except UNREADABLE:
             if self._stream and data.strip() in (b"", DONE):
                 return self._end() if data.strip() else ()
             odd = self._odd(event, data)
             if odd is None:
                 return ()
-            chunk, known = odd, False
-        if known and len(chunk.choices) == 1 and chunk.usage == self._usage:
+            chunk = odd
+        if self._head.known and len(chunk.choices) == 1 and chunk.usage == self._usage:
             choice = chunk.choices[0]
             delta = choice.delta
             state = self._choices.get(choice.index)
             if delta is not None and state is not None and _is_plain(choice, delta):
                 state.shown = True
                 return (TextDelta(text=delta.content or "", index=choice.index),)
-        return self._chunk(chunk, data, known=known)
+        return self._chunk(chunk, data)
 
     def close(self) -> Sequence[Event]:
         """A body that ends without `[DONE]` is whole only if everything in it has finished."""
@@ -146,10 +145,9 @@ class OpenAIDecoder:
         head = data[:80].decode(errors="replace")
         return UpstreamBroken(f"{what} that cannot be read: {head}", upstream=self._endpoint.name)
 
-    def _chunk(self, chunk: OpenChunk, data: bytes, *, known: bool) -> Sequence[Event]:
-        """known: nothing beside the choices needs to be read."""
+    def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
         events: list[Event] = []
-        if not known:
+        if not self._head.known:
             self._head.tell(chunk, data, events)
         try:
             for choice in chunk.choices:
@@ -207,7 +205,9 @@ class OpenAIDecoder:
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         state.shown = state.shown or len(events) > before
-        if choice.more or _is_filtered(choice):
+        if choice.more or (
+            choice.content_filter_results is not NULL or choice.content_filter_offsets is not NULL
+        ):
             beside = {**state.verdicts(choice), **choice.more}
             if beside:
                 events.append(OpaqueDelta(fields=beside, index=index))
@@ -216,11 +216,12 @@ class OpenAIDecoder:
         self, index: int, state: ChoiceState, choice: Choice | None, events: list[Event]
     ) -> None:
         word = (choice.finish_reason or "") if choice else ""
-        if word.lower() in self.failed:
+        lower = word.lower()
+        if lower in self.failed:
             raise UpstreamFailed(
-                f"the answer ended with {word!r}", upstream=self._endpoint.name, code=word.lower()
+                f"the answer ended with {word!r}", upstream=self._endpoint.name, code=lower
             )
-        reason = self.finish.get(word.lower(), "stop")
+        reason = self.finish.get(lower, "stop")
         if reason == "stop" and state.tools:
             reason = "tool_calls"
         if state.blank and not state.shown and not state.tools:
@@ -265,11 +266,6 @@ def _stop_match(choice: Choice) -> str | int | None:
     return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
 
 
-def _is_filtered(choice: Choice) -> bool:
-    results, offsets = choice.content_filter_results, choice.content_filter_offsets
-    return results is not NULL or offsets is not NULL
-
-
 def _is_plain(choice: Choice, delta: Message) -> bool:
     """A piece of text and nothing else, as nearly every frame is."""
     return not (
@@ -282,5 +278,6 @@ def _is_plain(choice: Choice, delta: Message) -> bool:
         or delta.refusal
         or choice.opaque
         or choice.more
-        or _is_filtered(choice)
+        or choice.content_filter_results is not NULL
+        or choice.content_filter_offsets is not NULL
     )

@@ -15,6 +15,7 @@ from adapters.openai_repair import as_text, seconds
 from adapters.openai_wire import (
     NULL,
     UNREADABLE,
+    Chunk,
     Head,
     OpenChunk,
     read_chunk,
@@ -27,19 +28,24 @@ from schemas.events import Event, Started
 KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
 """Fields that are read, or that hold nothing for a client."""
 
+_NOT_STARTED = Started()
+_NONE: Mapping[str, Raw] = {}
+
 
 class AnswerHead:
     """Mutable: whether the answer has begun, and the fields that have come so far.
 
     extra: those that we do not know; some may be set before the first frame.
+    known: the fields beside the choices of the frame read last hold nothing new.
     """
 
     def __init__(self, upstream: str, *, stream: bool) -> None:
         self.extra: dict[str, Raw] = {}
+        self.known = False
         self._upstream = upstream
         self._stream = stream
         self._begun = False
-        self._started = Started()
+        self._started = _NOT_STARTED
         self._open = False
         self._news = False
 
@@ -49,38 +55,39 @@ class AnswerHead:
         return self._started.id
 
     def read(self, data: bytes) -> OpenChunk:
-        """Raises one of `UNREADABLE`.
+        """Sets `known`. Raises one of `UNREADABLE`, and then `known` is false.
 
         A server that has sent a field that we do not know is expected to repeat it, so its further
         frames are not tried against the stricter type.
         """
-        if self._open:
-            return read_open_chunk(data)
-        try:
-            return read_chunk(data)
-        except msgspec.ValidationError:
+        self.known = False
+        if not self._open:
+            try:
+                chunk = read_chunk(data)
+            except msgspec.ValidationError:
+                chunk = read_open_chunk(data)
+                self._open = True
+            else:
+                if self._begun:
+                    mark, tier = chunk.system_fingerprint, chunk.service_tier
+                    self.known = (
+                        mark is NULL or mark == self.extra.get("system_fingerprint", NULL)
+                    ) and (tier is NULL or tier == self.extra.get("service_tier", NULL))
+                return chunk
+        else:
             chunk = read_open_chunk(data)
-            self._open = True
-            return chunk
-
-    def is_known(self, chunk: OpenChunk, data: bytes) -> bool:
-        """The fields beside the choices say nothing new. chunk: from `read`."""
-        if not self._begun:
-            return False
-        if self._open:
+        if self._begun:
             self._news = self._note(read_object(data))
-            return not self._news
-        mark, tier = chunk.system_fingerprint, chunk.service_tier
-        return (mark is NULL or mark == self.extra.get("system_fingerprint", NULL)) and (
-            tier is NULL or tier == self.extra.get("service_tier", NULL)
-        )
+            self.known = not self._news
+        return chunk
 
     def tell(self, chunk: OpenChunk, data: bytes, events: list[Event]) -> None:
         """Appends the answer's start, and the same with more fields where later frames have some.
 
         Azure sends a frame without id or choices first; its fields wait for the real one.
         """
-        news = self._note(read_object(data)) or self._news
+        fields = _unread(chunk, data)
+        news = (bool(fields) and self._note(fields)) or self._news
         self._news = False
         if self._begun:
             if news:
@@ -105,13 +112,24 @@ class AnswerHead:
     def _note(self, fields: Mapping[str, Raw]) -> bool:
         """Keeps the fields that we do not know; whether one is new or has changed."""
         news = False
-        for name in [name for name in fields if name not in KNOWN]:
-            raw = fields[name]
+        for name, raw in fields.items():
+            if name in KNOWN:
+                continue
             if raw != self.extra.get(name) and raw != NULL:
                 check_room(self.extra, NOTES, "fields", self._upstream)
                 self.extra[name] = raw.copy()
                 news = True
         return news
+
+
+def _unread(chunk: OpenChunk, data: bytes) -> Mapping[str, Raw]:
+    """All that may be new; a frame of the stricter type has only these two of them."""
+    if not isinstance(chunk, Chunk):
+        return read_object(data)
+    mark, tier = chunk.system_fingerprint, chunk.service_tier
+    if mark is NULL and tier is NULL:
+        return _NONE
+    return {"system_fingerprint": mark, "service_tier": tier}
 
 
 def _odd_head(data: bytes) -> Head:

@@ -125,7 +125,8 @@ class Endpoint:
             raise
         trip.caller = caller.name
         check_type(head, self._surface.accepts)
-        check_encoding(head, ENCODINGS)
+        if head.encoding:
+            check_encoding(head, ENCODINGS)
         held = gateway.hold(caller)
         try:
             request = await self._request(

@@ -245,20 +245,25 @@ class ChatRenderer(Rendering):
 
     def _choice(self, choice: Choice, finish: Finished) -> _Choice:
         message = encode(self._message(choice))
-        more = {name: raw for name, raw in choice.opaque.items() if name != CALLS}
+        if choice.opaque:
+            more = {name: raw for name, raw in choice.opaque.items() if name != CALLS}
+            message = with_members(message, more, kept=())
         return _Choice(
             index=choice.index,
-            message=Raw(with_members(message, more, kept=())),
+            message=Raw(message),
             logprobs=_logprobs(choice.logprobs, choice.refusal_logprobs),
             finish_reason=_reason(finish, bool(choice.tool_calls)),
             native_finish_reason=finish.native or UNSET,
             stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
         )
 
-    def _message(self, choice: Choice) -> _Message:
+    def _whole_thought(self, choice: Choice) -> _Delta:
         last = choice.thoughts[-1] if choice.thoughts else Thought()
         signature = flat_signature(last.signature, last.format)
-        thought = self._thought(choice.reasoning, signature, details(choice.thoughts))
+        return self._thought(choice.reasoning, signature, details(choice.thoughts))
+
+    def _message(self, choice: Choice) -> _Message:
+        thought = self._whole_thought(choice) if choice.reasoning or choice.thoughts else _EMPTY
         calls: list[Struct | Raw] = [_whole_call(call) for call in choice.tool_calls]
         if CALLS in choice.opaque:
             calls = with_others(calls, choice.opaque[CALLS])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
-from msgspec import DecodeError, Raw
+from msgspec import DecodeError, Raw, Struct
 
 from schemas.events import Usage
 
@@ -25,24 +25,41 @@ _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 _Fields = dict[str, object]
 
 
+class _Counts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+_PLAIN_BYTES: Final = 96
+"""An object with the three counts alone is at most about as long."""
+
+_counts: Final = msgspec.json.Decoder(_Counts)
+
+
 def usage_json(usage: Usage) -> bytes:
     """Totals, details, and the vendor's own members. A count that the backend left out is null."""
+    cached, written = usage.cached_tokens, usage.cache_write_tokens
+    details = cached is not None or written is not None or usage.reasoning_tokens is not None
+    if not details and _has_only_counts(usage.raw):
+        return _encode(
+            _Counts(
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                total_tokens=_total(usage),
+            )
+        )
     theirs = _theirs(usage.raw)
     fields: _Fields = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": _total(usage),
     }
-    _add_details(
-        fields,
-        _PROMPT,
-        theirs,
-        {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-    )
-    _add_details(fields, _COMPLETION, theirs, {"reasoning_tokens": usage.reasoning_tokens})
+    if cached is not None or written is not None or _PROMPT in theirs:
+        ours = {"cached_tokens": cached, "cache_write_tokens": written}
+        _add_details(fields, _PROMPT, theirs, ours)
+    if usage.reasoning_tokens is not None or _COMPLETION in theirs:
+        _add_details(fields, _COMPLETION, theirs, {"reasoning_tokens": usage.reasoning_tokens})
     return _with_theirs(fields, theirs)
 
 
@@ -65,6 +82,19 @@ def _total(usage: Usage) -> int | None:
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
     return usage.prompt_tokens + usage.completion_tokens
+
+
+def _has_only_counts(raw: Raw | None) -> bool:
+    """True for what most servers send; decided without a dict. A longer object has more members."""
+    if raw is None:
+        return True
+    if len(memoryview(raw)) > _PLAIN_BYTES:
+        return False
+    try:
+        _counts.decode(raw)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def _theirs(raw: Raw | None) -> dict[str, Raw]:
@@ -92,6 +122,6 @@ def _add_details(
 
 def _with_theirs(fields: _Fields, theirs: Mapping[str, Raw]) -> bytes:
     for name, raw in theirs.items():
-        if name not in _COUNTS:
-            fields.setdefault(name, raw)
+        if name not in _COUNTS and name not in fields:
+            fields[name] = raw
     return _encode(fields)
