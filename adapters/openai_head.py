@@ -36,23 +36,20 @@ class AnswerHead:
     """Mutable: whether the answer has begun, and the fields that have come so far.
 
     extra: those that we do not know; some may be set before the first frame.
+    id: "" until the answer has begun, and where the backend gives none.
     known: the fields beside the choices of the frame read last hold nothing new.
     """
 
     def __init__(self, upstream: str, *, stream: bool) -> None:
         self.extra: dict[str, Raw] = {}
         self.known = False
+        self.id = ""
         self._upstream = upstream
         self._stream = stream
         self._begun = False
         self._started = _NOT_STARTED
         self._open = False
         self._news = False
-
-    @property
-    def id(self) -> str:
-        """ "" until the answer has begun, and where the backend gives none."""
-        return self._started.id
 
     def read(self, data: bytes) -> OpenChunk:
         """Sets `known`. Raises one of `UNREADABLE`, and then `known` is false.
@@ -107,6 +104,7 @@ class AnswerHead:
             created=head.created or 0,
             extra={**self.extra},
         )
+        self.id = self._started.id
         events.append(self._started)
 
     def _note(self, fields: Mapping[str, Raw]) -> bool:

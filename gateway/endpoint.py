@@ -234,6 +234,8 @@ class Endpoint:
         if self._paths is not None:
             return self._paths.find(path)[1]
         name = runtime.default_model if self._default_model else ""
+        if not name:
+            return ""
         return name if caller.may_use(name, runtime.table.aliases.get(name, name)) else ""
 
     async def _stream(

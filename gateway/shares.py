@@ -52,14 +52,15 @@ class Held:
 
     def buffer(self, size: int) -> None:
         """Claim memory. Raises Throttled over the key's share, Unavailable where all is taken."""
-        if self._share.buffered + size > self._room():
+        share = self._share
+        if share.buffered + size > self._room():
             raise Throttled(
                 "this API key's requests take up all the memory that one key may have "
                 "(server.max_share_per_key of server.max_buffered_bytes)",
                 retry_after=1,
             )
         self._buffers.buffer(size)
-        self._share.buffered += size
+        share.buffered += size
         self.size += size
 
     def release(self, size: int) -> None:

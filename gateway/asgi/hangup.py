@@ -72,7 +72,7 @@ class HangUp:
             try:
                 self._future = next(self._waiting)
             except StopIteration as end:
-                if cast(Message, end.value)["type"] == "http.disconnect":
+                if end.value["type"] == "http.disconnect":
                     self._future = None
                     self.gone = True
                     self._task.cancel()

@@ -94,6 +94,8 @@ class Trip(Struct, kw_only=True, gc=False):
     @property
     def asked(self) -> int:
         """How many attempts there were in earnest."""
+        if len(self.attempts) == 1:
+            return int(not self.attempts[0].refused)
         return sum(not attempt.refused for attempt in self.attempts)
 
     def failed(self, error: GatewayError) -> None:
