@@ -51,7 +51,7 @@ def section(heading: str) -> str:
 
 def rows(path: str) -> Mapping[str, list[str]]:
     """By key, the other cells."""
-    text = section(f"`{path}`" if path else "The file")
+    text = section(f"`{path}`" if path else "Top-level keys")
     return {row["key"]: row["rest"].split(" | ") for row in ROW.finditer(text)}
 
 
