@@ -9,9 +9,9 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from adapters.carries import Carries
-from adapters.client_fields import ClientFields
-from adapters.withheld import ANY
+from adapters.client_fields.carried import Carries
+from adapters.client_fields.denied import ANY
+from adapters.client_fields.patterns import ClientFields
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
@@ -120,10 +120,11 @@ class Supports(Struct, frozen=True, kw_only=True):
     extra_fields: where `extra` is false, those that do all the same, by task.
     ranges: bounds by field name, where they are narrower than the surfaces'.
     translated: by task and field, where the body says a supported field, if it is not under the
-            field's own name and as OpenAI's dialect writes it (adapters.client_words). A path, as
-            adapters.wire_places writes it; ` + ` joins what is said in several places, ` or ` what
-            depends on the model, and parentheses hold a remark: `output_config.effort + thinking
-            or thinking`, `priority (1 … 5 as -4 … 0)`.
+            field's own name and as OpenAI's dialect writes it
+            (adapters.conformance.openai_field_names). A path, as adapters.conformance.json_paths
+            writes it; ` + ` joins what is said in several places, ` or ` what depends on the model,
+            and parentheses hold a remark: `output_config.effort + thinking or thinking`, `priority
+            (1 … 5 as -4 … 0)`.
     requires: fields without which this backend takes no request.
     fetched_images: beginnings of image addresses that the backend reads itself where it does not
             take `messages.remote_image` in general; the others are fetched for it.
@@ -134,7 +135,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs of one request for embeddings; more are sent in several.
     client_fields: which of the fields that our schema does not have a client may send through,
-            at any depth (adapters.client_fields).
+            at any depth (adapters.client_fields.patterns).
     carries: which of them reach the backend; `None`: nobody has looked.
     max_tokens: what a request gets that names no bound, where the backend requires one.
     lacks: the fields of a chat that a model of the provider's, by its name, does not honour.

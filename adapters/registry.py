@@ -12,30 +12,30 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from adapters.base import Adapter, Endpoint, HasBaseUrl, HasTokenEndpoint, TokenEndpoint
-from adapters.catalog import OPENAI, VENDORS, Vendor
-from adapters.openai import OpenAIAdapter
+from adapters.openai.adapter import OpenAIAdapter
+from adapters.openai.vendor_profiles import OPENAI, VENDORS, Vendor
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
 
 BUILTIN: Mapping[str, str] = {
-    "anthropic": "adapters.anthropic:AnthropicAdapter",
-    "azure": "adapters.azure:AzureAdapter",
-    "bedrock": "adapters.bedrock:BedrockAdapter",
-    "cohere": "adapters.cohere:CohereAdapter",
-    "databricks": "adapters.databricks:DatabricksAdapter",
-    "gemini": "adapters.gemini:GeminiAdapter",
-    "mindie": "adapters.mindie:MindIEAdapter",
-    "mistral": "adapters.mistral:MistralAdapter",
-    "ollama": "adapters.ollama:OllamaAdapter",
-    "openai": "adapters.openai:OpenAIAdapter",
-    "sglang": "adapters.sglang:SglangAdapter",
-    "tgi": "adapters.tgi:TgiAdapter",
-    "triton": "adapters.triton:TritonAdapter",
-    "triton-llmapi": "adapters.triton_llmapi:TritonLlmApiAdapter",
-    "triton-tokens": "adapters.triton_tokens:TritonTokensAdapter",
-    "triton-tokens-decoupled": "adapters.triton_tokens_decoupled:DecoupledTritonTokensAdapter",
-    "vllm": "adapters.vllm:VllmAdapter",
+    "anthropic": "adapters.anthropic.adapter:AnthropicAdapter",
+    "azure": "adapters.openai_compatible.azure:AzureAdapter",
+    "bedrock": "adapters.bedrock.adapter:BedrockAdapter",
+    "cohere": "adapters.cohere.adapter:CohereAdapter",
+    "databricks": "adapters.databricks.adapter:DatabricksAdapter",
+    "gemini": "adapters.gemini.adapter:GeminiAdapter",
+    "mindie": "adapters.mindie.adapter:MindIEAdapter",
+    "mistral": "adapters.mistral.adapter:MistralAdapter",
+    "ollama": "adapters.ollama.adapter:OllamaAdapter",
+    "openai": "adapters.openai.adapter:OpenAIAdapter",
+    "sglang": "adapters.openai_compatible.sglang:SglangAdapter",
+    "tgi": "adapters.tgi.adapter:TgiAdapter",
+    "triton": "adapters.triton.ensemble:TritonAdapter",
+    "triton-llmapi": "adapters.triton.llmapi:TritonLlmApiAdapter",
+    "triton-tokens": "adapters.triton.tokens:TritonTokensAdapter",
+    "triton-tokens-decoupled": "adapters.triton.tokens_decoupled:DecoupledTritonTokensAdapter",
+    "vllm": "adapters.openai_compatible.vllm:VllmAdapter",
 }
 
 MEMBERS = ("name", "framing", "supports", "encode", "decoder", "embeddings", "error")

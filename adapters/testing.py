@@ -17,8 +17,8 @@ author's whole contract test is
 
 and `unittest` or a plain loop does as well: a check is called without arguments, returns nothing,
 and raises AssertionError with a sentence that says what is wrong. How recordings are laid out is
-told in adapters.exchanges; `cases`, `request_for`, `fixture` and `translate` are for tests of one's
-own beside the contract.
+told in adapters.conformance.recordings; `cases`, `request_for`, `fixture` and `translate` are for
+tests of one's own beside the contract.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from adapters.base import Adapter, Endpoint
-from adapters.contract import (
+from adapters.conformance.checks import (
     KEY,
     TASKS,
     check_breaks,
@@ -38,20 +38,20 @@ from adapters.contract import (
     check_supports,
     check_thoughts,
 )
-from adapters.contract_answers import (
+from adapters.conformance.denied_field_checks import check_client_fields
+from adapters.conformance.field_loss_checks import check_carried
+from adapters.conformance.recording_checks import (
     check_cuts,
     check_recorded,
     check_told,
     check_truncation,
     check_whole,
 )
-from adapters.contract_carried import check_carried
-from adapters.contract_fields import check_client_fields
-from adapters.contract_unsayable import check_unsayable
-from adapters.contract_usage import check_usage
-from adapters.exchanges import Case, cases, request_for
-from adapters.replay import frames, translate
-from adapters.translations import Models, check_translations
+from adapters.conformance.recordings import Case, cases, request_for
+from adapters.conformance.replay import frames, translate
+from adapters.conformance.translation_checks import Models, check_translations
+from adapters.conformance.unencodable_checks import check_unsayable
+from adapters.conformance.usage_checks import check_usage
 from schemas.fields import Task, task_of
 from schemas.secret import Secret
 

@@ -36,8 +36,8 @@ from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
 from schemas.events import Event
 from schemas.fields import task_of
+from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
-from schemas.too_long import CONTEXT_LENGTH, PLACES
 
 LARGE: Final = 64 * 1024
 """Bytes of a body that is parsed at once, in the event loop, in 5 ms at the worst."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from adapters.base import Endpoint as ProviderEndpoint
+from adapters.capabilities import of_model
 from adapters.registry import Registry
-from adapters.support import of_model
 from gateway.asgi.door import Door
 from gateway.auth import AdminKey, Keyring, MetricsAccess
 from gateway.client_address import ClientAddresses

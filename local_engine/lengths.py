@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from local_engine.token_bytes import byte_table
 from schemas.errors import InvalidRequest
-from schemas.too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
 
 COMPOSED = 4
 """Characters that Unicode composition makes one of, at most (U+1F82 is U+03B1 and three marks)."""

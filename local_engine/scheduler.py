@@ -13,7 +13,7 @@ from msgspec import Struct
 from local_engine.blocks import BlockPool, CorruptBlocks, extend_hashes
 from local_engine.sequence import Sequence, State
 from schemas.errors import InvalidRequest
-from schemas.too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
 
 AGEING_S = 2.5
 

@@ -12,8 +12,8 @@ from local_engine.support import SUPPORTED
 from local_engine.tokens import Tokenizer
 from schemas.errors import InvalidRequest
 from schemas.fields import extra_fields, sent_fields
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
 from schemas.requests import EmbeddingsRequest, Prompt
-from schemas.too_long import CONTEXT_LENGTH, too_long
 
 REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
 """LangChain's class sends ids of OpenAI's tokenizer unless it is told not to.

@@ -13,7 +13,6 @@ from typing import Literal, TypeVar, assert_never
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
-from schemas.beyond import is_nested, without_nested
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     AudioPart,
@@ -34,6 +33,7 @@ from schemas.requests import (
     TokenRequest,
 )
 from schemas.sampling import Sampling
+from schemas.unknown_fields import is_nested, without_nested
 
 Task = Literal["chat", "completion", "embeddings", "tokens"]
 

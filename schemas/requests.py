@@ -25,7 +25,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
     priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
     max_tokens_field: the name under which the client sent `sampling.max_tokens`.
     nested:        messages, tools, `tool_choice` or `response_format` hold fields that our schema
-                   does not have (schemas.beyond).
+                   does not have (schemas.unknown_fields).
     """
 
     model: str

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from adapters.base import Range, Supports
-from adapters.support import offered, said_as
+from adapters.capabilities import offered, said_as
 from schemas.fields import FIELDS, Task
 
 

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from adapters.base import Endpoint, Supports
+from adapters.capabilities import in_words, offered, said_as
 from adapters.registry import Registry
-from adapters.support import in_words, offered, said_as
 from gateway.commands.configuration import config_option, faults_shown, load
 from gateway.commands.described import Described, described
 from gateway.commands.probe import probe, report

@@ -13,8 +13,8 @@ from msgspec import Struct
 from rich.markup import escape
 from rich.table import Table
 
-from adapters.openai_errors import MODEL_UNKNOWN
-from adapters.support import offered
+from adapters.capabilities import offered
+from adapters.errors import MODEL_UNKNOWN
 from gateway.clock import now
 from gateway.commands.configuration import faults_shown
 from gateway.commands.screen import table_of

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from adapters.base import Supports
-from adapters.client_fields import PATTERN, covers
+from adapters.client_fields.patterns import PATTERN, covers
 from gateway.config.known import LOCAL, Defaults, Installed
 from gateway.config.model import Provider
 from gateway.config.problems import Found, Path, Problems, nearest
-from schemas.beyond import KNOWN
 from schemas.fields import FIELDS
+from schemas.unknown_fields import KNOWN
 
 NEEDED = frozenset({"model", "messages", "prompt", "input", "stream", "n"})
 """Parts of a request that the gateway itself needs."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import UNSET, Struct
 
 from adapters.base import Supports
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
 from gateway.config.known import LOCAL, Defaults, Installed
 from gateway.config.model import Config, Provider
 from gateway.config.problems import Path, Problems

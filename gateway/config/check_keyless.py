@@ -11,7 +11,7 @@ def check_keyless(
 ) -> None:
     """path: the provider's. defaults: of its adapter."""
     # Late, because it reads the catalogue.
-    from adapters.keyed_hosts import any_credential, wants_credential
+    from adapters.hosts_with_keys import any_credential, wants_credential
 
     given = provider.api_key or provider.oauth or provider.aws or provider.google or provider.azure
     if given or provider.tls.client_cert is not None or any_credential(provider.headers):

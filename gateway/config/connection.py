@@ -63,8 +63,8 @@ class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ClientFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which request fields a client may send through to a provider, beyond the adapter's rules.
 
-    Patterns of adapters.client_fields: `provider`, `messages[].cache_control`, `*`. deny also
-    takes the names of known fields (`user`).
+    Patterns of adapters.client_fields.patterns: `provider`, `messages[].cache_control`, `*`. deny
+    also takes the names of known fields (`user`).
     """
 
     allow: tuple[Name, ...] = ()

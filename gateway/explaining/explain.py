@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from adapters.support import said_as, unsupported
+from adapters.capabilities import said_as, unsupported
 from gateway.auth import Caller, check_model, check_priority
 from gateway.explaining import explanation
 from gateway.explaining.down import is_down, with_down

@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from adapters.support import offered
+from adapters.capabilities import offered
 from gateway.auth import Caller
 from gateway.clock import now
 from gateway.config.model import Provider

@@ -7,15 +7,15 @@ import msgspec
 from msgspec import UNSET
 
 from adapters.base import Supports
-from adapters.support import Unsupported, has_nested, left_out, offered, unsupported
+from adapters.capabilities import Unsupported, has_nested, left_out, offered, unsupported
 from gateway.routing.candidate import Candidate
 from gateway.routing.route import NOTHING, Backend, Route
 from gateway.routing.values import with_values
-from schemas.beyond import Unknown, at_top, below_top
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest
 from schemas.fields import task_of, without
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+from schemas.unknown_fields import Unknown, at_top, below_top
 
 COMPLETION_TOKENS = 16
 """What OpenAI's dialect gives a completion that names no bound.

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 
 from adapters.base import Range
-from adapters.support import fits, within
+from adapters.capabilities import fits, within
 from gateway.routing.candidate import Candidate
 from gateway.routing.policies import Standing
 from gateway.routing.route import Backend

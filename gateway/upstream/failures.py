@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 
-from adapters.problem import redacted
+from adapters.error_message import redacted
 from gateway.clock import now
 from gateway.upstream.transport import Reply
 from schemas.errors import GatewayError, UpstreamError

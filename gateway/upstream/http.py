@@ -15,10 +15,10 @@ from adapters.base import (
     InputsByModel,
     Outbound,
 )
-from adapters.carrying import Carrying
+from adapters.capabilities import restricted
+from adapters.client_fields.carried_by_encoding import Carrying
 from adapters.framing import FRAMING
-from adapters.support import restricted
-from adapters.unsayable import encoded
+from adapters.unencodable import encoded
 from gateway.clock import now
 from gateway.config.connection import ClientFields
 from gateway.config.model import Timeouts

@@ -1,7 +1,7 @@
 """The request fields that a local engine honours, as routing reads them."""
 
 from adapters.base import READABLE, Supports
-from adapters.carries import NOTHING
+from adapters.client_fields.carried import NOTHING
 from local_engine.support import EXTRA, SUPPORTED
 
 LOCAL_SUPPORTS = Supports(

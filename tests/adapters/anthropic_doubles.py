@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.anthropic import AnthropicAdapter
+from adapters.anthropic.adapter import AnthropicAdapter
 from adapters.base import Endpoint
 from schemas.errors import InvalidRequest
 from schemas.messages import (

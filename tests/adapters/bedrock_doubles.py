@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.bedrock import BedrockAdapter
+from adapters.bedrock.adapter import BedrockAdapter
 from adapters.testing import translate
 from schemas.answers import Choice, Fold
 from schemas.events import Event

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from adapters.base import Range
-from adapters.catalog import VENDORS
-from adapters.vendor import Source, Vendor
+from adapters.openai.vendor_profile import Source, Vendor
+from adapters.openai.vendor_profiles import VENDORS
 
 HEAD = (
     "| adapter | base URL | beside chat | not sent | beyond OpenAI's reference | else | from |",

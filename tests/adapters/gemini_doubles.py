@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from adapters.base import Endpoint
-from adapters.gemini import GeminiAdapter
+from adapters.gemini.adapter import GeminiAdapter
 from adapters.testing import request_for, translate
 from schemas.answers import Answer, Choice, Fold
 from schemas.events import Event

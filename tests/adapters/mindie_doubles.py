@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from adapters.base import Endpoint
-from adapters.mindie import MindIEAdapter
+from adapters.mindie.adapter import MindIEAdapter
 from adapters.testing import translate
 from schemas.events import Event
 from schemas.messages import Message

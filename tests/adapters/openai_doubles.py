@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from adapters.base import Adapter, Endpoint
-from adapters.openai import OpenAIAdapter
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.testing import translate
 from schemas.answers import Answer, Fold
 from schemas.events import Event

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from adapters.anthropic import AnthropicAdapter
+from adapters.anthropic.adapter import AnthropicAdapter
 from adapters.base import Endpoint
 from adapters.testing import request_for, translate
 from schemas.answers import Answer, Choice, Fold

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from msgspec import UNSET, UnsetType
 
-from adapters.anthropic import AnthropicAdapter
-from adapters.support import unsupported
+from adapters.anthropic.adapter import AnthropicAdapter
+from adapters.capabilities import unsupported
 from schemas.messages import (
     FunctionTool,
     OpaqueTool,

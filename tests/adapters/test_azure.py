@@ -8,9 +8,9 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from adapters.azure import AzureAdapter
 from adapters.base import Endpoint
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.openai_compatible.azure import AzureAdapter
 from adapters.testing import request_for, translate
 from schemas.errors import InvalidConfig, UpstreamBusy, UpstreamRefused, UpstreamRejected
 from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta, Usage

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from msgspec import Raw
 
-from adapters.bedrock_decode import FINISH, MALFORMED
+from adapters.bedrock.decode import FINISH, MALFORMED
 from adapters.testing import translate
 from schemas.errors import (
     GatewayError,

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
-from adapters.bedrock import BedrockAdapter
+from adapters.bedrock.adapter import BedrockAdapter
 from adapters.testing import translate
 from schemas.answers import Choice, Fold
 from schemas.messages import (

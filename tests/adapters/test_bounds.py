@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from adapters.base import Endpoint
-from adapters.bounds import BLOCKS, CHOICES, TOOLS
+from adapters.decoder_limits import BLOCKS, CHOICES, TOOLS
 from adapters.registry import Registry
 from schemas.errors import UpstreamBroken
 from schemas.messages import Message

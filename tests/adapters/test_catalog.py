@@ -7,12 +7,12 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.catalog import OPENAI, VENDORS
-from adapters.exchanges import Case, request_for
-from adapters.openai import OpenAIAdapter
-from adapters.replay import translate
-from adapters.support import unsupported
-from adapters.vendor import REFERENCE_ONLY, Vendor
+from adapters.capabilities import unsupported
+from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.replay import translate
+from adapters.openai.adapter import OpenAIAdapter
+from adapters.openai.vendor_profile import REFERENCE_ONLY, Vendor
+from adapters.openai.vendor_profiles import OPENAI, VENDORS
 from schemas.answers import Answer, Fold
 from schemas.errors import (
     GatewayError,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from adapters.base import Endpoint
-from adapters.cohere import CohereAdapter
+from adapters.cohere.adapter import CohereAdapter
 from adapters.testing import request_for, translate
 from schemas.answers import Choice, Fold
 from schemas.errors import (

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.cohere import CohereAdapter
+from adapters.cohere.adapter import CohereAdapter
 from adapters.testing import translate
 from schemas.answers import Fold
 from schemas.messages import (

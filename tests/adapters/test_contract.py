@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from msgspec import Raw
 
-from adapters.catalog import VENDORS
-from adapters.exchanges import Case, request_for
+from adapters.capabilities import offered
+from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.translation_checks import Models
+from adapters.openai.vendor_profiles import VENDORS
 from adapters.registry import Registry
-from adapters.support import offered
 from adapters.testing import Check, contract, contract_endpoint
-from adapters.translations import Models
 from schemas.fields import Task, task_of
 from tests.adapters.traffic import traffic
 

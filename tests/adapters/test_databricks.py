@@ -5,9 +5,9 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.databricks import DatabricksAdapter
-from adapters.databricks_messages import databricks_message
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.databricks.adapter import DatabricksAdapter
+from adapters.databricks.messages import databricks_message
 from adapters.testing import request_for, translate
 from schemas.errors import UpstreamBusy, UpstreamFailed, UpstreamRefused, UpstreamRejected
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage

@@ -5,8 +5,8 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.databricks import DatabricksAdapter
-from adapters.databricks_tokens import TOKENS
+from adapters.databricks.adapter import DatabricksAdapter
+from adapters.databricks.oauth import TOKENS
 from adapters.testing import Case, request_for, translate
 from schemas.answers import Answer, Fold
 from schemas.errors import (

@@ -5,13 +5,13 @@ from typing import cast
 
 import pytest
 
-from adapters.anthropic import AnthropicAdapter
+from adapters.anthropic.adapter import AnthropicAdapter
 from adapters.base import Adapter
-from adapters.bedrock import BedrockAdapter
-from adapters.gemini import GeminiAdapter
-from adapters.openai import OpenAIAdapter
+from adapters.bedrock.adapter import BedrockAdapter
+from adapters.capabilities import left_out
+from adapters.gemini.adapter import GeminiAdapter
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.registry import Registry
-from adapters.support import left_out
 from adapters.testing import contract_endpoint
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.openai import CHAT

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.gemini_messages import SKIPPED
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.gemini.messages import SKIPPED
 from schemas.errors import InvalidRequest
 from schemas.messages import GEMINI as GOOGLES
 from schemas.messages import (

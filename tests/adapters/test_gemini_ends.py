@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from adapters.gemini_finish import FAILED, FINISH
+from adapters.gemini.finish_reasons import FAILED, FINISH
 from adapters.testing import cases, translate
 from schemas.errors import (
     UpstreamBroken,

@@ -12,7 +12,7 @@ from google.oauth2.credentials import Credentials
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.gemini import GeminiAdapter
+from adapters.gemini.adapter import GeminiAdapter
 from adapters.testing import translate
 from schemas.answers import Fold
 from schemas.messages import (

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
 from adapters.testing import translate
 from schemas.answers import Answer, Fold
 from schemas.errors import InvalidRequest, UpstreamBroken, UpstreamFailed

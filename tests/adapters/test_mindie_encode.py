@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.mindie import MindIEAdapter
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.mindie.adapter import MindIEAdapter
 from schemas.errors import InvalidRequest
 from schemas.requests import (
     CompletionRequest,

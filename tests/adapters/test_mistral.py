@@ -5,9 +5,9 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.mistral import MistralAdapter
-from adapters.mistral_messages import call_id
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.mistral.adapter import MistralAdapter
+from adapters.mistral.messages import call_id
 from adapters.testing import request_for, translate
 from schemas.errors import InvalidRequest, UpstreamBusy, UpstreamFailed, UpstreamRejected
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta

@@ -9,7 +9,7 @@ from mistralai.client import Mistral
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.mistral import MistralAdapter
+from adapters.mistral.adapter import MistralAdapter
 from adapters.testing import translate
 from schemas.answers import Fold
 from schemas.messages import (

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from adapters.base import Endpoint
-from adapters.ollama import OllamaAdapter
+from adapters.ollama.adapter import OllamaAdapter
 from adapters.testing import cases, request_for, translate
 from schemas.answers import Choice, Fold
 from schemas.errors import (

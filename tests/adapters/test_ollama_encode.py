@@ -7,8 +7,8 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.ollama import OllamaAdapter
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.ollama.adapter import OllamaAdapter
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     AudioPart,

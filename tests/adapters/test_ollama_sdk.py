@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.ollama import OllamaAdapter
+from adapters.ollama.adapter import OllamaAdapter
 from adapters.testing import translate
 from schemas.answers import Fold
 from schemas.messages import (

@@ -5,8 +5,8 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.openai import OpenAIAdapter
-from adapters.openai_encode import message
+from adapters.openai.adapter import OpenAIAdapter
+from adapters.openai.encode import message
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     AudioPart,

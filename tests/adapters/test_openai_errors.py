@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from adapters.base import Endpoint
-from adapters.openai import OpenAIAdapter
+from adapters.openai.adapter import OpenAIAdapter
 from schemas.errors import (
     GatewayError,
     UpstreamBusy,

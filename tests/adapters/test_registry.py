@@ -5,9 +5,9 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from adapters.base import Endpoint, TokenEndpoint
-from adapters.cohere import CohereAdapter
-from adapters.databricks import DatabricksAdapter
-from adapters.openai import OpenAIAdapter
+from adapters.cohere.adapter import CohereAdapter
+from adapters.databricks.adapter import DatabricksAdapter
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.registry import BUILTIN, GROUP, Registry
 from schemas.errors import InvalidConfig
 from tests.adapters.openai_doubles import WHOLE_CHAT, body, sampled
@@ -15,7 +15,7 @@ from tests.adapters.openai_doubles import WHOLE_CHAT, body, sampled
 ENDPOINT = Endpoint(name="acme", base_url="https://acme.test/v1")
 
 
-def plugin(name: str, value: str = "adapters.databricks:DatabricksAdapter") -> EntryPoint:
+def plugin(name: str, value: str = "adapters.databricks.adapter:DatabricksAdapter") -> EntryPoint:
     return EntryPoint(name=name, value=value, group=GROUP)
 
 

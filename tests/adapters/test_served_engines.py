@@ -8,10 +8,10 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Adapter, Endpoint
-from adapters.sglang import SglangAdapter
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
+from adapters.openai_compatible.sglang import SglangAdapter
+from adapters.openai_compatible.vllm import VllmAdapter
 from adapters.testing import request_for, translate
-from adapters.vllm import VllmAdapter
 from schemas.errors import UpstreamFailed, UpstreamRefused, UpstreamRejected
 from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started
 from schemas.messages import AudioPart, Message, TextPart, Thought

@@ -5,7 +5,7 @@ import pytest
 from msgspec import Raw
 
 from adapters.base import Range, Supports
-from adapters.support import TOOL_PROPERTIES, Unsupported, unsupported
+from adapters.capabilities import TOOL_PROPERTIES, Unsupported, unsupported
 from schemas.messages import FunctionTool, ImagePart, Message
 from schemas.requests import (
     ChatRequest,

@@ -8,12 +8,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from adapters.base import Adapter, Outbound, Supports
-from adapters.contract import TASKS, check_supports
-from adapters.mistral import MistralAdapter
+from adapters.capabilities import offered
+from adapters.conformance.checks import TASKS, check_supports
+from adapters.conformance.translation_checks import (
+    ANY_MODEL,
+    Models,
+    check_together,
+    check_translations,
+)
+from adapters.mistral.adapter import MistralAdapter
 from adapters.registry import Registry
-from adapters.support import offered
 from adapters.testing import contract_endpoint
-from adapters.translations import ANY_MODEL, Models, check_together, check_translations
 from schemas.fields import FIELDS, Task, sent_fields, without
 from schemas.requests import ChatRequest, Request
 

@@ -8,9 +8,9 @@ from huggingface_hub import AsyncInferenceClient
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
 from adapters.testing import request_for, translate
-from adapters.tgi import TgiAdapter
+from adapters.tgi.adapter import TgiAdapter
 from schemas.errors import (
     InvalidRequest,
     UpstreamBroken,

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from adapters.base import Endpoint
+from adapters.prompt_too_long import FORMS
 from adapters.registry import Registry
-from adapters.too_long import FORMS
 from schemas.errors import GatewayError, UpstreamRejected
 from schemas.secret import Secret
 

@@ -8,7 +8,7 @@ import pytest
 
 from adapters.base import Endpoint
 from adapters.testing import translate
-from adapters.triton import TritonAdapter
+from adapters.triton.ensemble import TritonAdapter
 from schemas.answers import Choice, Fold
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import Event, Finished, Started, TextDelta, Usage

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from adapters.base import Endpoint
-from adapters.support import unsupported
-from adapters.triton import TritonAdapter
+from adapters.capabilities import unsupported
+from adapters.triton.ensemble import TritonAdapter
 from schemas.errors import InvalidRequest
 from schemas.requests import CompletionRequest
 from schemas.sampling import Sampling

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from adapters.base import Endpoint
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
 from adapters.testing import translate
-from adapters.triton_llmapi import TritonLlmApiAdapter
+from adapters.triton.llmapi import TritonLlmApiAdapter
 from schemas.errors import InvalidRequest, UpstreamBroken, UpstreamFailed
 from schemas.events import Event, Finished, Started, TextDelta
 from schemas.requests import CompletionRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.inference_protocol import Output, json_end
 from adapters.testing import translate
+from adapters.triton.open_inference_protocol import Output, json_end
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import Event, Finished, Logits, Started, TokenLogprob, Tokens, Usage
 from schemas.requests import TokenRequest

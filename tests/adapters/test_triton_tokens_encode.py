@@ -7,7 +7,7 @@ import pytest
 from tritonclient import http
 
 from adapters.base import Adapter
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable, TokenRequest
 from schemas.tensors import Tensor

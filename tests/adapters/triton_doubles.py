@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from adapters.base import Endpoint, Outbound
-from adapters.triton_tokens import TritonTokensAdapter
-from adapters.triton_tokens_decoupled import DecoupledTritonTokensAdapter
+from adapters.triton.tokens import TritonTokensAdapter
+from adapters.triton.tokens_decoupled import DecoupledTritonTokensAdapter
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from schemas.tensors import Tensor

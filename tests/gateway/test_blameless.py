@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from adapters.base import Endpoint
-from adapters.openai_errors import error_from
+from adapters.errors import error_from
 from schemas.errors import UpstreamError
 from schemas.secret import Secret
 from tests.gateway.serving import serving

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
-from adapters.catalog import VENDORS
+from adapters.capabilities import TOOL_PROPERTIES, in_words, offered, said_as
+from adapters.client_fields.denied import NAMES, VLLMS_OWN
+from adapters.client_fields.denied import VENDORS as VENDORS_WITHHELD
+from adapters.openai.vendor_profiles import VENDORS
 from adapters.registry import Registry
-from adapters.support import TOOL_PROPERTIES, in_words, offered, said_as
-from adapters.withheld import NAMES, VLLMS_OWN
-from adapters.withheld import VENDORS as VENDORS_WITHHELD
 from gateway.commands.models import ANYWHERE, supported
 from gateway.config.known import LOCAL
 from schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adapters.base import Range, Supports
-from adapters.support import offered
+from adapters.capabilities import offered
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.bridge.stopping import Stopper, StopRules
 from schemas.answers import Embeddings

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from adapters.base import Supports
-from adapters.support import offered
+from adapters.capabilities import offered
 from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
 from schemas.answers import Embeddings

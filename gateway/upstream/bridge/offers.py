@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import READABLE, Supports
-from adapters.carries import Rendered
+from adapters.client_fields.carried import Rendered
 from schemas.fields import SAMPLING
 
 Way = Literal["own", "ids", "text", "tokens"]

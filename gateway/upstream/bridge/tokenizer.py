@@ -30,7 +30,7 @@ from local_engine.control_tokens import Controls, Rendered
 from local_engine.respelling import Normalizer, normalizing, respelt
 from local_engine.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
 
 MAX_TOKENS = 1 << 20
 """Of a prompt; more than any backend behind a tokenizer reads."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from adapters.base import Supports
-from adapters.support import unsupported
+from adapters.capabilities import unsupported
 from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.bridge.answers import TextOfTokens, TokensOfText

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import Outbound, unauthenticated
-from adapters.problem import problem, redacted
+from adapters.error_message import problem, redacted
 from adapters.retry_after import retry_after
 from gateway.clock import now
 from gateway.upstream.credentials.base import Headers

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from adapters.keyed_hosts import wants_credential
+from adapters.hosts_with_keys import wants_credential
 from adapters.registry import BUILTIN, Registry
 from gateway.config.load import read_config
 from schemas.errors import InvalidConfig

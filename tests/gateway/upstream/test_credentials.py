@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from adapters.base import Outbound
-from adapters.databricks_tokens import TOKENS
+from adapters.databricks.oauth import TOKENS
 from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
 from gateway.upstream.credentials.refreshed import Lease, Refreshed
 from gateway.upstream.credentials.timing import expires_at, pause, refresh_at

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
-from adapters.openai_errors import error_from
+from adapters.errors import error_from
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.fields import task_of

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
-from adapters.openai_errors import error_from
+from adapters.errors import error_from
 from schemas.errors import GatewayError, UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,

@@ -1,0 +1,175 @@
+"""Anthropic's Messages API: chat, and nothing else, for it has neither embeddings nor completions.
+
+`max_tokens` is a bound that the API insists on, so every request must have one. The base URL is
+the server's own; a trailing `/v1` is read past. Headers of the operator's (`anthropic-beta`,
+another `anthropic-version`, `authorization`) replace ours. Version 2023-06-01 is asked for, the
+last one that samples as its caller wishes: a later one takes no temperature, top_p or top_k.
+https://docs.anthropic.com/en/api/messages
+https://platform.claude.com/docs/en/api/versioning
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from adapters.anthropic.decode import AnthropicDecoder
+from adapters.anthropic.encode import SAMPLING, messages_body
+from adapters.anthropic.errors import error_from
+from adapters.anthropic.json_object import json_tool
+from adapters.base import PROVEN, Ceilings, Endpoint, Framing, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.openai.adapter import accept, merged_headers
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.fields import task_of
+from schemas.messages import CLAUDE
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+VERSION_HEADER = "anthropic-version"
+VERSION = "2023-06-01"
+
+CHAT = frozenset(
+    {
+        *SAMPLING,
+        "tools",
+        "tools.opaque",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "reasoning_effort",
+        "user",
+        "messages.image",
+        "messages.remote_image",
+        "messages.opaque",
+    }
+)
+
+REMOVED = frozenset({"temperature", "top_p", "top_k"})
+"""What versions after `VERSION` refuse, whatever the value."""
+
+TRANSLATED = {
+    "stop": SAMPLING["stop"],
+    "tools": "tools[].input_schema",
+    "tool_choice": "tool_choice (an object)",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "response_format": "output_config.format",
+    "reasoning_effort": "output_config.effort + thinking or thinking (a budget)",
+    "user": "metadata.user_id",
+    "messages.image": "messages[].content[].source",
+    "messages.remote_image": "messages[].content[].source",
+    "messages.opaque": "messages[].content[].source (files; its own blocks as they are)",
+}
+
+OWN = frozenset(
+    {
+        "cache_control",
+        "compaction",
+        "container",
+        "context_management",
+        "diagnostics",
+        "fallbacks",
+        "inference_geo",
+        "mcp_servers",
+        "output_config",
+        "service_tier",
+        "speed",
+        "thinking",
+        "thread",
+        "user_profile_id",
+        "workspace_id",
+    }
+)
+"""Anthropic's own fields, which travel as they are; some want a word in `anthropic-beta`."""
+
+CEILINGS = Ceilings(
+    by_model={
+        "claude-3-": 4_096,
+        "claude-3-5-": 8_192,
+        "claude-3-7-": 64_000,
+        "claude-opus-4": 32_000,
+        "claude-opus-4-5": 64_000,
+        "claude-opus-4-6": 128_000,
+        "claude-opus-4-7": 128_000,
+        "claude-sonnet-4": 64_000,
+        "claude-haiku-4": 64_000,
+    }
+)
+"""https://docs.anthropic.com/en/docs/about-claude/models/overview; the API takes no request without
+`max_tokens`, and refuses one above the model's own ceiling."""
+
+SUPPORTS = Supports(
+    client_fields=withheld("anthropic"),
+    chat=CHAT,
+    extra_fields={"chat": OWN},
+    ranges={
+        "max_tokens": Range(minimum=1),
+        "temperature": Range(minimum=0, maximum=1),
+        "top_p": Range(minimum=0, maximum=1),
+        "top_k": Range(minimum=1),
+    },
+    translated={"chat": TRANSLATED},
+    requires=frozenset({"max_tokens"}),
+    max_tokens=CEILINGS,
+    thoughts=PROVEN,
+    proofs=frozenset({CLAUDE}),
+)
+
+LATER = msgspec.structs.replace(
+    SUPPORTS,
+    chat=CHAT - REMOVED,
+    ranges={name: bounds for name, bounds in SUPPORTS.ranges.items() if name not in REMOVED},
+)
+"""What versions after `VERSION` honour."""
+
+
+class AnthropicAdapter:
+    name: ClassVar[str] = "anthropic"
+    base_url: ClassVar[str] = "https://api.anthropic.com"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        path = urlsplit(endpoint.base_url).path.rstrip("/").removesuffix("/v1")
+        self._target = f"{path}/v1/messages"
+        key = endpoint.key.reveal()
+        credentials = (("x-api-key", key),) if key else ()
+        self._headers = {
+            stream: merged_headers(
+                credentials,
+                ((VERSION_HEADER, VERSION), *accept(stream)),
+                endpoint.headers,
+            )
+            for stream in (False, True)
+        }
+        later = dict(self._headers[False])[VERSION_HEADER] > VERSION
+        self._supports = LATER if later else SUPPORTS
+
+    @property
+    def supports(self) -> Supports:
+        return self._supports
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, ChatRequest):
+            raise self._not_offered(request)
+        return Outbound(
+            target=self._target,
+            headers=self._headers[request.stream],
+            body=messages_body(request, model, self._supports.chat or CHAT),
+            stream=request.stream,
+        )
+
+    def decoder(self, request: GenerateRequest) -> AnthropicDecoder:
+        return AnthropicDecoder(self._endpoint, stream=request.stream, json_tool=json_tool(request))
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._not_offered(request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _not_offered(self, request: Request) -> InvalidRequest:
+        return InvalidRequest(
+            f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
+        )

@@ -1,0 +1,171 @@
+"""One block of an Anthropic answer while it arrives: its events, and at the end the whole of it."""
+
+import msgspec
+from msgspec import Raw
+
+from adapters.anthropic.wire import Block, Delta
+from adapters.openai.wire import NULL, UNREADABLE, read_object
+from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
+from schemas.messages import CLAUDE
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+RANKS = {"thinking": 0, "redacted_thinking": 0, "text": 1, "tool_use": 2}
+
+_encode = msgspec.json.Encoder().encode
+_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
+_EMPTY = Raw(b"{}")
+
+
+class OpenBlock:
+    """tool, thought: the places of this block among those of its kind, if it is one.
+
+    answers: a call whose arguments are the answer's text, and no call for the client.
+    """
+
+    def __init__(
+        self, block: Block, raw: Raw, *, tool: int, thought: int, answers: bool = False
+    ) -> None:
+        self.kind = block.type
+        self._answers = answers
+        self._block = block
+        self._raw = raw
+        self._tool = tool
+        self._thought = thought
+        self._texts: list[str] = []
+        self._thinking: list[str] = []
+        self._signatures: list[str] = []
+        self._json: list[str] = []
+        self._citations: list[Raw] = []
+        self._more: dict[str, list[Raw]] = {}
+        self._closed = False
+
+    @property
+    def thinks(self) -> bool:
+        return self.kind in THOUGHTS
+
+    @property
+    def calls(self) -> bool:
+        return self.kind == "tool_use" and not self._answers
+
+    @property
+    def rank(self) -> int:
+        """Where OpenAI's dialect says it: before, in or after the text."""
+        return 1 if self._answers else RANKS.get(self.kind, 1)
+
+    @property
+    def opaque(self) -> bool:
+        """It holds something that OpenAI's dialect has no place for."""
+        return self.kind not in RANKS or bool(self._citations) or bool(self._more)
+
+    def begin(self) -> list[Event]:
+        block = self._block
+        self._citations.extend(block.citations or ())
+        match self.kind:
+            case "tool_use" if self._answers:
+                return []
+            case "tool_use":
+                return [ToolDelta(tool=self._tool, id=block.id, name=block.name)]
+            case "redacted_thinking":
+                return [
+                    ReasoningDelta(
+                        text="", block=self._thought, data=block.data or "", format=CLAUDE
+                    )
+                ]
+            case "text" | "thinking":
+                return self.add(
+                    Delta(
+                        type=self.kind,
+                        text=block.text or "",
+                        thinking=block.thinking or "",
+                        signature=block.signature or "",
+                    )
+                )
+            case _:
+                return []
+
+    def add(self, delta: Delta) -> list[Event]:
+        """A proof is held back until the block ends, for it is the last piece of a thought."""
+        if delta.text and self.kind == "text":
+            self._texts.append(delta.text)
+            return [TextDelta(text=delta.text)]
+        if delta.thinking and self.kind == "thinking":
+            self._thinking.append(delta.thinking)
+            found: list[Event] = [ReasoningDelta(text=delta.thinking, block=self._thought)]
+        else:
+            found = []
+        if delta.signature:
+            self._signatures.append(delta.signature)
+        if delta.citation != NULL:
+            self._citations.append(delta.citation)
+        if delta.partial_json:
+            self._json.append(delta.partial_json)
+            if self._answers:
+                return [TextDelta(text=delta.partial_json)]
+            if self.kind == "tool_use":
+                return [ToolDelta(tool=self._tool, arguments=delta.partial_json)]
+        return found
+
+    def note(self, more: dict[str, Raw]) -> None:
+        """Members of a delta of a type that we do not know, such as `compaction_delta`."""
+        for name, raw in more.items():
+            self._more.setdefault(name, []).append(raw)
+
+    def close(self) -> list[Event]:
+        """What is known only at the end; nothing, the second time."""
+        if self._closed:
+            return []
+        self._closed = True
+        if self._answers and not self._json:
+            return [TextDelta(text=self._input())]
+        if self.kind == "tool_use" and not self._json:
+            return [ToolDelta(tool=self._tool, arguments=self._input())]
+        if self.kind == "thinking" and self._signatures:
+            proof = "".join(self._signatures)
+            return [ReasoningDelta(text="", block=self._thought, signature=proof, format=CLAUDE)]
+        return []
+
+    def whole(self) -> Raw:
+        """The block as a whole answer would have had it."""
+        if self._answers:
+            return _raw({"type": "text", "text": "".join(self._json) or self._input()})
+        fields = read_object(self._raw)
+        if self.kind == "text":
+            fields["text"] = _raw("".join(self._texts))
+        if self.kind == "thinking":
+            fields["thinking"] = _raw("".join(self._thinking))
+            fields["signature"] = _raw("".join(self._signatures))
+        if self._citations:
+            fields["citations"] = _raw(self._citations)
+        if self._json:
+            fields["input"] = _object("".join(self._json))
+        for name, pieces in self._more.items():
+            fields[name] = _joined(fields.get(name, NULL), pieces)
+        return _raw(fields)
+
+    def _input(self) -> str:
+        """Some servers send a call whole, at its beginning."""
+        raw = self._block.input
+        return "{}" if raw == NULL else msgspec.json.format(raw, indent=-1).decode()
+
+
+def _joined(first: Raw, pieces: list[Raw]) -> Raw:
+    """Texts go on where the block's text, or nothing, stood; any other value is replaced.
+
+    https://platform.claude.com/docs/en/build-with-claude/compaction#streaming
+    """
+    try:
+        return _raw("".join([_text.decode(piece) or "" for piece in (first, *pieces)]))
+    except UNREADABLE:
+        return pieces[-1]
+
+
+def _object(text: str) -> Raw:
+    """Arguments that a bound on tokens has cut off are no object: none are said."""
+    try:
+        return Raw(_encode(read_object(text)))
+    except UNREADABLE:
+        return _EMPTY
+
+
+def _raw(value: object) -> Raw:
+    return Raw(_encode(value))

@@ -1,0 +1,253 @@
+"""Answers of Anthropic's Messages API as events, streamed or whole.
+
+A whole answer runs through the same states as a stream would have. Nothing is an end but
+`message_stop`, and unknown events are read past. Where an answer holds more than OpenAI's fields
+can say (the vendor's own tools, citations, thoughts between calls), all of its blocks come along
+as they were, once, under `content_blocks`.
+https://docs.anthropic.com/en/docs/build-with-claude/streaming
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from adapters.anthropic.block_stream import RANKS, OpenBlock
+from adapters.anthropic.errors import error_inside
+from adapters.anthropic.messages import CONTENT_BLOCKS
+from adapters.anthropic.wire import (
+    DELTAS,
+    Block,
+    Delta,
+    Event,
+    Message,
+    about,
+    other_delta,
+    read_block,
+    read_details,
+    read_event,
+    read_kind,
+    read_message,
+    usage_of,
+    with_usage,
+)
+from adapters.base import Endpoint
+from adapters.decoder_limits import BLOCKS, NOTES, check_room
+from adapters.openai.wire import NULL, UNREADABLE
+from schemas import events as ours
+from schemas.errors import UpstreamBroken
+from schemas.events import FinishReason
+
+FINISH: Mapping[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+"""`stop_reason` -> ours; another word is a `stop` of its own."""
+
+EVENTS = frozenset(
+    {
+        "content_block_delta",
+        "content_block_start",
+        "content_block_stop",
+        "message_delta",
+        "message_start",
+        "message_stop",
+    }
+)
+"""Those that say something."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class AnthropicDecoder:
+    """Reads one answer; `stream` says in which of the two forms it was asked for.
+
+    json_tool: the tool whose arguments are the answer's text (adapters.anthropic.json_object), or
+    "".
+    """
+
+    def __init__(self, endpoint: Endpoint, *, stream: bool, json_tool: str = "") -> None:
+        self._endpoint = endpoint
+        self._json_tool = json_tool
+        self._stream = stream
+        self._started = False
+        self._shown = False
+        self.ended = False
+        self._reason: str | None = None
+        self._match: str | None = None
+        self._usage: dict[str, Raw] = {}
+        self._fields: dict[str, Raw] = {}
+        self._blocks: dict[int, OpenBlock] = {}
+        self._tools = 0
+        self._thoughts = 0
+
+    def feed(self, event: str, data: bytes) -> Sequence[ours.Event]:
+        if self.ended:
+            return ()
+        return self._event(event, data) if self._stream else self._whole(data)
+
+    def close(self) -> Sequence[ours.Event]:
+        if not self.ended:
+            raise self._broken("stream ended early")
+        return ()
+
+    def _whole(self, data: bytes) -> Sequence[ours.Event]:
+        try:
+            message = read_message(data)
+        except UNREADABLE as exc:
+            raise self._unreadable(data) from exc
+        if message.error != NULL:
+            raise error_inside(self._endpoint, data)
+        if message.content is None:
+            raise self._unreadable(data)
+        found = self._start(message)
+        for index, raw in enumerate(message.content):
+            found += self._open(index, raw)
+            found += self._blocks[index].close()
+        end = Delta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence)
+        self._note(end, NULL)
+        self._tell(data)
+        return [*found, *self._end()]
+
+    def _event(self, name: str, data: bytes) -> Sequence[ours.Event]:
+        event = self._read(data)
+        if name == "error" or event.type == "error" or event.error != NULL:
+            raise error_inside(self._endpoint, data)
+        match event.type:
+            case "content_block_delta":
+                return self._piece(event, data)
+            case "content_block_start":
+                return self._open(event.index, event.content_block)
+            case "content_block_stop":
+                return self._opened(event.index).close()
+            case "message_start":
+                self._tell(data)
+                return self._start(event.message or Message())
+            case "message_delta":
+                self._tell(data)
+                self._note(event.delta, event.usage)
+                return ()
+            case "message_stop":
+                return self._end()
+            case _:
+                return ()
+
+    def _read(self, data: bytes) -> Event:
+        """Of an event that we do not know, only that; whatever it holds is not read."""
+        try:
+            return read_event(data)
+        except UNREADABLE as exc:
+            try:
+                kind = read_kind(data)
+            except UNREADABLE:
+                raise self._unreadable(data) from exc
+            if kind.type in EVENTS:
+                raise self._unreadable(data) from exc
+            return Event(type=kind.type, error=kind.error)
+
+    def _start(self, message: Message) -> list[ours.Event]:
+        """A second answer, spliced into the first, can replace it until something was shown."""
+        if self._blocks:
+            raise self._broken("a second answer began inside the first")
+        self._usage = with_usage({}, message.usage)
+        if self._started:
+            return []
+        self._started = True
+        return [ours.Started(id=message.id, model=message.model)]
+
+    def _open(self, index: int, raw: Raw) -> list[ours.Event]:
+        if index in self._blocks:
+            raise self._broken(f"block {index} began twice")
+        check_room(self._blocks, BLOCKS, "blocks", self._endpoint.name)
+        try:
+            kind = read_kind(raw).type
+            block = read_block(raw) if kind in RANKS else Block(type=kind)
+        except UNREADABLE as exc:
+            raise self._unreadable(raw) from exc
+        answers = kind == "tool_use" and block.name == self._json_tool != ""
+        opened = OpenBlock(block, raw, tool=self._tools, thought=self._thoughts, answers=answers)
+        self._blocks[index] = opened
+        self._tools += opened.calls
+        self._thoughts += opened.thinks
+        return self._showing(opened.begin())
+
+    def _piece(self, event: Event, data: bytes) -> list[ours.Event]:
+        block = self._opened(event.index)
+        if event.delta.type in DELTAS:
+            return self._showing(block.add(event.delta))
+        block.note(other_delta(data))
+        return []
+
+    def _showing(self, found: list[ours.Event]) -> list[ours.Event]:
+        """Thoughts alone are no answer."""
+        self._shown = self._shown or any(not isinstance(o, ours.ReasoningDelta) for o in found)
+        return found
+
+    def _opened(self, index: int) -> OpenBlock:
+        block = self._blocks.get(index)
+        if block is None:
+            raise self._broken(f"a piece of block {index}, which has not begun")
+        return block
+
+    def _tell(self, data: bytes) -> None:
+        """Keeps what the event says of the message beyond what is read of it."""
+        check_room(self._fields, NOTES, "fields", self._endpoint.name)
+        self._fields |= about(data)
+
+    def _note(self, end: Delta, usage: Raw) -> None:
+        self._reason = end.stop_reason or self._reason
+        self._match = end.stop_sequence if end.stop_sequence is not None else self._match
+        self._usage = with_usage(self._usage, usage)
+
+    def _end(self) -> Sequence[ours.Event]:
+        word = self._reason
+        if word is None or not self._started:
+            raise self._broken("an answer that does not say why it ended")
+        self.ended = True
+        found = [one for block in self._blocks.values() for one in block.close()]
+        reason = FINISH.get(word, "stop")
+        if reason == "tool_calls" and not self._tools:
+            reason = "stop"
+        if reason == "content_filter":
+            found += self._refusal()
+        elif not self._shown:
+            found.append(ours.TextDelta(text=""))
+        if self._says_more():
+            handed = [block.whole() for block in self._in_order()]
+            self._fields[CONTENT_BLOCKS] = Raw(_encode(handed))
+        if self._fields:
+            found.append(ours.OpaqueDelta(fields=self._fields))
+        found.append(
+            ours.Finished(
+                reason=reason, native="" if word == reason else word, stop_match=self._match
+            )
+        )
+        found.append(usage_of(self._usage))
+        return found
+
+    def _refusal(self) -> list[ours.Event]:
+        try:
+            said = read_details(self._fields.get("stop_details", Raw(b"{}"))).explanation
+        except UNREADABLE:
+            return []
+        return [ours.RefusalDelta(text=said)] if said else []
+
+    def _in_order(self) -> list[OpenBlock]:
+        return [self._blocks[index] for index in sorted(self._blocks)]
+
+    def _says_more(self) -> bool:
+        """OpenAI's order is thoughts, text, calls, and it knows no other blocks."""
+        ranks = [block.rank for block in self._in_order()]
+        return any(block.opaque for block in self._blocks.values()) or ranks != sorted(ranks)
+
+    def _unreadable(self, data: bytes | Raw) -> UpstreamBroken:
+        head = bytes(data)[:80].decode(errors="replace")
+        return self._broken(f"an answer that cannot be read: {head}")
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._endpoint.name)

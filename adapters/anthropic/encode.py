@@ -1,0 +1,267 @@
+"""Chat requests as bodies of Anthropic's `POST /v1/messages`.
+
+Effort and a JSON schema stand under `output_config`, the user under `metadata`, the wish for one
+call at a time in `tool_choice`; thinking is asked for in one of two ways, as the model knows it.
+https://docs.anthropic.com/en/api/messages
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import cast
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from adapters.anthropic.content_blocks import Block
+from adapters.anthropic.json_object import add_json_tool
+from adapters.anthropic.messages import conversation
+from adapters.openai.wire import NULL, UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
+from schemas.requests import ChatRequest
+
+SAMPLING: Mapping[str, str] = {
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "stop": "stop_sequences",
+}
+"""Our names -> the wire's."""
+
+EFFORTS: Mapping[str, tuple[str, int]] = {
+    "minimal": ("low", 10),
+    "low": ("low", 20),
+    "medium": ("medium", 50),
+    "high": ("high", 80),
+    "xhigh": ("xhigh", 90),
+    "max": ("max", 95),
+}
+"""`reasoning_effort` -> the vendor's word, and the share of `max_tokens`, in percent, to think with
+where a model wants to be told a number. `none` is beside them."""
+
+BUDGETED = re.compile(
+    r"(.*[/.])?claude-(3-7-sonnet|(opus|sonnet|haiku)-4(-[015])?)(-latest|[-@][0-9]{8})?"
+)
+"""Models that think with a budget of tokens, and know no effort."""
+
+LEAST_BUDGET = 1024
+
+TOOL_FIELDS = (
+    "allowed_callers",
+    "cache_control",
+    "defer_loading",
+    "eager_input_streaming",
+    "input_examples",
+)
+"""Fields of a tool that only Anthropic reads, beside `function` or inside it."""
+
+CHOICES: Mapping[str, str] = {"auto": "auto", "required": "any", "none": "none", "named": "tool"}
+
+OWN_CHOICES = (b'"any"', b'"auto"', b'"none"', b'"tool"')
+"""Types of Anthropic's own `tool_choice`, as JSON."""
+
+TIERS = (b'"auto"', b'"standard_only"')
+"""Values of `service_tier`, as JSON. https://docs.anthropic.com/en/api/service-tiers"""
+
+_NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
+_OBJECT = Raw(b'"object"')
+
+_encode = msgspec.json.Encoder().encode
+
+
+def messages_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
+    """A field that is not supported is never written, though a router may let it pass.
+
+    Raises InvalidRequest, by path, for what the API has no place for.
+    """
+    if not request.sampling.max_tokens:
+        raise InvalidRequest(
+            "max_tokens: is required; send it, or have it set in the model's defaults",
+            param="max_tokens",
+        )
+    said = conversation(request.messages)
+    body: Block = {"model": model, "messages": said.turns}
+    if said.system:
+        body["system"] = said.system
+    _add_sampling(body, request, supported)
+    if request.tools:
+        body["tools"] = [_tool(one, f"tools[{at}]") for at, one in enumerate(request.tools)]
+        choice = _choice(request)
+        if choice is not None:
+            body["tool_choice"] = choice
+    if not isinstance(request.user, UnsetType):
+        body["metadata"] = {"user_id": request.user}
+    output: Block = {}
+    if not isinstance(request.reasoning_effort, UnsetType):
+        _add_thinking(body, output, request, model)
+    add_json_tool(body, request)
+    form = _format(request.response_format)
+    if form is not None:
+        output["format"] = form
+    if output:
+        body["output_config"] = output
+    if request.stream:
+        body["stream"] = True
+    _add_extra(body, request.extra)
+    return _encode(body)
+
+
+def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str]) -> None:
+    for place, one in enumerate(request.sampling.stop or ()):
+        if not one.strip():
+            field = f"stop[{place}]"
+            raise InvalidRequest(
+                f"{field}: this backend does not stop at white space alone", param=field
+            )
+    for field, name in SAMPLING.items():
+        value: object = getattr(request.sampling, field)
+        absent = isinstance(value, UnsetType) or value is None or value == ()
+        if field in supported and not absent:
+            body[name] = value
+
+
+def _tool(one: Tool, field: str) -> Block | Raw:
+    """Tools of the vendor's own, and of types that we do not know, go as they are."""
+    if not isinstance(one, FunctionTool):
+        if "custom" in read_object(one.raw):
+            raise InvalidRequest(
+                f"{field}.custom: this backend has no tools with input in free text; send a "
+                "function",
+                param=f"{field}.custom",
+            )
+        return one.raw
+    body: Block = {"name": one.name}
+    if not isinstance(one.description, UnsetType):
+        body["description"] = one.description
+    body["input_schema"] = _schema(one, f"{field}.function.parameters")
+    if isinstance(one.strict, bool):
+        body["strict"] = one.strict
+    if isinstance(one.raw, Raw):
+        fields = read_object(one.raw)
+        function = fields.get("function", NULL)
+        inner = read_object(function) if function != NULL else {}
+        for name in TOOL_FIELDS:
+            value = fields.get(name, inner.get(name, NULL))
+            if value != NULL:
+                body[name] = value
+    return body
+
+
+def _schema(one: FunctionTool, field: str) -> Mapping[str, object] | Raw:
+    """A schema must say that it is one of an object; `{}` does not."""
+    if isinstance(one.parameters, UnsetType):
+        return _NO_PARAMETERS
+    try:
+        schema = read_object(one.parameters)
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{field}: must be a JSON schema", param=field) from exc
+    if "type" in schema:
+        return one.parameters
+    return {"type": _OBJECT, **schema}
+
+
+def _choice(request: ChatRequest) -> Mapping[str, object] | Raw | None:
+    """`None` where the model may choose, which is what it does unasked."""
+    single = request.parallel_tool_calls is False
+    choice = request.tool_choice
+    if isinstance(choice, UnsetType):
+        return {"type": "auto", "disable_parallel_tool_use": True} if single else None
+    if choice.mode == "opaque":
+        return _own_choice(choice, single=single)
+    body: Block = {"type": CHOICES[choice.mode]}
+    if choice.mode == "named":
+        body["name"] = choice.name
+    if single and choice.mode != "none":
+        body["disable_parallel_tool_use"] = True
+    return body
+
+
+def _own_choice(choice: ToolChoice, *, single: bool) -> Mapping[str, object] | Raw:
+    if not isinstance(choice.raw, Raw):
+        raise InvalidRequest("tool_choice: must be a mode or name a function", param="tool_choice")
+    try:
+        fields = read_object(choice.raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest("tool_choice: must be an object", param="tool_choice") from exc
+    if bytes(fields.get("type", NULL)) not in OWN_CHOICES:
+        raise InvalidRequest(
+            "tool_choice.type: this backend knows none, auto, required and a function's name, and "
+            "its own any and tool",
+            param="tool_choice.type",
+        )
+    return {**fields, "disable_parallel_tool_use": True} if single else choice.raw
+
+
+def _add_thinking(body: Block, output: Block, request: ChatRequest, model: str) -> None:
+    """output: what will be `output_config`."""
+    effort = request.reasoning_effort or ""
+    if "thinking" in request.extra:
+        raise InvalidRequest(
+            "thinking: is sent as reasoning_effort, too; send one", param="thinking"
+        )
+    if effort == "none":
+        body["thinking"] = {"type": "disabled"}
+        return
+    if effort not in EFFORTS:
+        raise InvalidRequest(
+            f"reasoning_effort: this backend knows none, {', '.join(EFFORTS)}",
+            param="reasoning_effort",
+        )
+    word, share = EFFORTS[effort]
+    if BUDGETED.fullmatch(model):
+        budget = _budget(request.sampling.max_tokens or 0, share)
+        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+    else:
+        body["thinking"] = {"type": "adaptive"}
+        output["effort"] = word
+
+
+def _budget(limit: int, share: int) -> int:
+    """Tokens to think with; they count in `max_tokens`, and must be fewer."""
+    budget = max(LEAST_BUDGET, limit * share // 100)
+    if budget >= limit:
+        raise InvalidRequest(
+            f"reasoning_effort: this model thinks with {LEAST_BUDGET} tokens or more; "
+            f"send max_tokens over {LEAST_BUDGET}, or reasoning_effort none",
+            param="reasoning_effort",
+        )
+    return budget
+
+
+def _format(form: ResponseFormat | UnsetType) -> Block | None:
+    """`None` where any text will do, and for `json_object`, which has a tool of its own."""
+    if isinstance(form, UnsetType) or form.type in ("text", "json_object"):
+        return None
+    if form.type != "json_schema":
+        raise InvalidRequest(
+            "response_format.type: this backend knows text, json_object and json_schema",
+            param="response_format.type",
+        )
+    if isinstance(form.schema, UnsetType):
+        field = "response_format.json_schema.schema"
+        raise InvalidRequest(f"{field}: is required by this backend", param=field)
+    return {"type": "json_schema", "schema": form.schema}
+
+
+def _add_extra(body: Block, extra: Mapping[str, Raw]) -> None:
+    """Raises InvalidRequest where something is sent under both of its names."""
+    tier = bytes(extra.get("service_tier", NULL))
+    if tier[:1] == b'"' and tier not in TIERS:
+        raise InvalidRequest(
+            "service_tier: this backend knows auto and standard_only", param="service_tier"
+        )
+    for name, raw in extra.items():
+        ours = body.get(name)
+        body[name] = raw if ours is None else _merged(name, cast("Block", ours), raw)
+
+
+def _merged(name: str, ours: Block, raw: Raw) -> Block:
+    try:
+        theirs = read_object(raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{name}: must be an object", param=name) from exc
+    for key in ours.keys() & theirs.keys():
+        field = f"{name}.{key}"
+        raise InvalidRequest(f"{field}: is sent in OpenAI's words, too; send one", param=field)
+    return {**ours, **theirs}

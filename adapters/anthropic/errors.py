@@ -1,0 +1,113 @@
+"""What a failure of Anthropic's API means: its error type and status, and a well-known text.
+
+A prompt that is too long and an account without credit both come as `invalid_request_error`.
+https://docs.anthropic.com/en/api/errors
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.base import Endpoint
+from adapters.errors import error_from as openai_error
+from adapters.openai.wire import NULL, UNREADABLE
+from adapters.retry_after import LONGEST_S
+from schemas.errors import GatewayError, UpstreamBusy, UpstreamRefused, UpstreamRejected
+
+STATUS_OF_TYPE: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""For an error inside a 200, which has no status of its own."""
+
+NO_CREDIT = "credit balance is too low"
+
+LIMIT = "anthropic-ratelimit-"
+
+
+class _Error(Struct, frozen=True, kw_only=True):
+    error: Raw = NULL
+
+
+class _Type(Struct, frozen=True, kw_only=True):
+    type: str = ""
+
+
+_error = msgspec.json.Decoder(_Error).decode
+_type = msgspec.json.Decoder(_Type).decode
+
+
+def error_from(
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
+) -> GatewayError:
+    """The error for an answer with a status of 400 or more."""
+    found = openai_error(endpoint, status, headers, _inner(body))
+    if isinstance(found, UpstreamBusy) and found.retry_after is None:
+        return UpstreamBusy(
+            found.message.removeprefix(f"{endpoint.name}: "),
+            upstream=endpoint.name,
+            retry_after=_until_reset(headers),
+        )
+    if not isinstance(found, UpstreamRejected):
+        return found
+    said = found.message.lower()
+    if NO_CREDIT in said:
+        return UpstreamRefused(found.message, upstream=endpoint.name)
+    return found
+
+
+def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
+    """The error for a 200 whose body, or an event of it, says that something failed."""
+    try:
+        kind = _type(_inner(body)).type
+    except UNREADABLE:
+        kind = ""
+    return error_from(endpoint, STATUS_OF_TYPE.get(kind, 500), {}, body)
+
+
+def _inner(body: bytes) -> bytes:
+    """Without the envelope, whose own `type` says only that there is an error."""
+    try:
+        inner = _error(body).error
+    except UNREADABLE:
+        return body
+    return body if inner == NULL else bytes(inner)
+
+
+def _until_reset(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the last of the limits that are used up is filled again; `None` if untold.
+
+    Measured from the answer's own date, because adapters have no clock.
+    """
+    now = headers.get("date", "")
+    waits = [
+        _seconds(now, headers.get(f"{name.removesuffix('-remaining')}-reset", ""))
+        for name, left in headers.items()
+        if name.startswith(LIMIT) and name.endswith("-remaining") and left == "0"
+    ]
+    known = [wait for wait in waits if wait is not None]
+    return max(known) if known else None
+
+
+def _seconds(date: str, moment: str) -> float | None:
+    """From an HTTP date to a time of RFC 3339."""
+    try:
+        until, since = datetime.fromisoformat(moment), parsedate_to_datetime(date)
+    except (ValueError, OverflowError):
+        return None
+    return min(max(0.0, (_in_utc(until) - _in_utc(since)).total_seconds()), LONGEST_S)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

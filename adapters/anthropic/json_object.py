@@ -1,0 +1,70 @@
+"""`response_format: json_object` for Anthropic, which has no such mode: a tool takes the answer.
+
+`output_config.format` wants every member of the object in its schema, prefilled answers are refused
+by newer models, and an instruction would change the prompt. So the model must call a tool of ours
+that takes any object, and what it calls it with is the answer's text.
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use#forcing-tool-use
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from msgspec import Raw, UnsetType
+
+from adapters.anthropic.content_blocks import Block
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool
+from schemas.requests import ChatRequest, GenerateRequest
+
+NAME: Final = "answer_in_json"
+TOOL: Final[Mapping[str, object]] = {
+    "description": "Takes the answer to the user, as the JSON object that the conversation asks "
+    "for.",
+    "input_schema": {"type": "object", "additionalProperties": True},
+}
+
+
+def json_tool(request: GenerateRequest) -> str:
+    """The tool's name, which no function of the client's has; "" where any text will do.
+
+    A client that forces a function gets its call, and no text.
+    """
+    if not isinstance(request, ChatRequest) or isinstance(request.response_format, UnsetType):
+        return ""
+    choice = request.tool_choice
+    forced = not isinstance(choice, UnsetType) and choice.mode in ("named", "required", "opaque")
+    if request.response_format.type != "json_object" or (request.tools and forced):
+        return ""
+    taken = {tool.name for tool in request.tools or () if isinstance(tool, FunctionTool)}
+    name = NAME
+    while name in taken:
+        name += "_"
+    return name
+
+
+def add_json_tool(body: Block, request: ChatRequest) -> None:
+    """Raises InvalidRequest where the model thinks: it may not be forced to call a tool then."""
+    name = json_tool(request)
+    if not name:
+        return
+    thinks = body.get("thinking", {"type": "disabled"}) != {"type": "disabled"}
+    asked = bytes(request.extra.get("thinking", Raw(b"")))
+    if thinks or (asked and b'"disabled"' not in asked):
+        raise InvalidRequest(
+            "response_format.type: with thinking, this backend knows text and json_schema; "
+            "describe the JSON with a schema, or send reasoning_effort none",
+            param="response_format.type",
+        )
+    tools = cast("list[object]", body.get("tools", []))
+    body["tools"] = [*tools, {"name": name, **TOOL}]
+    may_call = bool(tools) and not _forbidden(request)
+    choice: Block = {"type": "any"} if may_call else {"type": "tool", "name": name}
+    if request.parallel_tool_calls is False:
+        choice["disable_parallel_tool_use"] = True
+    body["tool_choice"] = choice
+
+
+def _forbidden(request: ChatRequest) -> bool:
+    choice = request.tool_choice
+    return not isinstance(choice, UnsetType) and choice.mode == "none"

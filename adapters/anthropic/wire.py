@@ -1,0 +1,181 @@
+"""The answers of Anthropic's Messages API as they come over the wire: events, and whole messages.
+
+https://docs.anthropic.com/en/docs/build-with-claude/streaming
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.openai.wire import NULL, UNREADABLE, read_object
+from schemas.events import Usage
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A whole answer, or what `message_start` says of one that begins."""
+
+    content: tuple[Raw, ...] | None = None
+    id: str = ""
+    model: str = ""
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: Raw = NULL
+    error: Raw = NULL
+
+
+class Delta(Struct, frozen=True, kw_only=True):
+    """A piece of a block, or, without a type, how the message ended."""
+
+    type: str = ""
+    text: str = ""
+    partial_json: str = ""
+    thinking: str = ""
+    signature: str = ""
+    citation: Raw = NULL
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+
+
+_NO_DELTA = Delta()
+
+
+DELTAS = frozenset(
+    {"", "citations_delta", "input_json_delta", "signature_delta", "text_delta", "thinking_delta"}
+)
+"""Types of deltas of which `Delta` holds everything."""
+
+
+class _OtherDelta(Struct, frozen=True, kw_only=True):
+    delta: dict[str, Raw] = {}
+
+
+READ = frozenset(
+    (
+        *("content", "delta", "error", "id", "message", "model", "role", "type", "usage"),
+        *("stop_reason", "stop_sequence"),
+    )
+)
+"""Members of a message, and of how it ended, that are read, or hold nothing for a client."""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Every event of a stream; `type` says which fields it has."""
+
+    type: str = ""
+    index: int = 0
+    message: Message | None = None
+    content_block: Raw = NULL
+    delta: Delta = _NO_DELTA
+    usage: Raw = NULL
+    error: Raw = NULL
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """A block that begins, or one of a whole answer."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    input: Raw = NULL
+    citations: tuple[Raw, ...] | None = None
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """What there is to know of an event or a block before it is known what it is."""
+
+    type: str = ""
+    error: Raw = NULL
+
+
+class RefusalDetails(Struct, frozen=True, kw_only=True):
+    explanation: str | None = None
+
+
+class _OutputDetails(Struct, frozen=True, kw_only=True):
+    thinking_tokens: int | None = None
+
+
+class _CacheCreation(Struct, frozen=True, kw_only=True):
+    """What was written to the cache, by how long it stays there."""
+
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _Counts(Struct, frozen=True, kw_only=True):
+    """`input_tokens` holds neither what was read from the cache nor what was written to it."""
+
+    input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens: int | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+_read_other_delta = msgspec.json.Decoder(_OtherDelta).decode
+read_kind = msgspec.json.Decoder(Kind).decode
+read_message = msgspec.json.Decoder(Message).decode
+read_event = msgspec.json.Decoder(Event).decode
+read_block = msgspec.json.Decoder(Block).decode
+read_details = msgspec.json.Decoder(RefusalDetails).decode
+_read_counts = msgspec.json.Decoder(_Counts).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def other_delta(data: bytes) -> dict[str, Raw]:
+    """The members of a delta of a type that is not in `DELTAS`, without its type and nulls.
+
+    data: the event. Raises what msgspec raises for one that cannot be read.
+    """
+    fields = _read_other_delta(data).delta
+    return {name: raw.copy() for name, raw in fields.items() if name != "type" and raw != NULL}
+
+
+def about(data: bytes) -> dict[str, Raw]:
+    """What a whole answer, or an event that begins or ends one, says besides what is read of it.
+
+    Raises what msgspec raises for what is not a JSON object.
+    """
+    fields = read_object(data)
+    for name in ("message", "delta"):
+        inner = fields.get(name, NULL)
+        if bytes(memoryview(inner)[:1]) == b"{":
+            fields |= read_object(inner)
+    return {name: raw.copy() for name, raw in fields.items() if name not in READ and raw != NULL}
+
+
+def with_usage(known: dict[str, Raw], raw: Raw) -> dict[str, Raw]:
+    """Later counts are totals: they replace earlier ones. What cannot be read changes nothing."""
+    try:
+        return {**known, **{k: v for k, v in read_object(raw).items() if v != NULL}}
+    except UNREADABLE:
+        return known
+
+
+def usage_of(known: dict[str, Raw]) -> Usage:
+    """Counts that cannot be read are not known: no answer fails for them."""
+    raw = Raw(_encode(known))
+    try:
+        counts = _read_counts(raw)
+    except UNREADABLE:
+        return Usage(raw=raw)
+    written, read = counts.cache_creation_input_tokens, counts.cache_read_input_tokens
+    prompt, completion = counts.input_tokens, counts.output_tokens
+    if prompt is not None:
+        prompt += (written or 0) + (read or 0)
+    details = counts.output_tokens_details
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=None if prompt is None or completion is None else prompt + completion,
+        cached_tokens=read,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=counts.cache_creation.ephemeral_1h_input_tokens
+        if counts.cache_creation
+        else None,
+        reasoning_tokens=details.thinking_tokens if details else None,
+        raw=raw,
+    )

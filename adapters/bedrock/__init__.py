@@ -1,0 +1,1 @@
+"""Amazon Bedrock: the Converse API and its embeddings."""

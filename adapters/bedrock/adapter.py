@@ -1,0 +1,159 @@
+"""Amazon Bedrock: chat by Converse and ConverseStream, embeddings by InvokeModel.
+
+The base URL is a region's: `https://bedrock-runtime.REGION.amazonaws.com`. A model is a model id,
+an inference profile, or an ARN. A key is a Bedrock API key; without one the gateway can sign.
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, assert_never
+from urllib.parse import quote, urlsplit
+
+from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
+from adapters.bedrock.decode import ConverseDecoder
+from adapters.bedrock.embeddings import OWN as EMBEDDINGS_OWN
+from adapters.bedrock.embeddings import embeddings_body, embeddings_from, inputs_of
+from adapters.bedrock.encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse_body
+from adapters.bedrock.errors import error_from
+from adapters.bedrock.reasoning_effort import lacks
+from adapters.client_fields.denied import withheld
+from adapters.cohere.encode import name_and_purpose
+from adapters.openai.adapter import merged_headers
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.messages import CLAUDE
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+
+JSON = "application/json"
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+REQUEST_ID = "x-amzn-requestid"
+
+SUPPORTS = Supports(
+    client_fields=withheld("bedrock"),
+    chat=frozenset(
+        {
+            *INFERENCE,
+            "top_k",
+            "tools",
+            "tool_choice",
+            "response_format",
+            "reasoning_effort",
+            "user",
+            "metadata",
+            "messages.image",
+            "messages.audio",
+            "messages.opaque",
+        }
+    ),
+    embeddings=frozenset({"dimensions"}),
+    extra_fields={"chat": OWN | MERGED | MODELS_OWN, "embeddings": EMBEDDINGS_OWN},
+    thoughts=PROVEN,
+    lacks=lacks,
+    proofs=frozenset({CLAUDE}),
+    ranges={
+        "max_tokens": Range(minimum=1),
+        "temperature": Range(minimum=0, maximum=1),
+        "top_p": Range(minimum=0, maximum=1),
+        "top_k": Range(minimum=0),
+        "stop": Range(items=2500),
+        "dimensions": Range(minimum=1),
+    },
+    translated={
+        "chat": {
+            **{field: f"inferenceConfig.{wire}" for field, wire in INFERENCE.items()},
+            "top_k": "additionalModelRequestFields.top_k "
+            "or additionalModelRequestFields.inferenceConfig.topK (Nova) "
+            "or additionalModelRequestFields.k (Cohere)",
+            "tools": "toolConfig.tools[].toolSpec",
+            "tool_choice": "toolConfig.toolChoice",
+            "response_format": "outputConfig.textFormat",
+            "reasoning_effort": "outputConfig.effort "
+            "or additionalModelRequestFields.thinking (Claude, with a budget) "
+            "or additionalModelRequestFields.thinking + outputConfig.effort (later Claude) "
+            "or additionalModelRequestFields.reasoning_effort (gpt-oss) "
+            "or additionalModelRequestFields.reasoningConfig (Nova 2)",
+            "user": "requestMetadata.user",
+            "metadata": "requestMetadata",
+            "messages.image": "messages[].content[].image",
+            "messages.audio": "messages[].content[].audio",
+            "messages.opaque": "messages[].content[].document (files)",
+        },
+        "embeddings": {
+            "dimensions": "dimensions or output_dimension (Cohere) "
+            "or singleEmbeddingParams.embeddingDimension (Nova)"
+        },
+    },
+)
+
+
+class BedrockAdapter:
+    """No bare prompts and no tokens: every model is spoken to in the words of Converse."""
+
+    name: ClassVar[str] = "bedrock"
+    framing: ClassVar[Framing] = "eventstream"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._base = urlsplit(endpoint.base_url).path.rstrip("/")
+        key = endpoint.key.reveal()
+        credentials = (("authorization", f"Bearer {key}"),) if key else ()
+        self._headers = {
+            stream: merged_headers(
+                credentials,
+                (("content-type", JSON), ("accept", EVENT_STREAM if stream else JSON)),
+                endpoint.headers,
+            )
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        match request:
+            case ChatRequest():
+                verb = "converse-stream" if request.stream else "converse"
+                body = converse_body(request, model)
+                return self._outbound(model, verb, body, stream=request.stream)
+            case EmbeddingsRequest():
+                name = name_and_purpose(model)[0]
+                return self._outbound(name, "invoke", embeddings_body(request, model))
+            case CompletionRequest() | TokenRequest():
+                raise InvalidRequest(
+                    f"{self._endpoint.name} holds conversations; send messages", param="model"
+                )
+        assert_never(request)
+
+    def decoder(self, request: GenerateRequest) -> ConverseDecoder:
+        return ConverseDecoder(self._endpoint, request)
+
+    def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> ConverseDecoder:
+        """See HeadReader: only the head of an answer has an id."""
+        return ConverseDecoder(self._endpoint, request, headers.get(REQUEST_ID, ""))
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        return embeddings_from(self._endpoint, request, body)
+
+    def inputs_of(self, model: str) -> int:
+        """See InputsByModel."""
+        return inputs_of(model)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _outbound(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
+        """An ARN's colons and slashes are no part of the path."""
+        return Outbound(
+            target=f"{self._base}/model/{quote(model, safe='')}/{verb}",
+            headers=self._headers[stream],
+            body=body,
+            stream=stream,
+        )

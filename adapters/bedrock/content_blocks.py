@@ -1,0 +1,243 @@
+"""What stands inside a Converse message, from the parts, thoughts and tool calls of ours.
+
+Images, audio and documents travel as bytes, never as addresses. A mark for the prompt cache
+(`cache_control`, as Anthropic's clients write it) becomes a block of its own behind what it marks.
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from adapters.data_uri import inline_image
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, Thought, ToolCall
+
+Block = dict[str, object]
+
+IMAGES: Final = ("png", "jpeg", "gif", "webp")
+DOCUMENTS: Final[Mapping[str, str]] = {
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "application/msword": "doc",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "text/html": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+}
+"""Media types of the documents that Converse takes -> its words for them."""
+
+_CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
+_NOT_IN_TITLES = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
+_LONGEST_TITLE = 200
+
+
+class _CacheControl(Struct, frozen=True, kw_only=True):
+    type: Literal["ephemeral", "default"] = "ephemeral"
+    ttl: Literal["5m", "1h"] | UnsetType = UNSET
+
+
+class _Marked(Struct, frozen=True, kw_only=True):
+    cache_control: _CacheControl | None = None
+
+
+class _Result(Struct, frozen=True, kw_only=True):
+    is_error: bool | None = None
+
+
+class _Citations(Struct, frozen=True, kw_only=True):
+    enabled: bool
+
+
+class _FileFields(Struct, frozen=True, kw_only=True):
+    file_data: str = ""
+    filename: str = ""
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    """citations, context: what Anthropic's clients write beside a document, in Converse's words."""
+
+    file: _FileFields
+    citations: _Citations | None = None
+    context: str | None = None
+
+
+_marked = msgspec.json.Decoder(_Marked).decode
+_result = msgspec.json.Decoder(_Result).decode
+_file = msgspec.json.Decoder(_File).decode
+
+
+def content_blocks(part: Part, field: str, names: "Titles") -> list[Block]:
+    """A part's block, and its cache mark; [] for a text that is blank, which AWS refuses.
+
+    Raises InvalidRequest naming `field` for what Converse does not take.
+    """
+    match part:
+        case TextPart(text=text) if not text.strip():
+            return []
+        case TextPart():
+            block = text_block(part.text)
+        case ImagePart():
+            block = _image(part, field)
+        case AudioPart():
+            block: Block = {"audio": {"format": part.format, "source": {"bytes": part.data}}}
+        case OpaquePart():
+            block = _document(part, field, names)
+    return [block, *cache_point(part.raw, field)]
+
+
+def text_block(text: str) -> Block:
+    return {"text": text}
+
+
+def cache_point(raw: Raw | UnsetType, field: str) -> list[Block]:
+    """The block that marks the end of what is to be cached, where `raw` has `cache_control`."""
+    if isinstance(raw, UnsetType) or b'"cache_control"' not in bytes(raw):
+        return []
+    try:
+        mark = _marked(raw).cache_control
+    except UNREADABLE as exc:
+        place = f"{field}.cache_control"
+        raise InvalidRequest(
+            f'{place}: must be {{"type": "ephemeral"}}, with a ttl of 5m or 1h if need be',
+            param=place,
+        ) from exc
+    if mark is None:
+        return []
+    point: Block = {"type": "default"}
+    if mark.ttl is not UNSET:
+        point["ttl"] = mark.ttl
+    return [{"cachePoint": point}]
+
+
+def status_of(raw: Raw | UnsetType, field: str) -> str:
+    """How a tool fared, where the client tells it (`is_error`), "" where not."""
+    if isinstance(raw, UnsetType) or b'"is_error"' not in bytes(raw):
+        return ""
+    try:
+        failed = _result(raw).is_error
+    except UNREADABLE as exc:
+        place = f"{field}.is_error"
+        raise InvalidRequest(f"{place}: must be true or false", param=place) from exc
+    return "" if failed is None else "error" if failed else "success"
+
+
+def thought_block(thought: Thought) -> Block | None:
+    """`None` for a thought without proof, which Claude refuses."""
+    if thought.data:
+        return {"reasoningContent": {"redactedContent": thought.data}}
+    if not thought.signature:
+        return None
+    text: Block = {"text": thought.text, "signature": thought.signature}
+    return {"reasoningContent": {"reasoningText": text}}
+
+
+def call_block(call: ToolCall, field: str) -> Block:
+    """Raises InvalidRequest naming the arguments where they are no JSON object."""
+    place = f"{field}.function.arguments"
+    try:
+        arguments = read_object(call.arguments.strip() or "{}")
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{place}: must be a JSON object in a string", param=place) from exc
+    return {
+        "toolUse": {
+            "toolUseId": call_id(call.id),
+            "name": tool_name(call.name),
+            "input": arguments,
+        }
+    }
+
+
+def call_id(id: str) -> str:
+    """An id as AWS takes it: one that another vendor made may be too long, or hold too much."""
+    return id if _CALL_ID.fullmatch(id) else f"call_{_digest(id)}"
+
+
+def tool_name(name: str) -> str:
+    """A name as AWS takes it; `adapters.bedrock.decode` gives back the client's own."""
+    if _NAME.fullmatch(name):
+        return name
+    return f"{_NOT_IN_NAMES.sub('_', name)[:40]}_{_digest(name)[:16]}"
+
+
+class Titles:
+    """Names for a request's documents: AWS wants each to be another, of few characters."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def give(self, filename: str) -> str:
+        stem = filename.rpartition(".")[0] or filename
+        title = _NOT_IN_TITLES.sub(" ", stem).strip()[: _LONGEST_TITLE - 8] or "document"
+        name, count = title, 1
+        while name in self._taken:
+            count += 1
+            name = f"{title} {count}"
+        self._taken.add(name)
+        return name
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]
+
+
+def _image(part: ImagePart, field: str) -> Block:
+    if part.detail not in (UNSET, "auto"):
+        place = f"{field}.image_url.detail"
+        raise InvalidRequest(
+            f"{place}: this backend knows none but auto; leave it out", param=place
+        )
+    place = f"{field}.image_url.url"
+    image = inline_image(part, place)
+    kind = image.media_type.removeprefix("image/")
+    if kind not in IMAGES:
+        raise InvalidRequest(
+            f"{place}: this backend takes images of type {', '.join(IMAGES)}", param=place
+        )
+    return {"image": {"format": kind, "source": {"bytes": image.data}}}
+
+
+def _document(part: OpaquePart, field: str, names: Titles) -> Block:
+    if part.type != "file":
+        raise InvalidRequest(
+            f"{field}: this backend reads text, images, audio and files, and no part of type "
+            f"{part.type!r}",
+            param=field,
+        )
+    place = f"{field}.file.file_data"
+    try:
+        wire = _file(part.raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{field}: cannot be read as a file: {exc}", param=field) from exc
+    file = wire.file
+    head, comma, data = file.file_data.partition(",")
+    kind, *parameters = head.removeprefix("data:").lower().split(";")
+    if not head.startswith("data:") or not comma or not data or "base64" not in parameters:
+        raise InvalidRequest(
+            f"{place}: this backend needs the file itself; send it as data:TYPE;base64,DATA",
+            param=place,
+        )
+    form = DOCUMENTS.get(kind.strip())
+    if form is None:
+        raise InvalidRequest(
+            f"{place}: this backend takes documents of type {', '.join(DOCUMENTS)}", param=place
+        )
+    document: Block = {
+        "format": form,
+        "name": names.give(file.filename),
+        "source": {"bytes": data},
+    }
+    if wire.citations is not None:
+        document["citations"] = wire.citations
+    if wire.context is not None:
+        document["context"] = wire.context
+    return {"document": document}

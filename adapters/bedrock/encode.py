@@ -1,0 +1,234 @@
+"""Chats as bodies of Bedrock's Converse and ConverseStream, which are the same.
+
+What every model takes stands under `inferenceConfig`; what only some take, under
+`additionalModelRequestFields`, in the words of the model's own vendor.
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from adapters.bedrock.content_blocks import Block, cache_point, tool_name
+from adapters.bedrock.messages import conversation
+from adapters.bedrock.reasoning_effort import Reasoning, reasoning
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
+from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
+
+INFERENCE: Final[Mapping[str, str]] = {
+    "max_tokens": "maxTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop": "stopSequences",
+}
+"""Our names -> those under `inferenceConfig`."""
+
+OWN: Final = frozenset(
+    {
+        "guardrailConfig",
+        "additionalModelResponseFieldPaths",
+        "promptVariables",
+        "performanceConfig",
+        "serviceTier",
+    }
+)
+"""Converse's own fields, which travel as they are."""
+
+MERGED: Final = frozenset({"additionalModelRequestFields", "requestMetadata", "outputConfig"})
+"""Converse's own fields in which we write as well."""
+
+THINKING: Final = frozenset({"reasoningConfig", "reasoning_config", "thinking"})
+MODELS_OWN: Final = THINKING | {"anthropic_beta"}
+"""Fields of some models, which go under `additionalModelRequestFields`."""
+
+ANY_OBJECT: Final = '{"type":"object"}'
+NO_PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
+
+_encode = msgspec.json.Encoder().encode
+_texts = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def converse_body(request: ChatRequest, model: str) -> bytes:
+    """Raises InvalidRequest, naming the field, for what Converse cannot be told."""
+    said = conversation(request.messages)
+    body: Block = {"messages": said.turns}
+    if said.system:
+        body["system"] = said.system
+    tools = _tool_config(request, tools_used=said.tools)
+    if tools is not None:
+        body["toolConfig"] = tools
+    inference = _inference(request.sampling)
+    if inference:
+        body["inferenceConfig"] = inference
+    thinks = _reasoning(request, model)
+    for name, ours in (
+        ("additionalModelRequestFields", {**_models_own(request, model), **thinks.additional}),
+        ("outputConfig", _output(request, thinks.effort)),
+        ("requestMetadata", _metadata(request)),
+    ):
+        merged = _merged(name, ours, request.extra.get(name))
+        if merged:
+            body[name] = merged
+    body |= {name: raw for name, raw in request.extra.items() if name in OWN}
+    return _encode(body)
+
+
+def _inference(sampling: Sampling) -> Block:
+    fields: Block = {}
+    for field, name in INFERENCE.items():
+        value: object = getattr(sampling, field)
+        if value is not UNSET and value is not None and value != ():
+            fields[name] = value
+    return fields
+
+
+def _models_own(request: ChatRequest, model: str) -> Block:
+    """`top_k` has no name that all models share: Nova, Cohere, and the others."""
+    fields: Block = {name: raw for name, raw in request.extra.items() if name in MODELS_OWN}
+    top_k = request.sampling.top_k
+    if not isinstance(top_k, UnsetType) and top_k is not None:
+        if "amazon.nova" in model:
+            fields["inferenceConfig"] = {"topK": top_k}
+        elif "cohere." in model:
+            fields["k"] = top_k
+        else:
+            fields["top_k"] = top_k
+    return fields
+
+
+def _reasoning(request: ChatRequest, model: str) -> Reasoning:
+    """Raises InvalidRequest where a client says it in the model's own words, too."""
+    if not request.reasoning_effort:
+        return Reasoning()
+    max_tokens = request.sampling.max_tokens
+    bound = max_tokens if isinstance(max_tokens, int) else None
+    thinks = reasoning(request.reasoning_effort, model, bound)
+    for name in THINKING & request.extra.keys() if thinks.additional else ():
+        raise InvalidRequest(f"{name}: is sent as reasoning_effort, too; send one", param=name)
+    return thinks
+
+
+def _output(request: ChatRequest, effort: str) -> Block:
+    fields: Block = {}
+    form = _text_format(request.response_format)
+    if form is not None:
+        fields["textFormat"] = form
+    if effort:
+        fields["effort"] = effort
+    return fields
+
+
+def _text_format(form: ResponseFormat | UnsetType) -> Block | None:
+    """`None` where any text will do. `strict` has no counterpart: a schema always binds here."""
+    if isinstance(form, UnsetType) or form.type == "text":
+        return None
+    if form.type == "opaque":
+        raise InvalidRequest(
+            "response_format: this backend knows text, json_object and json_schema",
+            param="response_format",
+        )
+    schema: Block = {
+        "schema": bytes(form.schema).decode() if isinstance(form.schema, Raw) else ANY_OBJECT
+    }
+    if form.name:
+        schema["name"] = form.name
+    if form.description:
+        schema["description"] = form.description
+    return {"type": "json_schema", "structure": {"jsonSchema": schema}}
+
+
+def _metadata(request: ChatRequest) -> Block:
+    """`metadata` and `user`: what AWS writes into the account's invocation logs."""
+    fields: Block = {}
+    if isinstance(request.metadata, Raw):
+        try:
+            fields |= _texts(request.metadata)
+        except UNREADABLE as exc:
+            raise InvalidRequest("metadata: must be an object of texts", param="metadata") from exc
+    if request.user:
+        if "user" in fields:
+            raise InvalidRequest("metadata.user: is sent as user, too; send one", param="user")
+        fields["user"] = request.user
+    return fields
+
+
+def _merged(name: str, ours: Block, theirs: Raw | None) -> Raw | Block:
+    """What the client says in Converse's own words goes beside what we say; {} for nothing."""
+    if theirs is None:
+        return ours
+    if not ours:
+        return theirs
+    try:
+        fields = read_object(theirs)
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{name}: must be an object", param=name) from exc
+    for field in ours:
+        if field in fields:
+            raise InvalidRequest(
+                f"{name}.{field}: is sent under another name, too; send one",
+                param=f"{name}.{field}",
+            )
+    return {**fields, **ours}
+
+
+def _tool_config(request: ChatRequest, *, tools_used: bool) -> Block | None:
+    """`None` where there are no tools, or none may be used.
+
+    Raises InvalidRequest for what AWS would refuse in other words: a conversation with calls,
+    whose tools it must know.
+    """
+    choice = request.tool_choice
+    forbidden = isinstance(choice, ToolChoice) and choice.mode == "none"
+    if not request.tools or forbidden:
+        if tools_used:
+            field = "tool_choice" if forbidden else "tools"
+            raise InvalidRequest(
+                f"{field}: this backend wants the tools, free to be used, along with a "
+                "conversation that holds calls of tools",
+                param=field,
+            )
+        return None
+    config: Block = {
+        "tools": [
+            block for at, tool in enumerate(request.tools) for block in _tool(tool, f"tools[{at}]")
+        ]
+    }
+    if isinstance(choice, ToolChoice):
+        config["toolChoice"] = _choice(choice)
+    return config
+
+
+def _choice(choice: ToolChoice) -> Block:
+    match choice:
+        case ToolChoice(mode="auto"):
+            return {"auto": {}}
+        case ToolChoice(mode="required"):
+            return {"any": {}}
+        case ToolChoice(mode="named", name=str(name)):
+            return {"tool": {"name": tool_name(name)}}
+        case _:
+            raise InvalidRequest(
+                "tool_choice: this backend knows auto, required and the name of a function",
+                param="tool_choice",
+            )
+
+
+def _tool(tool: Tool, field: str) -> list[Block]:
+    if isinstance(tool, OpaqueTool):
+        raise InvalidRequest(f"{field}: this backend takes functions only", param=field)
+    return [{"toolSpec": _spec(tool)}, *cache_point(tool.raw, field)]
+
+
+def _spec(tool: FunctionTool) -> Block:
+    parameters = tool.parameters if isinstance(tool.parameters, Raw) else NO_PARAMETERS
+    spec: Block = {"name": tool_name(tool.name), "inputSchema": {"json": parameters}}
+    if tool.description:
+        spec["description"] = tool.description
+    if isinstance(tool.strict, bool):
+        spec["strict"] = tool.strict
+    return spec

@@ -1,0 +1,129 @@
+"""What a failure of Bedrock means: its type decides, and the status where there is none.
+
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_Errors
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from adapters.base import Endpoint
+from adapters.error_message import problem, redacted
+from adapters.errors import unknown
+from adapters.openai.wire import UNREADABLE
+from adapters.prompt_too_long import rejected_as_too_long, says_too_long
+from adapters.retry_after import retry_after
+from schemas.errors import (
+    GatewayError,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamOverloaded,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+
+KINDS: Mapping[str, type[UpstreamError]] = {
+    "ThrottlingException": UpstreamBusy,
+    "TooManyRequestsException": UpstreamBusy,
+    "ModelNotReadyException": UpstreamBusy,
+    "ServiceQuotaExceededException": UpstreamRefused,
+    "AccessDeniedException": UpstreamRefused,
+    "UnrecognizedClientException": UpstreamRefused,
+    "ExpiredTokenException": UpstreamRefused,
+    "InvalidSignatureException": UpstreamRefused,
+    "IncompleteSignatureException": UpstreamRefused,
+    "MissingAuthenticationTokenException": UpstreamRefused,
+    "ModelTimeoutException": UpstreamTimeout,
+    "ModelErrorException": UpstreamFailed,
+    "ModelStreamErrorException": UpstreamFailed,
+    "InternalServerException": UpstreamFailed,
+    "InternalFailure": UpstreamFailed,
+    "ServiceUnavailableException": UpstreamOverloaded,
+}
+"""A quota is the operator's whatever its 400 says, and a model's failure is nobody's 4xx."""
+
+STATUSES: Mapping[int, type[UpstreamError]] = {
+    401: UpstreamRefused,
+    402: UpstreamRefused,
+    403: UpstreamRefused,
+    408: UpstreamTimeout,
+    424: UpstreamFailed,
+    425: UpstreamFailed,
+    429: UpstreamBusy,
+    499: UpstreamFailed,
+    503: UpstreamOverloaded,
+    504: UpstreamTimeout,
+    529: UpstreamOverloaded,
+}
+"""Others of 400 to 499 blame the request, and all from 500 on the service."""
+
+
+NO_MODEL = "ResourceNotFoundException"
+"""No such model, or none any more: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
+
+
+SAID_OF_PROMPTS = frozenset(
+    {"", "ValidationException", "ModelErrorException", "ModelStreamErrorException"}
+)
+"""Under which a prompt that is too long comes; "": a proxy in between drops the type."""
+
+
+class _Said(Struct, frozen=True, kw_only=True):
+    """Some of AWS's services, and gateways in front of them, write `Message`."""
+
+    type: str = msgspec.field(name="__type", default="")
+    capital: str = msgspec.field(name="Message", default="")
+    originalMessage: str = ""  # noqa: N815  the wire's name
+
+
+_said = msgspec.json.Decoder(_Said).decode
+
+
+def error_from(
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
+) -> GatewayError:
+    """The error for an answer with a status of 400 or more."""
+    kind = headers.get("x-amzn-errortype", "").partition(":")[0]
+    return _error(endpoint, status, kind, retry_after(headers), body)
+
+
+def error_in_stream(endpoint: Endpoint, kind: str, body: bytes) -> GatewayError:
+    """The error for an exception in a stream. kind: `throttlingException`."""
+    name = kind[:1].upper() + kind[1:]
+    return _error(endpoint, 400 if name == "ValidationException" else 500, name, None, body)
+
+
+def _error(
+    endpoint: Endpoint, status: int, kind: str, wait: float | None, body: bytes
+) -> GatewayError:
+    try:
+        said = _said(body)
+    except UNREADABLE:
+        said = _Said()
+    found = problem(body)
+    name = kind or said.type.rpartition("#")[2]
+    message = said.originalMessage or found.message or said.capital
+    text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
+    if name == NO_MODEL or (status == 404 and name not in KINDS):
+        return unknown(text, endpoint.name)
+    if name in SAID_OF_PROMPTS and says_too_long(text):
+        return rejected_as_too_long(text, upstream=endpoint.name)
+    blamed = KINDS.get(name) or STATUSES.get(status)
+    if blamed is None and 400 <= status < 500:
+        return UpstreamRejected(
+            text,
+            status=status,
+            upstream=endpoint.name,
+            type=name or found.type,
+            param=found.param,
+            code=found.code,
+        )
+    return (blamed or UpstreamFailed)(text, upstream=endpoint.name, retry_after=wait)
+
+
+def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
+    """The key, and what the operator's own headers carry: it may be a credential too."""
+    return (endpoint.key.reveal(), *(value for _, value in endpoint.headers if len(value) >= 16))

@@ -1,0 +1,153 @@
+"""Conversations as Converse wants them: instructions apart, and turns that alternate.
+
+Messages of one side that follow each other become one turn; the results of tools stand in the
+user's turn behind the calls.
+https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-call.html
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from adapters.bedrock.content_blocks import (
+    Block,
+    Titles,
+    cache_point,
+    call_block,
+    call_id,
+    content_blocks,
+    status_of,
+    text_block,
+    thought_block,
+)
+from schemas.errors import InvalidRequest
+from schemas.messages import CLAUDE, Message, Part, TextPart, provable_thoughts
+
+Side = Literal["user", "assistant"]
+
+
+class Turn(Struct, kw_only=True):
+    role: Side
+    content: list[Block]
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """tools: calls, or results of calls, are part of it."""
+
+    system: list[Block]
+    turns: list[Turn]
+    tools: bool
+
+
+def conversation(messages: tuple[Message, ...]) -> Conversation:
+    """Raises InvalidRequest, naming its path, for what Converse cannot be told."""
+    system: list[Block] = []
+    turns: list[Turn] = []
+    titles = Titles()
+    tools = False
+    for place, message in enumerate(messages):
+        field = f"messages[{place}]"
+        match message.role:
+            case "system" | "developer":
+                system += _instructions(message, field)
+                continue
+            case "user":
+                role: Side = "user"
+                blocks = _said(message, field, titles)
+            case "assistant":
+                role = "assistant"
+                blocks = _answered(message, field, titles)
+                tools = tools or bool(message.tool_calls)
+            case "tool" | "function":
+                role = "user"
+                blocks = _result(message, field, titles)
+                tools = True
+        blocks += cache_point(message.raw, field) if blocks else []
+        if turns and turns[-1].role == role:
+            turns[-1].content += blocks
+        elif blocks:
+            turns.append(Turn(role=role, content=blocks))
+    if not turns or turns[0].role != "user":
+        raise InvalidRequest(
+            "messages: this backend's conversations begin with a message of the user",
+            param="messages",
+        )
+    return Conversation(system=system, turns=turns, tools=tools)
+
+
+def _instructions(message: Message, field: str) -> list[Block]:
+    _no_name(message, field)
+    blocks: list[Block] = []
+    for part, place in _parts(message, field):
+        if not isinstance(part, TextPart):
+            raise InvalidRequest(f"{place}: instructions are text on this backend", param=place)
+        blocks += content_blocks(part, place, Titles())
+    return blocks + (cache_point(message.raw, field) if blocks else [])
+
+
+def _said(message: Message, field: str, titles: Titles) -> list[Block]:
+    _no_name(message, field)
+    blocks = _content(message, field, titles)
+    if not blocks:
+        place = f"{field}.content"
+        raise InvalidRequest(f"{place}: this backend takes no empty message", param=place)
+    return blocks
+
+
+def _answered(message: Message, field: str, titles: Titles) -> list[Block]:
+    """Thoughts first, because what they prove is what comes after them."""
+    _no_name(message, field)
+    thoughts = (thought_block(thought) for thought in provable_thoughts(message, (CLAUDE,)))
+    return [
+        *(block for block in thoughts if block is not None),
+        *_content(message, field, titles),
+        *(
+            call_block(call, f"{field}.tool_calls[{at}]")
+            for at, call in enumerate(message.tool_calls)
+        ),
+    ]
+
+
+def _result(message: Message, field: str, titles: Titles) -> list[Block]:
+    """An empty result is a list without blocks: a blank text would be refused."""
+    if not message.tool_call_id:
+        raise InvalidRequest(
+            f"{field}.tool_call_id: is missing; this backend knows a call by its id",
+            param=f"{field}.tool_call_id",
+        )
+    blocks = _content(message, field, titles)
+    result: Block = {
+        "toolUseId": call_id(message.tool_call_id),
+        "content": [block for block in blocks if "cachePoint" not in block],
+    }
+    status = status_of(message.raw, field)
+    if status:
+        result["status"] = status
+    return [{"toolResult": result}, *(block for block in blocks if "cachePoint" in block)]
+
+
+def _content(message: Message, field: str, titles: Titles) -> list[Block]:
+    if isinstance(message.content, str):
+        return [text_block(message.content)] if message.content.strip() else []
+    return [
+        block
+        for part, place in _parts(message, field)
+        for block in content_blocks(part, place, titles)
+    ]
+
+
+def _parts(message: Message, field: str) -> list[tuple[Part, str]]:
+    """Each part with its path."""
+    if message.content is None:
+        return []
+    if isinstance(message.content, str):
+        return [(TextPart(text=message.content), f"{field}.content")]
+    return [(part, f"{field}.content[{at}]") for at, part in enumerate(message.content)]
+
+
+def _no_name(message: Message, field: str) -> None:
+    if message.name:
+        raise InvalidRequest(
+            f"{field}.name: this backend knows no names; write it into the text",
+            param=f"{field}.name",
+        )

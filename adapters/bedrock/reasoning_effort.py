@@ -1,0 +1,136 @@
+"""`reasoning_effort` for the families of models behind Converse, which say it in their own words.
+
+- Claude 3.7, 4 to 4.1 and 4.5: thinking with a budget of tokens.
+  https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html
+- Later Claude: adaptive thinking, and `outputConfig.effort`.
+  https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html
+- gpt-oss: `reasoning_effort`.
+  https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-openai.html
+- Nova 2: `reasoningConfig.maxReasoningEffort`.
+  https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html
+- A name that tells no maker (the ARN of a profile, or of an imported model): `outputConfig.effort`.
+  https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_OutputConfig.html
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from adapters.bedrock.content_blocks import Block
+from schemas.errors import InvalidRequest
+
+CLAUDE: Final = re.compile(r"anthropic\.claude-")
+BUDGETED: Final = re.compile(
+    r"anthropic\.claude-(3-7-sonnet|(opus|sonnet|haiku)-4(-[015])?)(?=-\d{8}|-v\d|:|$)"
+)
+UNTHINKING: Final = re.compile(r"anthropic\.claude-(v\d|instant|2|3-(?!7))")
+GPT_OSS: Final = re.compile(r"openai\.gpt-oss")
+NOVA_2: Final = re.compile(r"amazon\.nova-2")
+MADE_BY: Final = re.compile(r"(?:^|[./])[a-z0-9]+\.[a-z][a-z0-9-]*[0-9a-z]")
+"""A maker's name before the model's: `deepseek.v3`, `us.meta.llama4`."""
+
+WORDS: Final[Mapping[str, str]] = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "max",
+}
+"""Of Converse, and of later Claudes: all but OpenAI's `minimal` and `none`."""
+
+THREE: Final[Mapping[str, str]] = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+"""Of gpt-oss and Nova 2."""
+
+SHARES: Final[Mapping[str, int]] = {
+    "minimal": 10,
+    "low": 20,
+    "medium": 50,
+    "high": 80,
+    "xhigh": 90,
+    "max": 95,
+}
+"""Of `max_tokens`, in percent, to think with, as for Anthropic itself."""
+
+_EFFORT: Final = frozenset({"reasoning_effort"})
+
+LEAST_BUDGET: Final = 1024
+LIMIT: Final = 32_000
+"""Tokens taken for `max_tokens` where it is not sent: what each of the models with a budget can
+write. https://docs.anthropic.com/en/docs/about-claude/models/overview"""
+
+
+class Reasoning(Struct, frozen=True, kw_only=True):
+    """additional: goes under `additionalModelRequestFields`. effort: Converse's own, or ""."""
+
+    additional: Block = {}
+    effort: str = ""
+
+
+def lacks(model: str) -> frozenset[str]:
+    """See Supports. Where no way is known to make a model think, it goes without."""
+    return _EFFORT if _unthinking(model) else frozenset()
+
+
+def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
+    """Raises InvalidRequest for an effort that the model does not know."""
+    if _unthinking(model):
+        raise _refused(
+            "no way is known to make this model think; send its own words in "
+            "additionalModelRequestFields"
+        )
+    if CLAUDE.search(model):
+        if effort == "none":
+            return Reasoning(additional={"thinking": {"type": "disabled"}})
+        word = _word(effort, WORDS, "none, ")
+        if BUDGETED.search(model):
+            budget = _budget(LIMIT if max_tokens is None else max_tokens, SHARES[effort])
+            thinking: Block = {"type": "enabled", "budget_tokens": budget}
+            return Reasoning(additional={"thinking": thinking})
+        return Reasoning(additional={"thinking": {"type": "adaptive"}}, effort=word)
+    if GPT_OSS.search(model):
+        return Reasoning(additional={"reasoning_effort": _word(effort, THREE)})
+    if NOVA_2.search(model):
+        if effort == "none":
+            return Reasoning(additional={"reasoningConfig": {"type": "disabled"}})
+        word = _word(effort, THREE, "none, ")
+        config: Block = {"type": "enabled", "maxReasoningEffort": word}
+        return Reasoning(additional={"reasoningConfig": config})
+    return Reasoning(effort=_word(effort, WORDS))
+
+
+def _unthinking(model: str) -> bool:
+    """An older Claude, or a model of another maker than those that are known here."""
+    if CLAUDE.search(model):
+        return UNTHINKING.search(model) is not None
+    if GPT_OSS.search(model) or NOVA_2.search(model) or model.startswith("arn:"):
+        return False
+    return MADE_BY.search(model) is not None
+
+
+def _word(effort: str, words: Mapping[str, str], also: str = "") -> str:
+    if effort not in words:
+        raise _refused(f"this model knows {also}{', '.join(words)}")
+    return words[effort]
+
+
+def _budget(limit: int, share: int) -> int:
+    """Tokens to think with; they count in the limit, and must be fewer."""
+    budget = max(LEAST_BUDGET, limit * share // 100)
+    if budget >= limit:
+        raise _refused(
+            f"this model thinks with {LEAST_BUDGET} tokens or more; send max_tokens over "
+            f"{LEAST_BUDGET}, or reasoning_effort none"
+        )
+    return budget
+
+
+def _refused(why: str) -> InvalidRequest:
+    return InvalidRequest(f"reasoning_effort: {why}", param="reasoning_effort")

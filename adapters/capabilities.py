@@ -1,0 +1,311 @@
+"""Holds a request against what a backend can honour."""
+
+from collections.abc import Collection, Iterator, Sequence, Sized
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.base import ALL_THOUGHTS, Range, Supports
+from adapters.client_fields.patterns import DENIED, opened
+from schemas.fields import (
+    FIELDS,
+    REASONING,
+    TEXT,
+    Task,
+    extra_fields,
+    field_value,
+    is_neutral,
+    sent_fields,
+    task_of,
+)
+from schemas.hints import is_hint
+from schemas.messages import FunctionTool, OpaquePart, OpaqueTool, Thought, thoughts_of
+from schemas.requests import ChatRequest, Request, TokenRequest
+from schemas.unknown_fields import Unknown
+
+TOOL_PROPERTIES = "tools.properties"
+"""A name in `Supports.ranges` for the most properties that one tool's parameters may have."""
+
+NO_TEXT = "is not told by this backend; a tokenizer would (providers[].tokenizer)"
+_LACKING = {
+    "prompt.tokens": "is not supported: this backend reads text; a tokenizer would let it "
+    "(providers[].tokenizer)"
+}
+MISSING = "is required; send it, or have it set in the model's defaults"
+
+
+class Unsupported(Struct, frozen=True, kw_only=True):
+    """field: as in schemas.fields, or the task's name where the backend lacks the whole task.
+
+    reason: ends a sentence that begins with the field: "is not supported".
+    hint:   the answer is the same without it: the request may go without, and no backend is
+            preferred for it.
+    """
+
+    field: str
+    reason: str
+    hint: bool = False
+
+
+class _Schema(Struct):
+    properties: dict[str, Raw] | None = None
+
+
+_schema = msgspec.json.Decoder(_Schema)
+_NONE: frozenset[str] = frozenset()
+_POWERS = (31, 32, 63, 64)
+_BESIDE = 2
+"""How far from a power of two a bound is still told by it."""
+
+
+def offered(supports: Supports, task: Task) -> frozenset[str] | None:
+    """The fields of a task, `None` where the task is not offered."""
+    return getattr(supports, task)
+
+
+def said_as(supports: Supports, task: Task, field: str) -> str | None:
+    """How a field is said: see `Supports.translated`; "": as the client says it; `None`: not."""
+    if field not in (offered(supports, task) or _NONE):
+        return None
+    return supports.translated.get(task, {}).get(field, "")
+
+
+def in_words(bounds: Range) -> str:
+    """A range for people: `0 … 2`, `> 0, ≤ 1`, `at most 4 entries`; "" for none."""
+    words: list[str] = []
+    low, high = bounds.minimum, bounds.maximum
+    if low is not None and high is not None:
+        words.append(f"{_number(low)} … {_number(high)}")
+    else:
+        words += [f"≥ {_number(low)}"] if low is not None else []
+        words += [f"> {_number(bounds.above)}"] if bounds.above is not None else []
+        words += [f"≤ {_number(high)}"] if high is not None else []
+    words += [f"< {_number(bounds.below)}"] if bounds.below is not None else []
+    words += [f"at most {bounds.items} entries"] if bounds.items is not None else []
+    return ", ".join(words)
+
+
+def of_model(supports: Supports, model: str) -> Supports:
+    """What one model of the provider's honours."""
+    missing = supports.lacks(model) if supports.lacks is not None else _NONE
+    if not missing or supports.chat is None:
+        return supports
+    return replace(supports, chat=supports.chat - missing)
+
+
+def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]) -> Supports:
+    """What is supported under an operator's `client_fields`: known fields can be denied by name."""
+    if not (allow or deny):
+        return supports
+    tasks = {
+        task: fields.difference(deny)
+        for task in FIELDS
+        if (fields := offered(supports, task)) is not None
+    }
+    rules = opened(supports.client_fields, allow, deny)
+    return replace(supports, client_fields=rules, **tasks)
+
+
+def unsupported(
+    request: Request, supports: Supports, below: Sequence[Unknown] | None = None
+) -> tuple[Unsupported, ...]:
+    """What of the request this backend cannot honour, or misses; empty is the common case.
+
+    A field whose value asks for nothing (`n: 1`) is never among them.
+    below: schemas.unknown_fields.below_top of the request, where it is known.
+    """
+    task = task_of(request)
+    fields = offered(supports, task)
+    if fields is None:
+        return (Unsupported(field=task, reason=_not_offered(supports, task)),)
+    sent = sent_fields(request)
+    faults: list[Unsupported] = []
+    if not sent <= fields:
+        faults += [
+            Unsupported(
+                field=field,
+                reason=_not_supported(field, fields, supports),
+                hint=is_hint(request, field),
+            )
+            for field in sorted(sent - fields)
+            if not is_neutral(request, field)
+        ]
+    if request.extra and not supports.extra:
+        known = supports.extra_fields.get(task, _NONE)
+        faults += [
+            Unsupported(field=field, reason="is not known", hint=is_hint(request, field))
+            for field in sorted(extra_fields(request) - known)
+            if field.partition(".")[0] not in known
+        ]
+    if request.extra or below or (below is None and has_nested(request)):
+        faults += _withheld(request, supports, {fault.field for fault in faults}, below)
+    if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
+        faults.append(Unsupported(field=TEXT, reason=NO_TEXT))
+    if supports.requires:
+        faults += [Unsupported(field=one, reason=MISSING) for one in supports.requires - sent]
+    for field, bounds in supports.ranges.items():
+        if field in sent:
+            fault = _outside(field_value(request, field), bounds)
+            if fault:
+                faults.append(Unsupported(field=field, reason=fault))
+        elif field == TOOL_PROPERTIES and "tools" in sent:
+            fault = _outside(_most_properties(request), bounds)
+            if fault:
+                faults.append(Unsupported(field="tools", reason=f"properties of a tool: {fault}"))
+    return tuple(faults)
+
+
+def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] | None:
+    """Whether requests of this kind, the same fields with whatever values, are honoured in full.
+
+    The bounds that their values still have to be in (`within`), or `None` where only a closer
+    look at each of them (`unsupported`) tells.
+    """
+    task = task_of(request)
+    fields, sent = offered(supports, task), sent_fields(request)
+    if fields is None or not sent <= fields or request.extra or not supports.requires <= sent:
+        return None
+    if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
+        return None
+    if TOOL_PROPERTIES in supports.ranges and "tools" in sent:
+        return None
+    return tuple((field, bounds) for field, bounds in supports.ranges.items() if field in sent)
+
+
+def within(request: Request, bounds: tuple[tuple[str, Range], ...]) -> bool:
+    """bounds: as `fits` said of a request with the same fields."""
+    return not any(_outside(field_value(request, field), one) for field, one in bounds)
+
+
+def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
+    """What of the content this backend will not get to see, though nothing is refused for it."""
+    if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):
+        return ()
+    for message in request.messages:
+        if (message.reasoning or message.thoughts or message.signature) and not all(
+            _reads(thought, supports) for thought in thoughts_of(message)
+        ):
+            return (REASONING,)
+    return ()
+
+
+def has_nested(request: Request) -> bool:
+    """There may be fields inside of others that our schema does not have."""
+    if not isinstance(request, ChatRequest):
+        return False
+    if request.nested or OpaqueTool in map(type, request.tools or ()):
+        return True
+    return any(
+        OpaquePart in map(type, one.content)
+        for one in request.messages
+        if isinstance(one.content, tuple)
+    )
+
+
+def _withheld(
+    request: Request,
+    supports: Supports,
+    named: Collection[str],
+    below: Sequence[Unknown] | None,
+) -> Iterator[Unsupported]:
+    """What the backend could get, and does not."""
+    for one in supports.client_fields.refused(request, below):
+        if one.field not in named:
+            yield Unsupported(field=one.field, reason=one.reason, hint=one.optional)
+
+
+def _reads(thought: Thought, supports: Supports) -> bool:
+    """Of a thought that another vendor proves, the text alone is left, and none of it encrypted."""
+    if supports.proofs is None or thought.kind == "text" or thought.proof_format in supports.proofs:
+        return thought.kind in supports.thoughts
+    return not thought.data and "text" in supports.thoughts
+
+
+def _not_supported(field: str, fields: frozenset[str], supports: Supports) -> str:
+    if field in supports.client_fields.deny:
+        return f"is not passed on: {DENIED}"
+    if field == "messages.remote_image" and "messages.image" in fields:
+        return "is not supported: this backend fetches nothing; send the image as a data: URI"
+    return _LACKING.get(field, "is not supported")
+
+
+def _not_offered(supports: Supports, task: Task) -> str:
+    """Why, and what the operator could do about it."""
+    bare = supports.completion is not None
+    match task:
+        case "tokens" if bare:
+            return (
+                "is not offered: this backend reads text; a tokenizer that gives back every text "
+                "it reads would let it (providers[].tokenizer)"
+            )
+        case "completion" if supports.tokens is not None:
+            return (
+                "is not offered: this backend reads tokens; a tokenizer would let it "
+                "(providers[].tokenizer)"
+            )
+        case "tokens" | "completion" if supports.chat is not None:
+            return (
+                "is not offered: this backend holds conversations, and a bare prompt is not one; "
+                "send messages"
+            )
+        case "chat" if bare or supports.tokens is not None:
+            return (
+                "is not offered: this backend reads bare prompts; a tokenizer with a chat template "
+                "beside it would let it (providers[].tokenizer)"
+            )
+        case _:
+            return "is not offered"
+
+
+def _outside(value: object, bounds: Range) -> str:
+    """The fault as words, "" where the value is in range."""
+    if bounds.items is not None and isinstance(value, Sized) and len(value) > bounds.items:
+        return f"has {len(value)} entries, at most {bounds.items} are supported"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    if bounds.minimum is not None and value < bounds.minimum:
+        return f"is {_shown(value)}, at least {bounds.minimum:g} is supported"
+    if bounds.maximum is not None and value > bounds.maximum:
+        return f"is {_shown(value)}, at most {bounds.maximum:g} is supported"
+    if bounds.above is not None and value <= bounds.above:
+        return f"is {_shown(value)}, it must be over {bounds.above:g}"
+    if bounds.below is not None and value >= bounds.below:
+        return f"is {_shown(value)}, it must be under {bounds.below:g}"
+    return ""
+
+
+def _shown(value: float) -> str:
+    """An integer may have any number of digits, and not fit a float."""
+    try:
+        return f"{value:g}"
+    except OverflowError:
+        return "beyond all numbers with a fraction"
+
+
+def _number(value: float) -> str:
+    """Beside a power of two, that power."""
+    for power in _POWERS:
+        beyond = 2**power - abs(value)
+        if 0 <= beyond <= _BESIDE:
+            return f"{'-' if value < 0 else ''}2^{power}{f'-{beyond:g}' if beyond else ''}"
+    return f"{value:g}"
+
+
+def _most_properties(request: Request) -> int:
+    if not isinstance(request, ChatRequest) or not request.tools:
+        return 0
+    return max(
+        _properties(tool.parameters)
+        if isinstance(tool, FunctionTool) and isinstance(tool.parameters, Raw)
+        else 0
+        for tool in request.tools
+    )
+
+
+def _properties(parameters: Raw) -> int:
+    """0 for what is no JSON schema: the backend can say so better than we."""
+    try:
+        return len(_schema.decode(parameters).properties or ())
+    except (msgspec.DecodeError, RecursionError):
+        return 0

@@ -1,0 +1,162 @@
+"""Which of a request's fields beyond our schema an adapter puts on the wire, found by encoding.
+
+No list says so: the request is encoded with the field and without it, and a field that changes
+nothing of what is sent is lost. What was found is kept by the field's place.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from msgspec import Raw, Struct
+
+from adapters.client_fields.carried import asks_nothing
+from adapters.unencodable import UNSAYABLE
+from schemas.errors import InvalidRequest
+from schemas.requests import ChatRequest, Request
+from schemas.unknown_fields import Change, Unknown, edited, inside, parsed
+
+MOST_TRIED: Final = 24
+"""Encodings for one request: a client may send any number of fields. A field that is beyond them,
+and that no request before has shown to reach the wire, is taken for lost."""
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of content in all encodings for one request: some 20 ms."""
+
+KEPT: Final = 4096
+"""Places of one adapter."""
+
+_LONGEST: Final = 200
+_PROBE: Final = "x_probe"
+_PROBED: Final = Raw(b'"probed-5219"')
+
+
+class Sent(Protocol):
+    """What an adapter makes of a request; two that are equal say the same."""
+
+    def encode(self, request: Request, model: str, /) -> object: ...
+
+
+class _Key(Struct, frozen=True, gc=False):
+    """A place, in a request for a task and a model. of: see schemas.unknown_fields.Unknown."""
+
+    task: type[Request]
+    model: str
+    of: str
+    path: str
+    kind: str
+
+
+class Carrying:
+    """Of one adapter. See adapters.client_fields.carried.Carries."""
+
+    def __init__(self, adapter: Sent) -> None:
+        self._adapter = adapter
+        self._known: dict[_Key, bool] = {}
+
+    def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
+        """See Carries. Nothing of a request that cannot be encoded at all."""
+        trial = _Trial(self._adapter, request, model, self._known)
+        lost: dict[str, None] = {}
+        try:
+            for one in found:
+                lost.update(dict.fromkeys(trial.lost(one)))
+        except _Unsayable:
+            return ()
+        return tuple(lost)
+
+
+class _Unsayable(Exception):
+    """The adapter refuses the request as it is."""
+
+
+class _Trial:
+    """Encodings of one request."""
+
+    def __init__(
+        self, adapter: Sent, request: Request, model: str, known: dict[_Key, bool]
+    ) -> None:
+        self._adapter = adapter
+        self._request = request
+        self._model = model
+        self._known = known
+        self._whole: object = None
+        self._left = min(MOST_TRIED, MOST_BYTES // max(_size(request), 1))
+
+    def lost(self, one: Unknown) -> Iterator[str]:
+        """Paths of what is lost of it: its own, or those inside."""
+        value = parsed(one.value, one.name) if isinstance(one.value, Raw) else one.value
+        yield from self._lost(one, one.parent, one.name, value)
+
+    def _lost(self, one: Unknown, parent: str, name: str, value: object) -> Iterator[str]:
+        if asks_nothing(value) or self._passes(one, parent):
+            return
+        path = f"{parent}.{name}" if parent else name
+        if not self._changes(one, path, parent, name, value):
+            yield path
+            return
+        for place, inner in inside(value, path):
+            yield from self._lost_inside(one, path, place, inner)
+
+    def _lost_inside(self, one: Unknown, path: str, place: str, value: object) -> Iterator[str]:
+        if place != f"{path}[]":
+            yield from self._lost(one, path, place[len(path) + 1 :], value)
+            return
+        for further, inner in inside(value, place):
+            yield from self._lost_inside(one, place, further, inner)
+
+    def _passes(self, one: Unknown, parent: str) -> bool:
+        """The object is sent whole: a member that nobody has heard of reaches the wire."""
+        key = self._key(one, parent, "")
+        found = self._known.get(key)
+        return self._differs(key, one, parent, _with_probe) if found is None else found
+
+    def _changes(self, one: Unknown, path: str, parent: str, name: str, value: object) -> bool:
+        """What is sent is another without it."""
+        kind = str(value) if isinstance(value, bool) else type(value).__name__
+        key = self._key(one, path, kind)
+        found = self._known.get(key)
+        return self._differs(key, one, parent, _without(name)) if found is None else found
+
+    def _key(self, one: Unknown, path: str, kind: str) -> _Key:
+        return _Key(type(self._request), self._model, one.of, path, kind)
+
+    def _differs(self, key: _Key, one: Unknown, parent: str, change: Change) -> bool:
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        if self._whole is None:
+            try:
+                self._whole = self._adapter.encode(self._request, self._model)
+            except (InvalidRequest, *UNSAYABLE) as exc:
+                raise _Unsayable from exc
+        other = edited(self._request, one, parent, change)
+        try:
+            found = self._adapter.encode(other, self._model) != self._whole
+        except (InvalidRequest, *UNSAYABLE):
+            # What an encoder objects to, it has read.
+            found = True
+        if len(key.path) + len(key.of) <= _LONGEST:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+
+def _with_probe(fields: dict[str, Raw]) -> dict[str, Raw]:
+    return {**fields, _PROBE: _PROBED}
+
+
+def _without(name: str) -> Change:
+    def change(fields: dict[str, Raw]) -> dict[str, Raw]:
+        return {other: raw for other, raw in fields.items() if other != name}
+
+    return change
+
+
+def _size(request: Request) -> int:
+    """Bytes of what a chat is made of; other tasks are small beside it."""
+    if not isinstance(request, ChatRequest):
+        return sum(len(memoryview(raw)) for raw in request.extra.values())
+    pieces = (*request.messages, *(request.tools or ()))
+    raws = [one.raw for one in pieces if isinstance(one.raw, Raw)]
+    return sum(len(memoryview(raw)) for raw in (*raws, *request.extra.values()))

@@ -1,0 +1,324 @@
+"""What clients may not send to a backend unless its operator allows it, adapter by adapter.
+
+A field is withheld where it would let one client choose what its key does not allow (a model, a
+host, what is paid for), reach what belongs to another client (stored objects, caches, requests), or
+run code and settings for everybody. docs/adr/0021 argues what is withheld and what is not.
+"""
+
+from collections.abc import Mapping
+
+from adapters.client_fields.denied_model_servers import ENGINES
+from adapters.client_fields.patterns import ClientFields, Withheld
+from adapters.client_fields.reasons import BILLING, CACHE, CODE, HOST, KEY, MODEL, STORED, rows
+
+OPENAI_DOCS = "https://github.com/openai/openai-openapi"
+LITELLM = "https://docs.litellm.ai/docs/completion/input"
+OPENROUTER_DOCS = "https://openrouter.ai/docs/api-reference/overview"
+CLAUDE_DOCS = "https://docs.anthropic.com/en/api/messages"
+BEDROCK_DOCS = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html"
+GEMINI_DOCS = "https://ai.google.dev/api/generate-content"
+AZURE_DOCS = "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/references/on-your-data"
+MISTRAL_DOCS = "https://docs.mistral.ai/api/"
+GROQ_DOCS = "https://console.groq.com/docs/api-reference"
+XAI_DOCS = "https://docs.x.ai/developers/rest-api-reference/inference/chat-completions"
+
+NAMES = (
+    *rows(
+        HOST,
+        LITELLM,
+        "*_url",
+        "*_urls",
+        "*_uri",
+        "*_host",
+        "*_hosts",
+        "*endpoint*",
+        "*webhook*",
+        "*callback*",
+        "*.*_url",
+        "*.*_urls",
+        "*.*_uri",
+        "*.*_host",
+        "*.*endpoint*",
+        "*.*webhook*",
+        "*.*callback*",
+        "api_base",
+        "url",
+        "host",
+        "proxy",
+        "mcp_servers",
+        "tools[].server_url",
+        "tools[].connector_id",
+        "tools[].*.server_url",
+        "tools[].*.url",
+    ),
+    *rows(
+        KEY,
+        LITELLM,
+        "*api_key*",
+        "*.*api_key*",
+        "authorization",
+        "*_headers",
+        "headers",
+        "extra_query",
+        "tools[].authorization",
+        "tools[].headers",
+    ),
+    *rows(MODEL, LITELLM, "model", "models", "*_model", "*_models", "fallbacks", "model_list"),
+    *rows(
+        STORED,
+        OPENAI_DOCS,
+        "previous_response_id",
+        "previous_interaction_id",
+        "conversation*",
+        "thread*",
+        "assistant_id",
+        "container",
+        "*file_ids",
+        "*vector_store*",
+        "prompt",
+        "messages[].audio.id",
+        "messages[].content[].file.file_id",
+        "messages[].content[].file_id",
+        "tools[].container",
+        "tools[].*file_ids",
+        "tools[].*vector_store*",
+        "tools[].*.*file_ids",
+        "tools[].*.*vector_store*",
+    ),
+    *rows(STORED, OPENAI_DOCS, "store", "background", "deferred", harmless=(False,)),
+    *rows(
+        BILLING,
+        OPENAI_DOCS,
+        "service_tier",
+        "serviceTier",
+        harmless=("auto", "default", "standard", "standard_only"),
+    ),
+    *rows(CACHE, OPENAI_DOCS, "prompt_cache_key", "safety_identifier", optional=True),
+)
+"""Names that say the same wherever they are used, and fields of OpenAI's that others have taken."""
+
+SEARCH = rows(BILLING, OPENAI_DOCS, "web_search_options", "prompt_cache_retention")
+
+OPENROUTER = (
+    *rows(MODEL, OPENROUTER_DOCS, "provider", "route", "plugins", "preset"),
+    *rows(STORED, OPENROUTER_DOCS, "session_id", "trace"),
+)
+
+ANTHROPIC = (
+    *rows(MODEL, CLAUDE_DOCS, "fallbacks"),
+    *rows(HOST, CLAUDE_DOCS, "mcp_servers"),
+    *rows(
+        STORED,
+        CLAUDE_DOCS,
+        "container",
+        "thread",
+        "workspace_id",
+        "user_profile_id",
+        "diagnostics",
+        "messages[].content[].source.file_id",
+        "messages[].content[].file.file_id",
+        "messages[].content[].file_id",
+    ),
+    *rows(BILLING, CLAUDE_DOCS, "inference_geo", "speed"),
+    *rows(BILLING, CLAUDE_DOCS, "service_tier", harmless=("auto", "standard_only")),
+)
+
+BEDROCK = (
+    *rows(
+        "it takes the place of the guardrail that the operator has, or leaves it out",
+        BEDROCK_DOCS,
+        "guardrailConfig",
+    ),
+    *rows(STORED, BEDROCK_DOCS, "promptVariables"),
+    *rows(BILLING, BEDROCK_DOCS, "serviceTier", "performanceConfig", "anthropic_beta"),
+    *rows(
+        BILLING,
+        BEDROCK_DOCS,
+        "additionalModelRequestFields.anthropic_beta",
+        "additionalModelRequestFields.speed",
+    ),
+    *rows(HOST, BEDROCK_DOCS, "additionalModelRequestFields.mcp_servers"),
+    *rows(STORED, BEDROCK_DOCS, "additionalModelRequestFields.container"),
+)
+
+GEMINI = (
+    *rows(
+        STORED,
+        GEMINI_DOCS,
+        "cachedContent",
+        "messages[].content[].file.file_id",
+        "messages[].content[].file.file_url",
+        "tools[].fileSearch",
+        "tools[].file_search",
+        "tools[].retrieval",
+    ),
+    *rows(STORED, GEMINI_DOCS, "messages[].content[].file.file_data", address=True),
+    *rows(BILLING, GEMINI_DOCS, "serviceTier", harmless=("unspecified", "standard")),
+    *rows(HOST, GEMINI_DOCS, "tools[].mcpServers", "tools[].mcp_servers", "tools[].externalApi"),
+)
+
+AZURE = rows(HOST, AZURE_DOCS, "data_sources", "dataSources")
+
+MISTRAL = (
+    *rows(
+        "it takes the place of the guardrails that the operator has",
+        MISTRAL_DOCS,
+        "guardrails",
+    ),
+    *rows(BILLING, MISTRAL_DOCS, "service_tier", harmless=("auto", "default")),
+    *rows(CACHE, MISTRAL_DOCS, "prompt_cache_key", optional=True),
+    *rows(
+        STORED,
+        MISTRAL_DOCS,
+        "messages[].content[].file_id",
+        "messages[].content[].file.file_id",
+        "tools[].library_ids",
+        "tools[].connector_id",
+    ),
+    *rows(HOST, MISTRAL_DOCS, "tools[].server_url", "tools[].authorization"),
+)
+
+COHERE = rows(
+    "it lets one client overtake all others",
+    "https://docs.cohere.com/reference/embed",
+    "priority",
+)
+
+OLLAMA_DOCS = "https://github.com/ollama/ollama/blob/main/docs/api.md"
+OLLAMA = (
+    *rows("it keeps the model in memory, or unloads it, for everybody", OLLAMA_DOCS, "keep_alive"),
+    *rows(
+        "it loads the model again for everybody",
+        OLLAMA_DOCS,
+        *(
+            f"options.{name}"
+            for name in (
+                "num_ctx",
+                "num_batch",
+                "num_gpu",
+                "main_gpu",
+                "num_thread",
+                "numa",
+                "low_vram",
+                "f16_kv",
+                "logits_all",
+                "vocab_only",
+                "use_mmap",
+                "use_mlock",
+                "draft_*",
+            )
+        ),
+    ),
+)
+
+VLLMS_OWN = rows(
+    "only vLLM and SGLang know it, and other servers refuse it",
+    "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+    "stream_options.continuous_usage_stats",
+    harmless=(False,),
+    optional=True,
+)
+
+VENDORS: Mapping[str, tuple[Withheld, ...]] = {
+    "anthropic": ANTHROPIC,
+    "azure": (*AZURE, *SEARCH),
+    "bedrock": BEDROCK,
+    "cerebras": rows(
+        BILLING, "https://inference-docs.cerebras.ai/resources/openai", "queue_threshold"
+    ),
+    "cohere": COHERE,
+    "dashscope": rows(
+        BILLING,
+        "https://docs.litellm.ai/docs/providers/dashscope",
+        "enable_search",
+        "search_options",
+    ),
+    "fireworks": (
+        *rows(
+            CACHE,
+            "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+            "prompt_cache_isolation_key",
+            "session_id",
+        ),
+    ),
+    "gemini": GEMINI,
+    "groq": rows(MODEL, GROQ_DOCS, "compound_custom"),
+    "lm-studio": (
+        *rows(
+            "it keeps the model in memory, or unloads it, for everybody",
+            "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+            "ttl",
+        ),
+        *rows(HOST, "https://lmstudio.ai/docs/developer/api-changelog", "integrations"),
+    ),
+    "minimax": rows(
+        HOST, "https://platform.minimax.io/docs/api-reference/text-openai-api", "plugins"
+    ),
+    "mistral": MISTRAL,
+    "moonshot": rows(
+        CACHE, "https://platform.kimi.ai/docs/api/models-overview", "context_cache", "cache_id"
+    ),
+    "nvidia-nim": rows(
+        CODE,
+        "https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
+        "nvext",
+        "guardrails",
+        "chat_template",
+    ),
+    "ollama": OLLAMA,
+    "openai": SEARCH,
+    "openrouter": (*OPENROUTER, *SEARCH),
+    "together": rows(
+        MODEL, "https://github.com/togethercomputer/together-py", "safety_model", "compliance"
+    ),
+    "xai": rows(BILLING, XAI_DOCS, "search_parameters", "web_search_options"),
+    "zai": rows(STORED, "https://docs.z.ai/guides/overview/concept-param", "request_id", "user_id"),
+    **ENGINES,
+}
+"""By adapter, beside `NAMES`, which all have that send on fields that they do not know."""
+
+CLOSED = frozenset(
+    [
+        "anthropic",
+        "bedrock",
+        "cohere",
+        "gemini",
+        "mindie",
+        "mistral",
+        "ollama",
+        "sglang",
+        "tgi",
+        "vllm",
+    ]
+)
+"""They send on the fields of a list alone, so that a name means what their table says."""
+
+
+def _union() -> tuple[Withheld, ...]:
+    """One row a path, the first."""
+    found: dict[str, Withheld] = {}
+    for row in (
+        *NAMES,
+        *SEARCH,
+        *OPENROUTER,
+        *AZURE,
+        *(one for t in ENGINES.values() for one in t),
+    ):
+        found.setdefault(row.path, row)
+    return tuple(found.values())
+
+
+ANY = ClientFields(_union())
+"""Of a server of which nothing is known: it may be any of those that run on one's own machines,
+or a gateway before others."""
+
+_TABLES: Mapping[str, ClientFields] = {
+    name: ClientFields(table if name in CLOSED else (*table, *NAMES, *VLLMS_OWN))
+    for name, table in VENDORS.items()
+}
+_NAMES = ClientFields((*NAMES, *VLLMS_OWN))
+
+
+def withheld(adapter: str) -> ClientFields:
+    """The rules of one of our own adapters, by its name."""
+    return _TABLES.get(adapter, _NAMES)

@@ -1,0 +1,1 @@
+"""Cohere: chat and embeddings, API version 2."""

@@ -1,0 +1,246 @@
+"""What every adapter keeps whatever it is sent: fields, errors, and bytes that are no answer.
+
+A check returns nothing and raises AssertionError with a sentence that says what is wrong.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.base import Adapter, HasBaseUrl, HasTokenEndpoint, Outbound, TokenEndpoint
+from adapters.capabilities import TOOL_PROPERTIES, left_out, offered, unsupported
+from adapters.client_fields.patterns import opened
+from adapters.conformance.replay import translate
+from adapters.conformance.sample_requests import (
+    THOUGHTS,
+    bare_request,
+    chat_with_thought,
+    request_with,
+    request_with_extra,
+    request_with_nulls,
+)
+from adapters.conformance.translation_checks import completed
+from adapters.framing import FRAMING
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from schemas.fields import FIELDS, REASONING, Task
+from schemas.requests import EmbeddingsRequest, Request
+
+KEY = "sk-contract-0123456789abcdef"
+TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings", "tokens")
+
+STATUSES: Mapping[int, type[GatewayError]] = {
+    400: UpstreamRejected,
+    401: UpstreamRefused,
+    403: UpstreamRefused,
+    408: UpstreamTimeout,
+    413: UpstreamRejected,
+    422: UpstreamRejected,
+    429: UpstreamBusy,
+    500: UpstreamError,
+    502: UpstreamError,
+    503: UpstreamError,
+    504: UpstreamTimeout,
+    529: UpstreamError,
+}
+"""What a status means where the body says nothing."""
+
+_DEEP = b"[" * 900 + b"]" * 900
+_LONG = b"9" * 5000
+BODIES = (
+    *(b"", b"{}", b"[]", b"null", b'"text"', b"<html><title>Bad</title></html>", b"\xff\xfe"),
+    *(
+        shape.replace(b"@", value)
+        for value in (_DEEP, _LONG, b"1e400", b'"\\ud800"')
+        for shape in (
+            b"@",
+            b'{"error":{"message":@,"code":@,"type":@,"param":@}}',
+            b'{"error":{"code":@,"message":"x"}}',
+            b'{"detail":[{"loc":["body",@],"msg":"x"}]}',
+            b'{"message":"x","status":@,"status_code":@}',
+        )
+    ),
+)
+
+
+_SHORT = 1_000
+"""Bytes of a body that is tried with every status; others take a millisecond each."""
+
+
+def check_shape(adapter: Adapter) -> None:
+    """A framing that there is, and addresses that can be put together."""
+    assert adapter.name, "name is empty"
+    framings = ", ".join(FRAMING)
+    assert adapter.framing in FRAMING, f"framing {adapter.framing!r} is none of {framings}"
+    if isinstance(adapter, HasBaseUrl):
+        url = adapter.base_url
+        assert url.startswith("https://"), f"base_url {url!r} does not begin with https://"
+        assert not url.endswith("/"), f"base_url {url!r} ends with a slash"
+    if isinstance(adapter, HasTokenEndpoint):
+        path = adapter.token_endpoint.path
+        assert isinstance(adapter.token_endpoint, TokenEndpoint), "token_endpoint is none"
+        assert not path or path.startswith("/"), f"token_endpoint.path {path!r} lacks its slash"
+
+
+def check_statuses(adapter: Adapter) -> None:
+    """Every error status lands in the tree, whatever the body, and no key is in its text."""
+    for body in (*BODIES, f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode()):
+        for status in range(400, 600) if len(body) < _SHORT else (*STATUSES, 599):
+            error = adapter.error(status, {}, body)
+            assert isinstance(error, UpstreamError | UpstreamRejected), f"{status}: {error!r}"
+            assert KEY not in str(error), f"{status}: the key is in the message"
+        for status, kind in STATUSES.items():
+            error = adapter.error(status, {"retry-after": "7"}, body)
+            assert isinstance(error, kind), f"{status} with {body!r}: {error!r}"
+            if status in (429, 503):
+                assert error.retry_after == 7.0, f"{status}: retry-after is lost"
+            if isinstance(error, UpstreamRejected):
+                assert error.status == status, f"{status}: became {error.status}"
+
+
+def check_supports(adapter: Adapter) -> None:
+    """Only names that schemas.fields knows; at least one task."""
+    supports = adapter.supports
+    for task in TASKS:
+        unknown = (offered(supports, task) or frozenset[str]()) - FIELDS[task]
+        assert not unknown, f"{task}: no such fields: {sorted(unknown)}"
+        said = supports.translated.get(task, {}).keys() - (offered(supports, task) or ())
+        assert not said, f"{task}: translated, but not supported: {sorted(said)}"
+    everything = {TOOL_PROPERTIES}.union(*FIELDS.values())
+    assert set(supports.ranges) <= everything, f"ranges: {set(supports.ranges) - everything}"
+    assert any(offered(supports, task) is not None for task in TASKS), "offers no task"
+
+
+def check_fields(adapter: Adapter, task: Task, model: str) -> None:
+    """Sent = translated + reported, for each field by itself; and nothing that was not sent."""
+    supported = offered(adapter.supports, task)
+    if supported is None:
+        named = {one.field for one in unsupported(bare_request(task), adapter.supports)}
+        assert named == {task}, f"{task} is not offered, but unsupported() names {named}"
+        return
+    _check_required(adapter, task, model)
+    for field in sorted(FIELDS[task] - adapter.supports.requires):
+        with_it, without_it = (_completed(adapter, one) for one in request_with(task, field))
+        named = {one.field for one in unsupported(with_it, adapter.supports)}
+        if field not in supported:
+            assert field in named, f"{task}: {field} is neither supported nor reported"
+            continue
+        allowed = field not in named or field in adapter.supports.ranges
+        assert allowed, f"{task}: {field} is supported and reported"
+        changed = adapter.encode(with_it, model) != adapter.encode(without_it, model)
+        assert changed, f"{task}: {field} is supported but never leaves"
+    _check_extra(adapter, task, model)
+    _check_absence(adapter, task, model)
+
+
+def check_thoughts(adapter: Adapter) -> None:
+    """What a client hands back of an answer's thinking leaves, or is named: never neither."""
+    if adapter.supports.chat is None:
+        return
+    without_it = _completed(adapter, chat_with_thought(None))
+    assert not left_out(without_it, adapter.supports), "thoughts are named that nobody sent"
+    for kind, thought in THOUGHTS.items():
+        with_it = _completed(adapter, chat_with_thought(thought))
+        if kind not in adapter.supports.thoughts:
+            assert left_out(with_it, adapter.supports) == (REASONING,), f"{kind}: is not named"
+            continue
+        assert not left_out(with_it, adapter.supports), f"{kind}: is read and named"
+        changed = adapter.encode(with_it, "m").body != adapter.encode(without_it, "m").body
+        assert changed, f"{kind}: is read but never leaves"
+    if adapter.supports.proofs is not None:
+        _check_proofs(adapter)
+
+
+OTHERS = "another-vendor-v1"
+"""The format of proofs that nobody's adapter reads."""
+
+
+def _check_proofs(adapter: Adapter) -> None:
+    """A vendor that checks proofs refuses all but its own, so it gets no other's."""
+    for kind in ("signed", "encrypted"):
+        foreign = replace(THOUGHTS[kind], format=OTHERS)
+        request = _completed(adapter, chat_with_thought(foreign))
+        body = adapter.encode(request, "m").body
+        for proof in (foreign.signature, foreign.data):
+            assert not proof or proof.encode() not in body, f"{kind}: another vendor's proof leaves"
+        read = "text" in adapter.supports.thoughts and not foreign.data
+        named = left_out(request, adapter.supports) == (REASONING,)
+        assert named != read, f"{kind}: another vendor's thought is neither read nor named"
+
+
+def check_breaks(adapter: Adapter, task: Task) -> None:
+    """Bytes that are no answer raise UpstreamBroken or another UpstreamError, never a bug."""
+    if offered(adapter.supports, task) is None:
+        return
+    request = _completed(adapter, bare_request(task))
+    for body in (b"", b"{", b"[1", b"\xff", b'{"choices": 5}', b"42", b"[" * 100_000):
+        try:
+            if isinstance(request, EmbeddingsRequest):
+                adapter.embeddings(request, body)
+            else:
+                translate(adapter, request, [body])
+        except (UpstreamError, UpstreamRejected):
+            continue
+        raise AssertionError(f"{task}: {body[:20]!r} passes for an answer")
+
+
+def _completed(adapter: Adapter, request: Request) -> Request:
+    """The request with what this adapter requires of every one."""
+    return completed(adapter.supports, request)
+
+
+def _check_required(adapter: Adapter, task: Task, model: str) -> None:
+    """What is required is reported when it is missing, and nothing is put in its place."""
+    for field in adapter.supports.requires:
+        request = bare_request(task)
+        named = {one.field for one in unsupported(request, adapter.supports)}
+        assert field in named, f"{task}: {field} is required, and missing it is not reported"
+        refused = _refused_field(adapter, request, model)
+        assert refused == field, f"{task}: encoded without {field}, the refusal names {refused!r}"
+
+
+def _refused_field(adapter: Adapter, request: Request, model: str) -> str | None:
+    try:
+        adapter.encode(request, model)
+    except InvalidRequest as exc:
+        return exc.param
+    return None
+
+
+def _check_extra(adapter: Adapter, task: Task, model: str) -> None:
+    request = _completed(adapter, request_with_extra(task, "x_unheard_of", Raw(b'{"a":[1,null]}')))
+    named = {one.field for one in unsupported(request, adapter.supports)}
+    if adapter.supports.extra:
+        body = adapter.encode(request, model).body
+        assert b'"x_unheard_of":{"a":[1,null]}' in body, f"{task}: extra fields get lost"
+    else:
+        assert "x_unheard_of" in named, f"{task}: extra fields are neither sent nor reported"
+    for name in adapter.supports.extra_fields.get(task, ()):
+        request = _completed(adapter, request_with_extra(task, name, Raw(b'{"a":[1,null]}')))
+        rules = opened(adapter.supports.client_fields, (name,), ())
+        supports = replace(adapter.supports, client_fields=rules)
+        assert not unsupported(request, supports), f"{task}: {name} is reported"
+        body = adapter.encode(request, model).body
+        assert f'"{name}":{{"a":[1,null]}}'.encode() in body, f"{task}: {name} gets lost"
+
+
+def _check_absence(adapter: Adapter, task: Task, model: str) -> None:
+    bare = adapter.encode(_completed(adapter, bare_request(task)), model)
+    assert b"null" not in bare.body, f"{task}: what is absent is sent as null"
+    nulls = _completed(adapter, request_with_nulls(task))
+    assert adapter.encode(nulls, model) == bare, f"{task}: null is not the same as absent"
+    reported = unsupported(nulls, adapter.supports)
+    assert not reported, f"{task}: a null is reported: {reported}"
+    assert KEY not in _printed(bare), f"{task}: the key is in the printed form or the body"
+
+
+def _printed(outbound: Outbound) -> str:
+    return f"{outbound!r} {outbound.target} {outbound.body!r}"

@@ -1,0 +1,69 @@
+"""How a request's fields are said in the client's own words: OpenAI's, or those of schemas.fields.
+
+For each field of adapters.conformance.sample_requests, the place in a body and the JSON that stands
+there; a field that OpenAI's dialect lacks stands at the top level under its own name.
+https://github.com/openai/openai-openapi
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Raw
+
+from adapters.conformance.sample_requests import VALUES
+from schemas.fields import Task
+
+IMAGE = "messages[].content[].image_url"
+
+WORDS: Mapping[str, tuple[str, object]] = MappingProxyType(
+    {
+        "tools": (
+            "tools[]",
+            {
+                "type": "function",
+                "function": {
+                    "name": "look",
+                    "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+                },
+            },
+        ),
+        "tools.opaque": ("tools[]", {"type": "web_search"}),
+        "tool_choice": ("tool_choice", "required"),
+        "response_format": (
+            "response_format",
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": {"type": "object"}},
+            },
+        ),
+        "messages.image": (IMAGE, {"url": "data:image/png;base64,iVBORw0KGgo="}),
+        "messages.remote_image": (IMAGE, {"url": "https://example.com/cat.png"}),
+        "messages.audio": ("messages[].content[].input_audio", {"data": "AAAA", "format": "wav"}),
+        "messages.opaque": (
+            "messages[].content[].file",
+            {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="},
+        ),
+        "prompt.tokens": ("prompt", [1, 2, 3]),
+        "prompt.batch": ("prompt", ["hello", "bye"]),
+        "input.tokens": ("input", [1, 2, 3]),
+    }
+)
+"""Where the words are not the field's name and its value."""
+
+COUNTED: Mapping[str, tuple[str, object]] = MappingProxyType(
+    {"logprobs": ("logprobs", 0), "top_logprobs": ("logprobs", 3)}
+)
+"""Completions ask for log probabilities by how many."""
+
+
+def client_words(task: Task, field: str) -> tuple[str, object]:
+    """The place, and the JSON value, of the field's sample."""
+    if task == "completion" and field in COUNTED:
+        return COUNTED[field]
+    if field in WORDS:
+        return WORDS[field]
+    value = VALUES[field]
+    if isinstance(value, Raw):
+        return field, msgspec.json.decode(value)
+    return field, msgspec.json.decode(msgspec.json.encode(value))

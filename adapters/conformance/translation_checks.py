@@ -1,0 +1,205 @@
+"""The checks that `Supports` is what an encoder does: nothing less and nothing more.
+
+Each field is sent by itself, and what that changed in the body is held against what is said; then
+any fields together, of which those that are not reported must all be in the body.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from adapters.base import Adapter, Supports
+from adapters.capabilities import offered, unsupported
+from adapters.conformance.json_paths import (
+    Places,
+    changed,
+    leads,
+    parent,
+    places,
+    places_of,
+    within,
+)
+from adapters.conformance.openai_field_names import client_words
+from adapters.conformance.sample_requests import (
+    bare_request,
+    request_with,
+    request_with_all,
+    with_field,
+    with_needs,
+)
+from schemas.errors import InvalidRequest
+from schemas.fields import MESSAGES, NOT_LEFT_OUT, Task, sent_fields, without
+from schemas.requests import Request
+
+REPLACES = MESSAGES | {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"}
+"""What stands in the place of other content, or brings neighbours with it."""
+
+_REMARK = re.compile(r" \([^)]*\)")
+
+Way = tuple[str, ...]
+
+Models = Mapping[str, Mapping[str, Raw]]
+"""The provider's models, each with the fields of its own without which it takes no request."""
+
+ANY_MODEL: Models = {"m": {}}
+
+
+def ways_of(said: str) -> tuple[Way, ...]:
+    """A value of `Supports.translated` as places: alternatives, each of one place or more."""
+    return tuple(tuple(way.split(" + ")) for way in _REMARK.sub("", said).split(" or "))
+
+
+def check_translations(adapter: Adapter, task: Task, models: Models = ANY_MODEL) -> None:
+    """A field stands where `translated` says, and one that is not in it as in the client's dialect.
+
+    models: one for each way to say a field, where the model decides.
+    """
+    supports = adapter.supports
+    supported = offered(supports, task) or frozenset[str]()
+    said = supports.translated.get(task, {})
+    for field in sorted(supported):
+        own = field not in said
+        ways = ((client_words(task, field)[0],),) if own else ways_of(said[field])
+        seen = [_way(adapter, task, field, one, ways, extra) for one, extra in models.items()]
+        unseen = set(ways) - set(seen)
+        assert not unseen, f"{task}: {field} is not said as {unseen} to {', '.join(models)}"
+
+
+def check_together(
+    adapter: Adapter,
+    task: Task,
+    fields: Collection[str],
+    implied: Collection[str] = (),
+    model: str = "m",
+) -> None:
+    """Sent = translated + reported, for any fields of a task at once (samples of each).
+
+    Exactly what is not supported is reported; without it the request is encoded, and all the rest
+    stands where it stands when it is sent alone. Content cannot be left out, and is tried apart.
+    implied: fields that go without saying beside some others.
+    """
+    supports = adapter.supports
+    supported = offered(supports, task)
+    request = completed(supports, request_with_all(task, fields))
+    sent = sent_fields(request)
+    named = {one.field for one in unsupported(request, supports)}
+    if supported is None:
+        assert named == {task}, f"{task} is not offered, but unsupported() names {named}"
+        return
+    assert named == sent - supported, f"{task}: of {sorted(sent)} these are reported: {named}"
+    content = named & NOT_LEFT_OUT
+    if content:
+        _check_content_stays(request, named)
+        fields = set(fields) - content
+        request = completed(supports, request_with_all(task, fields))
+    body = places(adapter.encode(without(request, named - content), model).body)
+    left = {field: _main_places(supports, task, field) for field in with_needs(fields) - named}
+    for field, at in left.items():
+        found = any(within(body, place) for place in at)
+        if not found and field not in implied:
+            absent = _absent_alone(adapter, task, field, model, at)
+            assert absent, f"{task}: {field} is lost among {sorted(sent)}"
+        shared = any(at & others for one, others in left.items() if one != field)
+        if not shared and field not in supports.translated.get(task, {}) and field not in REPLACES:
+            there = _words_at(task, field, body)
+            assert there, f"{task}: {field} is changed among {sorted(sent)}"
+
+
+def _check_content_stays(request: Request, named: Collection[str]) -> None:
+    try:
+        without(request, named)
+    except InvalidRequest:
+        return
+    raise AssertionError(f"content can be left out of a request: {named}")
+
+
+def _main_places(supports: Supports, task: Task, field: str) -> frozenset[str]:
+    """The first place of each way to say it: the others belong to it."""
+    said = supports.translated.get(task, {}).get(field)
+    if said is None:
+        return frozenset({client_words(task, field)[0]})
+    return frozenset(way[0] for way in ways_of(said))
+
+
+def _absent_alone(
+    adapter: Adapter, task: Task, field: str, model: str, at: Collection[str]
+) -> bool:
+    """What says the field is that nothing is there."""
+    alone = completed(adapter.supports, request_with(task, field)[0])
+    body = places(adapter.encode(alone, model).body)
+    return not any(within(body, place) for place in at)
+
+
+def completed(supports: Supports, request: Request) -> Request:
+    """The request with what this adapter requires of every one."""
+    for field in supports.requires:
+        request = with_field(request, field)
+    return request
+
+
+def _way(
+    adapter: Adapter,
+    task: Task,
+    field: str,
+    model: str,
+    ways: Sequence[Way],
+    extra: Mapping[str, Raw],
+) -> Way:
+    """The one in which the field is said to this model."""
+    required = field in adapter.supports.requires
+    pair = (bare_request(task),) * 2 if required else request_with(task, field)
+    after, before = (
+        places(
+            adapter.encode(
+                msgspec.structs.replace(completed(adapter.supports, one), extra={**extra}), model
+            ).body
+        )
+        for one in pair
+    )
+    where = frozenset(after) if required else changed(before, after)
+    found = [way for way in ways if _covers(way, where, field, required=required)]
+    assert len(found) == 1, f"{task}: {field} changes {sorted(where)} for {model}, not {ways}"
+    translated = field in adapter.supports.translated.get(task, {})
+    words = _words_at(task, field, after)
+    if translated and len(ways) == 1 and ways[0] == (client_words(task, field)[0],):
+        assert not words, f"{task}: {field} is said in the client's own words, not translated"
+    elif not translated:
+        assert words, f"{task}: {field} is not said in the client's own words, nor translated"
+    return found[0]
+
+
+def _words_at(task: Task, field: str, body: Places) -> bool:
+    """What stands at the field's own place is what the client's dialect has there."""
+    place, value = client_words(task, field)
+    return _exact(within(body, place)) == _exact(places_of(value, place))
+
+
+def _exact(found: Places) -> Mapping[str, list[tuple[bool, object]]]:
+    """`true` is not 1."""
+    return {path: [(isinstance(one, bool), one) for one in leaf] for path, leaf in found.items()}
+
+
+def _covers(way: Way, where: frozenset[str], field: str, *, required: bool) -> bool:
+    """Every place changed, and every change is in one of them.
+
+    The `type` beside a place goes with it, and so does what stands beside a kind of content. All
+    that a required field can show is that it is there.
+    """
+    if not all(any(leads(path, place) for path in where) for place in way):
+        return False
+    beside = {place: ((parent(place) or place) if field in REPLACES else place) for place in way}
+    return required or all(
+        any(
+            leads(path, beside[place]) or path == f"{parent(place)}.type".lstrip(".")
+            for place in way
+        )
+        or (field in REPLACES and any(_held_instead(path, place) for place in way))
+        for path in where
+    )
+
+
+def _held_instead(path: str, place: str) -> bool:
+    """A list, or an object of another kind, stands where a string stood."""
+    return place.startswith(path)

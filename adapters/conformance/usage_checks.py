@@ -1,0 +1,67 @@
+"""The check that what a vendor counts is kept: `Usage.raw` has all of the vendor's `usage`.
+
+A surface gives clients the members that have no place in our schema, so none may be missing.
+"""
+
+from collections.abc import Iterator
+from typing import cast
+
+import msgspec
+
+from adapters.base import Adapter
+from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.replay import frames, translate
+from schemas.errors import GatewayError
+from schemas.events import Usage
+from schemas.requests import EmbeddingsRequest
+
+_Fields = dict[str, object]
+
+
+def check_usage(adapter: Adapter, case: Case) -> None:
+    """Of a recorded answer with an object of counts, every member of the object is in `raw`.
+
+    An answer of several choices may be counted choice by choice, and then has no such object.
+    """
+    request = request_for(case)
+    if isinstance(request, EmbeddingsRequest):
+        usage = adapter.embeddings(request, case.body).usage
+        bodies = [case.body]
+    else:
+        try:
+            events = translate(adapter, request, [case.body])
+        except GatewayError:
+            return  # another check says whether it should be an answer
+        usage = next((one for one in reversed(events) if isinstance(one, Usage)), None)
+        bodies = [data for _, data in frames(adapter, [case.body])] if case.streamed else []
+        bodies = bodies or [case.body]
+    counted = [found for body in bodies for found in _usages(_decoded(body))]
+    several = not isinstance(request, EmbeddingsRequest) and (request.sampling.n or 1) > 1
+    if not counted or usage is None or (several and usage.raw is None):
+        return
+    wanted = {name for name, value in counted[-1].items() if value is not None}
+    kept = set[str]() if usage.raw is None else set(_fields(usage.raw))
+    missing = wanted - kept
+    assert not missing, f"{case.name}: of the vendor's usage, {sorted(missing)} is lost"
+
+
+def _decoded(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _fields(raw: msgspec.Raw) -> _Fields:
+    return msgspec.json.decode(raw, type=_Fields)
+
+
+def _usages(value: object) -> Iterator[_Fields]:
+    """Objects under a top-level name such as `usage` or `usageMetadata`, with counts in them."""
+    if not isinstance(value, dict):
+        return
+    for name, inner in cast("_Fields", value).items():
+        if name.lower().startswith("usage") and isinstance(inner, dict):
+            fields = cast("_Fields", inner)
+            if any(type(count) is int for count in fields.values()):
+                yield fields

@@ -1,0 +1,1 @@
+"""Databricks: model serving endpoints and their OAuth tokens."""

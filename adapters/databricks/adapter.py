@@ -1,0 +1,187 @@
+"""Databricks Foundation Model APIs: the OpenAI dialect with paths and a few words of its own.
+
+The serving endpoint is named in the path (`/serving-endpoints/{name}/invocations`) and not in the
+body, a model written `endpoint/served-model` reaches that one past the traffic split, completions
+are wrapped in a prompt template unless `use_raw_prompt` says otherwise, `suffix` is appended to
+each answer, and embedders take an `instruction`. Reasoning comes, and goes back, as a part in a
+list of contents (see databricks_messages). `RANGES` holds the documented bounds.
+https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
+
+A base URL that ends in one of `OPENAI_PATHS` selects the OpenAI client's paths instead
+(`…/chat/completions`, the endpoint's or the Unity Catalog model's name in `model`).
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import ClassVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from adapters.base import ALL_THOUGHTS, Endpoint, Outbound, Range, Supports, TokenEndpoint
+from adapters.capabilities import TOOL_PROPERTIES
+from adapters.client_fields.denied import withheld
+from adapters.databricks.messages import databricks_message
+from adapters.databricks.oauth import TOKENS
+from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.decode import OpenAIDecoder
+from adapters.openai.encode import Body, encode_body
+from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.wire import OpenChunk
+from schemas.events import Event
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
+
+DATABRICKS = Vendor(name="databricks", stream_usage=False)
+"""Usage is on every chunk, unasked."""
+
+SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"})
+CHAT = SAMPLING | {
+    "tools",
+    "tool_choice",
+    "response_format",
+    "logprobs",
+    "top_logprobs",
+    "reasoning_effort",
+    "messages.image",
+    "messages.remote_image",
+    "messages.opaque",
+}
+COMPLETION = SAMPLING | {
+    "echo",
+    "append_suffix",
+    "template",
+    "error_behavior",
+    "prompt.batch",
+}
+EMBEDDINGS = frozenset({"instruction"})
+
+RANGES = {
+    "tools": Range(items=32),
+    TOOL_PROPERTIES: Range(maximum=15),
+    "temperature": Range(minimum=0, maximum=2),
+    "top_p": Range(above=0, maximum=1),
+    "top_k": Range(minimum=1),
+    "max_tokens": Range(minimum=1),
+    "top_logprobs": Range(minimum=0, maximum=20),
+}
+
+INVOCATIONS = "/serving-endpoints"
+SERVED = "served-model-name"
+"""The answer's header field that tells which served model gave it."""
+
+OPENAI_PATHS = (INVOCATIONS, "/ai-gateway/mlflow/v1")
+
+
+class DatabricksAdapter(OpenAIAdapter):
+    name: ClassVar[str] = "databricks"
+    token_endpoint: ClassVar[TokenEndpoint] = TOKENS
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, DATABRICKS)
+        self._base = urlsplit(endpoint.base_url).path.rstrip("/")
+        self._by_path = not self._base.endswith(OPENAI_PATHS)
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, ChatRequest):
+            request = replace(
+                request,
+                messages=tuple(databricks_message(one) for one in request.messages),
+                max_tokens_field="max_tokens",
+            )
+        outbound = super().encode(request, model)
+        if not self._by_path:
+            return outbound
+        target = f"{self._base}{INVOCATIONS}/{_address(model)}/invocations"
+        return replace(outbound, target=target)
+
+    def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
+        return self.decoder_of(request, {})
+
+    def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> OpenAIDecoder:
+        """See HeadReader."""
+        batch = isinstance(request, CompletionRequest) and not request.stream
+        kind = BatchDecoder if batch else DatabricksDecoder
+        return kind(
+            self.endpoint,
+            stream=request.stream,
+            choices=expected_choices(request),
+            served=headers.get(SERVED, ""),
+        )
+
+    def finish_body(self, body: Body, request: Request) -> bytes:
+        """`stream` is always said: its default is true in one edition of the reference."""
+        if self._by_path:
+            del body["model"]
+        if not isinstance(request, EmbeddingsRequest):
+            body["stream"] = body.get("stream", False)
+        match request:
+            case CompletionRequest():
+                if not request.template:
+                    body["use_raw_prompt"] = True
+                if request.append_suffix is not UNSET:
+                    body["suffix"] = request.append_suffix
+                if request.error_behavior is not UNSET:
+                    body["error_behavior"] = request.error_behavior
+            case EmbeddingsRequest():
+                if request.instruction is not UNSET:
+                    body["instruction"] = request.instruction
+            case _:
+                pass
+        return encode_body(body)
+
+    def supported(self) -> Supports:
+        return Supports(
+            client_fields=withheld("databricks"),
+            thoughts=ALL_THOUGHTS,
+            chat=CHAT,
+            completion=COMPLETION,
+            embeddings=EMBEDDINGS,
+            extra=True,
+            ranges=RANGES,
+            translated={
+                "completion": {
+                    "append_suffix": "suffix",
+                    "template": "use_raw_prompt (true without it)",
+                }
+            },
+        )
+
+
+class DatabricksDecoder(OpenAIDecoder):
+    """served: who answered, of the models that share the endpoint's traffic; "" if nobody says."""
+
+    marked = True
+
+    def __init__(
+        self, endpoint: Endpoint, *, stream: bool, choices: int = 1, served: str = ""
+    ) -> None:
+        super().__init__(endpoint, stream=stream, choices=choices)
+        if served:
+            self._head.extra["served_model_name"] = Raw(msgspec.json.encode(served))
+
+
+class BatchDecoder(DatabricksDecoder):
+    """Whole completions. The reference gives several choices of one prompt that prompt's index."""
+
+    def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
+        indexes = [choice.index for choice in chunk.choices]
+        if len(indexes) == self._expected > len(set(indexes)):
+            in_order = sorted(chunk.choices, key=attrgetter("index"))
+            placed = (replace(choice, index=place) for place, choice in enumerate(in_order))
+            chunk = replace(chunk, choices=tuple(placed))
+        return super()._chunk(chunk, data)
+
+
+def _address(model: str) -> str:
+    """Names of endpoints and of served models hold no slash, so one between them tells."""
+    endpoint, slash, served = model.partition("/")
+    path = quote(endpoint, safe="")
+    return f"{path}/served-models/{quote(served, safe='')}" if slash else path

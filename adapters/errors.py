@@ -1,0 +1,133 @@
+"""What a failure of an OpenAI-dialect server means: status and code decide, and never the prose but
+for a prompt that is too long (`adapters.prompt_too_long`).
+
+https://platform.openai.com/docs/guides/error-codes
+"""
+
+from collections.abc import Mapping
+
+from adapters.base import Endpoint
+from adapters.error_message import Problem, problem, redacted
+from adapters.prompt_too_long import rejected_as_too_long, says_too_long
+from adapters.retry_after import retry_after
+from schemas.errors import (
+    GatewayError,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamOverloaded,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+
+REFUSED_STATUS = frozenset({401, 402, 403, 405, 407, 410, 411, 421, 426})
+"""The account, and what no client can get wrong: the method, the address, a model that has retired,
+a proxy between. Those are the operator's and ours, and another backend may do."""
+
+REFUSED_WORDS = frozenset(
+    {
+        "insufficient_quota",
+        "invalid_api_key",
+        "billing_not_active",
+        "billing_hard_limit_reached",
+        "account_deactivated",
+        "permission_denied",
+        "unauthenticated",
+    }
+)
+"""Codes and types that blame the operator's account whatever the status says."""
+
+MODEL_UNKNOWN = "upstream_model_unknown"
+MODEL_WORDS = frozenset({"model_not_found", "endpoint_not_found"})
+"""Codes and types that say so whatever the status says."""
+
+TIMEOUTS = frozenset({408, 504})
+OVERLOADED = frozenset({503, 529})
+FAILED_4XX = frozenset({424, 425, 499})
+"""4xx that blame the server: MindIE's and TGI's generation error, too early, closed behind."""
+
+STATUS_OF_WORD: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "bad_request": 400,
+    "bad request": 400,
+    "badrequesterror": 400,
+    "invalid_parameter_value": 400,
+    "context_length_exceeded": 400,
+    "content_filter": 400,
+    "validation": 422,
+    "input validation error": 422,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found": 404,
+    "resource_does_not_exist": 404,
+    "notfounderror": 404,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "request_limit_exceeded": 429,
+    "resource_exhausted": 429,
+    "too_many_requests": 429,
+    "timeout": 504,
+    "deadline_exceeded": 504,
+    "overloaded_error": 503,
+    "temporarily_unavailable": 503,
+}
+"""For an error inside a 200, which has no status of its own."""
+
+
+def error_from(
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
+) -> GatewayError:
+    """The error for an answer with a status of 400 or more."""
+    return _error(endpoint, status, retry_after(headers), problem(body))
+
+
+def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
+    """The error for a 200 whose body, or a frame of it, says that something failed."""
+    found = problem(body)
+    words = (word.lower() for word in (found.code, found.type) if word)
+    known = (STATUS_OF_WORD[word] for word in words if word in STATUS_OF_WORD)
+    return _error(endpoint, found.status or next(known, 500), None, found)
+
+
+def unknown(text: str, upstream: str) -> UpstreamRefused:
+    """A 404. What is not found may be the model, or a file that the client names."""
+    error = UpstreamRefused(text, upstream=upstream, code=MODEL_UNKNOWN)
+    error.counts = False
+    return error
+
+
+def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) -> GatewayError:
+    name = endpoint.name
+    text = redacted(found.message, _secrets(endpoint)) or f"answered with status {status}"
+    words = {word.lower() for word in (found.code, found.type) if word}
+    absent = status == 404 and found.param in (None, "model")
+    if status in REFUSED_STATUS or words & REFUSED_WORDS:
+        refused = UpstreamRefused(text, upstream=name, retry_after=wait)
+        # Some vendors moderate with a 403 that says nothing of the account.
+        refused.counts = status != 403 or bool(words & REFUSED_WORDS)
+        return refused
+    if absent or words & MODEL_WORDS:
+        return unknown(text, name)
+    if status in TIMEOUTS:
+        return UpstreamTimeout(text, upstream=name, retry_after=wait)
+    if status == 429:
+        return UpstreamBusy(text, upstream=name, retry_after=wait)
+    if says_too_long(text, found.code, found.type):
+        return rejected_as_too_long(text, upstream=name)
+    if status in OVERLOADED:
+        return UpstreamOverloaded(text, upstream=name, retry_after=wait)
+    if status >= 500 or status in FAILED_4XX or status < 400:
+        return UpstreamFailed(text, upstream=name, retry_after=wait)
+    return UpstreamRejected(
+        text,
+        status=status,
+        upstream=name,
+        type=found.type,
+        param=found.param,
+        code=found.code,
+    )
+
+
+def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
+    """The key, and what the operator's own headers carry: it may be a credential too."""
+    return (endpoint.key.reveal(), *(value for _, value in endpoint.headers if len(value) >= 16))

@@ -1,0 +1,1 @@
+"""Google: Gemini, through its API key or Vertex AI."""

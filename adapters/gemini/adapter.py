@@ -1,0 +1,192 @@
+"""Google's Gemini: generateContent, whole and streamed, and embeddings.
+
+The base URL tells how to address it. AI Studio: `https://generativelanguage.googleapis.com`, with
+or without a version behind it; the key is an API key. Vertex AI: `https://HOST/v1/projects/P/
+locations/L/publishers/google`; the key is an OAuth token, or an API key where no project is named
+(express mode).
+https://ai.google.dev/api
+https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, assert_never
+from urllib.parse import quote, urlsplit
+
+from msgspec.structs import replace
+
+from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.gemini import embeddings as vectors
+from adapters.gemini.decode import GeminiDecoder
+from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body
+from adapters.gemini.errors import error_from, error_inside
+from adapters.gemini.parts import FETCHED
+from adapters.openai.adapter import merged_headers
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from schemas.messages import GEMINI
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+
+CHAT = frozenset(
+    {
+        *SAMPLING,
+        "logprobs",
+        "tools",
+        "tools.opaque",
+        "tool_choice",
+        "response_format",
+        "reasoning_effort",
+        "messages.image",
+        "messages.audio",
+        "messages.opaque",
+    }
+)
+
+INLINE = "contents[].parts[].inlineData"
+TRANSLATED = {
+    **{field: f"generationConfig.{wire}" for field, wire in SAMPLING.items()},
+    "logprobs": "generationConfig.responseLogprobs",
+    "tools": "tools[].functionDeclarations",
+    "tools.opaque": "tools[].googleSearch (and Google's other tools)",
+    "tool_choice": "toolConfig.functionCallingConfig",
+    "response_format": "generationConfig.responseMimeType + generationConfig.responseJsonSchema",
+    "reasoning_effort": "generationConfig.thinkingConfig",
+    "messages.image": INLINE,
+    "messages.audio": INLINE,
+    "messages.opaque": f"{INLINE} (files)",
+}
+
+SUPPORTS = Supports(
+    client_fields=withheld("gemini"),
+    chat=CHAT,
+    embeddings=frozenset({"dimensions"}),
+    extra_fields={"chat": CONFIG | OWN, "embeddings": vectors.OWN},
+    fetched_images=FETCHED,
+    inputs=100,
+    thoughts=READABLE,
+    proofs=frozenset({GEMINI}),
+    ranges={
+        "max_tokens": Range(minimum=1, maximum=2**31 - 1),
+        "temperature": Range(minimum=0, maximum=2),
+        "top_p": Range(minimum=0, maximum=1),
+        "top_k": Range(minimum=1, maximum=2**31 - 1),
+        "seed": Range(minimum=-(2**31), maximum=2**31 - 1),
+        "stop": Range(items=5),
+        "n": Range(minimum=1, maximum=8),
+        "presence_penalty": Range(minimum=-2, below=2),
+        "frequency_penalty": Range(minimum=-2, below=2),
+        "top_logprobs": Range(minimum=0, maximum=20),
+        "dimensions": Range(minimum=1, maximum=2**31 - 1),
+    },
+    translated={
+        "chat": TRANSLATED,
+        "embeddings": {"dimensions": "requests[].outputDimensionality"},
+    },
+)
+"""https://ai.google.dev/api/generate-content#generationconfig"""
+
+ON_VERTEX = replace(
+    SUPPORTS,
+    translated={
+        "chat": TRANSLATED,
+        "embeddings": {
+            "dimensions": "parameters.outputDimensionality "
+            "or embedContentConfig.outputDimensionality"
+        },
+    },
+)
+
+_FULL = ("models/", "tunedModels/")
+"""Beginnings of names that say themselves what they are."""
+
+
+class GeminiAdapter:
+    """No completions and no tokens: Gemini holds conversations."""
+
+    name: ClassVar[str] = "gemini"
+    base_url: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        path = urlsplit(endpoint.base_url).path.rstrip("/")
+        self._vertex = path.endswith("/publishers/google")
+        self._supports = ON_VERTEX if self._vertex else SUPPORTS
+        self._base = path or "/v1beta"
+        key, token = endpoint.key.reveal(), "/projects/" in path
+        credentials = ("authorization", f"Bearer {key}") if token else ("x-goog-api-key", key)
+        self._headers = {
+            stream: merged_headers(
+                (credentials,) if key else (),
+                (("content-type", "application/json"), ("accept", kind)),
+                endpoint.headers,
+            )
+            for stream, kind in ((False, "application/json"), (True, "text/event-stream"))
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return self._supports
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        match request:
+            case ChatRequest(stream=True):
+                body = chat_body(request, model)
+                return self._outbound(model, "streamGenerateContent?alt=sse", body, stream=True)
+            case ChatRequest():
+                return self._outbound(model, "generateContent", chat_body(request, model))
+            case EmbeddingsRequest():
+                form = vectors.form_of(model, len(request.inputs), vertex=self._vertex)
+                body = vectors.embeddings_body(request, model_path(model), form)
+                return self._outbound(model, form.route, body)
+            case CompletionRequest() | TokenRequest():
+                raise InvalidRequest(
+                    f"{self._endpoint.name} holds conversations; send messages", param="model"
+                )
+        assert_never(request)
+
+    def decoder(self, request: GenerateRequest) -> GeminiDecoder:
+        return GeminiDecoder(self._endpoint, request)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        try:
+            failed = "error" in read_object(body)
+            found = vectors.read_embeddings(body)
+        except UNREADABLE as exc:
+            head = body[:80].decode(errors="replace")
+            raise self._broken(f"an answer that cannot be read: {head}") from exc
+        if failed:
+            raise error_inside(self._endpoint, body)
+        if len(found.vectors) != len(request.inputs):
+            raise self._broken(f"{len(found.vectors)} vectors for {len(request.inputs)} inputs")
+        return found
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _outbound(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
+        return Outbound(
+            target=f"{self._base}/{model_path(model)}:{verb}",
+            headers=self._headers[stream],
+            body=body,
+            stream=stream,
+        )
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._endpoint.name)
+
+
+def model_path(model: str) -> str:
+    """`models/NAME`, with nothing in the name that leads to another path."""
+    for kind in _FULL:
+        if model.startswith(kind):
+            return f"{kind}{quote(model.removeprefix(kind), safe='@')}"
+    return f"models/{quote(model, safe='@')}"

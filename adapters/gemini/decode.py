@@ -1,0 +1,329 @@
+"""Answers of Gemini as events, streamed or whole.
+
+A stream has no end mark: it is whole when every candidate has told why it ended. That reason may
+come after the last call, or with every frame, so choices are finished when the body is.
+https://ai.google.dev/api/generate-content#generatecontentresponse
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.base import Endpoint
+from adapters.decoder_limits import CHOICES, NOTES, check_room
+from adapters.gemini.errors import error_inside
+from adapters.gemini.finish_reasons import FAILED, FINISH
+from adapters.gemini.generated_images import IMAGES, Image, image_from
+from adapters.gemini.logprobs import token_logprobs
+from adapters.gemini.other_parts import PARTS
+from adapters.gemini.partial_arguments import PartialCall
+from adapters.gemini.usage import usage_from
+from adapters.gemini.wire import (
+    Candidate,
+    FunctionCall,
+    PromptFeedback,
+    Response,
+    read_candidate,
+    read_part,
+    read_response,
+)
+from adapters.openai.adapter import expected_choices
+from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import (
+    Event,
+    Finished,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    ToolDelta,
+)
+from schemas.messages import GEMINI
+from schemas.requests import GenerateRequest
+
+RESPONSE = frozenset(
+    ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")
+)
+CANDIDATE = frozenset(("content", "finishMessage", "finishReason", "index", "logprobsResult"))
+PART = frozenset(("functionCall", "text", "thought", "thoughtSignature"))
+"""Members that are read; all others go to the client as they are."""
+
+_CAPITAL = re.compile("[A-Z]")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Choice(Struct, kw_only=True):
+    """What is known of a candidate so far.
+
+    block:   that of its next thought.
+    blocked: the prompt was refused, for the reason in `finish`.
+    """
+
+    tools: int = 0
+    block: int = 0
+    thinking: bool = False
+    shown: bool = False
+    finish: str | None = None
+    blocked: bool = False
+    refusal: str = ""
+    call: PartialCall | None = None
+    parts: list[Raw] = []
+    images: list[Image] = []
+    opaque: dict[str, Raw] = {}
+
+
+class GeminiDecoder:
+    """Reads one answer."""
+
+    def __init__(self, endpoint: Endpoint, request: GenerateRequest) -> None:
+        self._endpoint = endpoint
+        self._expected = expected_choices(request)
+        self._streamed = request.stream
+        self._started = False
+        self._head = Started()
+        self._choices: dict[int, _Choice] = {}
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        events: list[Event] = []
+        try:
+            # Without `alt=sse`, or from a proxy, an answer can be a list of its frames.
+            frames = read_list(data) if data.lstrip()[:1] == b"[" else [Raw(data)]
+            for frame in frames:
+                response = read_response(frame)
+                if response.error != NULL:
+                    raise error_inside(self._endpoint, data)
+                self._response(response, read_object(frame), events)
+        except UNREADABLE as exc:
+            head = data[:80].decode(errors="replace")
+            raise self._broken(f"an answer that cannot be read: {head}") from exc
+        return events
+
+    def close(self) -> Sequence[Event]:
+        missing = self._streamed and len(self._choices) < self._expected
+        choices = sorted(self._choices.items())
+        if missing or not choices or any(one.finish is None for _, one in choices):
+            raise self._broken("stream ended early")
+        events: list[Event] = []
+        for index, choice in choices:
+            _end(index, choice, events)
+        return events
+
+    def _response(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
+        """Raises one of `UNREADABLE` for a candidate or a part that cannot be read."""
+        self._begin(response, fields, events)
+        try:
+            for candidate in response.candidates or ():
+                self._candidate(candidate, events)
+        except UpstreamFailed as exc:
+            exc.usage = usage_from(response.usage_metadata)
+            raise
+        if response.prompt_feedback and not self._choices:
+            self._blocked(response.prompt_feedback)
+        usage = usage_from(response.usage_metadata)
+        if usage is not None:
+            events.append(usage)
+
+    def _begin(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
+        """The start of the answer, again where a later frame has other fields."""
+        extra = {**self._head.extra, **_others(fields, RESPONSE)}
+        if self._started and extra == self._head.extra:
+            return
+        if not self._started:
+            self._started = True
+            self._head = Started(
+                id=response.response_id,
+                model=response.model_version,
+                created=_seconds(response.create_time),
+            )
+        self._head = replace(self._head, extra=extra)
+        events.append(self._head)
+
+    def _blocked(self, feedback: PromptFeedback) -> None:
+        """The prompt was refused, and with it every choice."""
+        if feedback.block_reason:
+            for index in range(self._expected):
+                self._choices[index] = _Choice(
+                    finish=feedback.block_reason,
+                    blocked=True,
+                    refusal=feedback.block_reason_message or "",
+                )
+
+    def _candidate(self, raw: Raw, events: list[Event]) -> None:
+        candidate = read_candidate(raw)
+        if candidate.index not in self._choices:
+            most = max(self._expected, CHOICES)
+            check_room(self._choices, most, "candidates", self._endpoint.name)
+        choice = self._choices.setdefault(candidate.index, _Choice())
+        logprobs = token_logprobs(candidate.logprobs_result)
+        for part in candidate.content.parts if candidate.content else ():
+            logprobs = self._part(candidate.index, choice, part, logprobs, events)
+        if logprobs:
+            events.append(TextDelta(text="", index=candidate.index, logprobs=logprobs))
+        choice.opaque |= _others(read_object(raw), CANDIDATE)
+        if candidate.finish_reason:
+            self._ended(candidate, choice)
+
+    def _ended(self, candidate: Candidate, choice: _Choice) -> None:
+        word = candidate.finish_reason or ""
+        if word in FAILED:
+            told = f": {candidate.finish_message}" if candidate.finish_message else ""
+            raise UpstreamFailed(
+                f"the answer ended with {word}{told}", upstream=self._endpoint.name, code=word
+            )
+        choice.finish = word
+        if FINISH.get(word) == "content_filter":
+            choice.refusal = candidate.finish_message or ""
+        elif candidate.finish_message:
+            choice.opaque["finish_message"] = Raw(_encode(candidate.finish_message))
+
+    def _part(
+        self,
+        index: int,
+        choice: _Choice,
+        raw: Raw,
+        logprobs: tuple[TokenLogprob, ...],
+        events: list[Event],
+    ) -> tuple[TokenLogprob, ...]:
+        """Returns the log probabilities that no text has taken."""
+        part, rest = read_part(raw), _rest(raw)
+        if part.inline_data != NULL and not part.thought:
+            image = image_from(part.inline_data, len(choice.images))
+            if image is not None:
+                check_room(choice.images, NOTES, "images", self._endpoint.name)
+                choice.images.append(image)
+                del rest["inlineData"]
+        if rest:
+            check_room(choice.parts, NOTES, "parts", self._endpoint.name)
+            if part.text is None and part.function_call is None:
+                # Its signature must come back on the part itself.
+                choice.parts.append(raw.copy())
+                return logprobs
+            choice.parts.append(Raw(_encode(rest)))
+        signature = part.thought_signature
+        if part.function_call is not None:
+            self._call(index, choice, part.function_call, signature, events)
+            return logprobs
+        if part.thought:
+            if part.text or signature:
+                events.append(
+                    ReasoningDelta(
+                        text=part.text or "",
+                        index=index,
+                        signature=signature,
+                        block=choice.block,
+                        format=GEMINI if signature else "",
+                    )
+                )
+            choice.thinking = not signature
+            choice.block += bool(signature)
+            return logprobs
+        if part.text:
+            choice.shown = True
+            events.append(TextDelta(text=part.text, index=index, logprobs=logprobs))
+            logprobs = ()
+        if signature:
+            # That of a text is a block of its own, so that it goes back to a text.
+            choice.block += choice.thinking
+            choice.thinking = False
+            events.append(
+                ReasoningDelta(
+                    text="",
+                    index=index,
+                    signature=signature,
+                    block=choice.block,
+                    format=GEMINI,
+                )
+            )
+            choice.block += 1
+        return logprobs
+
+    def _call(
+        self,
+        index: int,
+        choice: _Choice,
+        call: FunctionCall,
+        signature: str,
+        events: list[Event],
+    ) -> None:
+        """Older models give no ids; ours are unique in the conversation, by the answer's own."""
+        id, name = call.id or f"call_{self._head.id}_{index}_{choice.tools}", call.name or ""
+        arguments = "{}" if call.args == NULL else bytes(call.args).decode()
+        if call.will_continue or choice.call is not None:
+            partial = choice.call or PartialCall(id=id, name=name, signature=signature)
+            try:
+                partial.add(call.partial_args)
+            except ValueError as exc:
+                raise self._broken(f"arguments that cannot be put together: {exc}") from exc
+            choice.call = partial if call.will_continue else None
+            if call.will_continue:
+                return
+            id, name, signature = partial.id, partial.name, partial.signature
+            arguments = partial.text()
+        events.append(
+            ToolDelta(
+                tool=choice.tools,
+                index=index,
+                id=id,
+                name=name,
+                arguments=arguments,
+                signature=signature,
+            )
+        )
+        choice.tools += 1
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._endpoint.name)
+
+
+def _end(index: int, choice: _Choice, events: list[Event]) -> None:
+    word = choice.finish or ""
+    reason = "content_filter" if choice.blocked else FINISH.get(word, "stop")
+    if choice.refusal:
+        events.append(RefusalDelta(text=choice.refusal, index=index))
+    if reason == "stop" and choice.tools:
+        reason = "tool_calls"
+    if not choice.shown and not choice.tools:
+        events.append(TextDelta(text="", index=index))
+    opaque = dict(choice.opaque)
+    if choice.images:
+        opaque[IMAGES] = Raw(_encode(choice.images))
+    if choice.parts:
+        opaque[PARTS] = Raw(_encode(choice.parts))
+    if opaque:
+        events.append(OpaqueDelta(fields=opaque, index=index))
+    native = "" if word.lower() == reason else word
+    events.append(Finished(reason=reason, index=index, native=native))
+
+
+def _others(fields: Mapping[str, Raw], read: Collection[str]) -> dict[str, Raw]:
+    """The members that are not `read`, in snake_case as all fields of an answer are."""
+    return {
+        _CAPITAL.sub(_lowered, name): raw.copy()
+        for name, raw in fields.items()
+        if name not in read and raw != NULL
+    }
+
+
+def _lowered(capital: re.Match[str]) -> str:
+    return f"_{capital[0].lower()}"
+
+
+def _rest(raw: Raw) -> dict[str, Raw]:
+    """The members of a part that have no place in OpenAI's dialect."""
+    return {name: one for name, one in read_object(raw).items() if name not in PART and one != NULL}
+
+
+def _seconds(moment: str) -> int:
+    """Unix seconds of an RFC 3339 time, 0 where it is none."""
+    try:
+        return int(datetime.fromisoformat(moment).timestamp())
+    except (ValueError, OverflowError):
+        return 0

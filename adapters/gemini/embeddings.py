@@ -1,0 +1,101 @@
+"""Texts for Google's embedding models and the vectors that come back, by each of three routes.
+
+AI Studio: batchEmbedContents. Vertex: that too for Gemini's models, or embedContent for one text,
+and predict for the older ones.
+https://ai.google.dev/api/embeddings
+https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, UnsetType
+
+from adapters.gemini.parts import Body
+from adapters.gemini.usage import usage_from
+from adapters.gemini.wire import Prediction, read_vectors
+from schemas.answers import Embeddings
+from schemas.errors import InvalidRequest
+from schemas.events import Usage
+from schemas.requests import EmbeddingsRequest
+
+Route = Literal["batchEmbedContents", "embedContent", "predict"]
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """nested: sizes and Google's own fields stand in an `embedContentConfig`, as on Vertex."""
+
+    route: Route
+    nested: bool = False
+
+
+OWN = frozenset({"taskType", "title"})
+"""Google's own fields, which go with every text."""
+
+_SNAKE = {"taskType": "task_type", "title": "title"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def form_of(model: str, texts: int, *, vertex: bool) -> Form:
+    """How Google's own client asks this model."""
+    if not vertex:
+        return Form(route="batchEmbedContents")
+    name = model.rpartition("/")[2]
+    if "gemini" not in name and "maas" not in name:
+        return Form(route="predict")
+    return Form(route="embedContent" if texts == 1 else "batchEmbedContents", nested=True)
+
+
+def embeddings_body(request: EmbeddingsRequest, path: str, form: Form) -> bytes:
+    """path: the model's, as `models/NAME`. Raises InvalidRequest for tokens."""
+    if not all(isinstance(one, str) for one in request.inputs):
+        raise InvalidRequest("input: this backend takes texts", param="input")
+    size: Body = {}
+    if not isinstance(request.dimensions, UnsetType):
+        size["outputDimensionality"] = request.dimensions
+    config: Body = {**request.extra, **size}
+    match form:
+        case Form(route="predict"):
+            named = {_SNAKE.get(name, name): raw for name, raw in request.extra.items()}
+            body: Body = {"instances": [{"content": one, **named} for one in request.inputs]}
+            return _encode({**body, "parameters": size} if size else body)
+        case Form(nested=False):
+            texts = [{"model": path, **_content(one), **config} for one in request.inputs]
+            return _encode({"requests": texts})
+        case _:
+            inside: Body = {"embedContentConfig": config} if config else {}
+            texts = [{**_content(one), **inside} for one in request.inputs]
+            single = form.route == "embedContent"
+            return _encode(texts[0] if single else {"requests": texts})
+
+
+def read_embeddings(body: bytes) -> Embeddings:
+    """Raises what msgspec raises for an answer that cannot be read."""
+    answer = read_vectors(body)
+    if answer.predictions is not None:
+        return Embeddings(
+            vectors=tuple(one.embeddings.values for one in answer.predictions),
+            usage=_counted(answer.predictions),
+        )
+    single = () if answer.embedding is None else (answer.embedding,)
+    return Embeddings(
+        vectors=tuple(one.values for one in answer.embeddings or single),
+        usage=usage_from(answer.usage_metadata) or Usage(),
+    )
+
+
+def _counted(predictions: tuple[Prediction, ...]) -> Usage:
+    """Known where every text was counted."""
+    counts = [
+        one.embeddings.statistics.token_count if one.embeddings.statistics else None
+        for one in predictions
+    ]
+    known = [int(one) for one in counts if one is not None]
+    if len(known) != len(counts):
+        return Usage()
+    return Usage(prompt_tokens=sum(known), total_tokens=sum(known))
+
+
+def _content(text: object) -> Body:
+    return {"content": {"parts": [{"text": text}]}}

@@ -1,0 +1,233 @@
+"""Chat requests as bodies of Gemini's generateContent; only what was sent is in them.
+
+https://ai.google.dev/api/generate-content#request-body
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from adapters.gemini.messages import conversation
+from adapters.gemini.parts import Body
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
+from schemas.requests import ChatRequest
+
+SAMPLING: Mapping[str, str] = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "seed": "seed",
+    "stop": "stopSequences",
+    "n": "candidateCount",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "top_logprobs": "logprobs",
+}
+"""Our names -> those of `generationConfig`."""
+
+CONFIG: Final = frozenset(
+    {"imageConfig", "mediaResolution", "responseModalities", "speechConfig", "thinkingConfig"}
+)
+"""Gemini's own fields that travel inside `generationConfig`."""
+
+OWN: Final = frozenset(
+    {
+        "cachedContent",
+        "continuationToken",
+        "labels",
+        "safetySettings",
+        "serviceTier",
+        "toolConfig",
+    }
+)
+"""Gemini's own fields that travel beside it. We write into `toolConfig` as well."""
+
+MODES: Mapping[str, str] = {"none": "NONE", "auto": "AUTO", "required": "ANY", "named": "ANY"}
+
+BUILT_IN: Mapping[str, str] = {
+    "google_search": "googleSearch",
+    "web_search": "googleSearch",
+    "google_maps": "googleMaps",
+    "url_context": "urlContext",
+    "code_execution": "codeExecution",
+}
+"""Types of tools that Google runs itself -> their names."""
+
+LEVELS: Mapping[str, str] = {
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "XHIGH",
+}
+"""`reasoning_effort` -> `thinkingLevel`, from Gemini 3 on, which always thinks."""
+
+BUDGETS: Mapping[str, int] = {
+    "none": 0,
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+}
+"""`reasoning_effort` -> `thinkingBudget`, up to Gemini 2.5, in tokens.
+https://ai.google.dev/gemini-api/docs/openai#thinking"""
+
+_OLDER: Final = re.compile(r"(.*/)?gemini-[12]\b")
+_GEMINI: Final = re.compile(r"(.*/)?gemini-")
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chat_body(request: ChatRequest, model: str) -> bytes:
+    """Raises InvalidRequest, by path, for what has no place in it."""
+    older = _OLDER.match(model) is not None
+    proofs = not older and _GEMINI.match(model) is not None
+    said = conversation(request.messages, proofs=proofs)
+    body: Body = {"contents": said.contents}
+    if said.system:
+        body["systemInstruction"] = {"parts": said.system}
+    if request.tools:
+        body["tools"] = _tools(request)
+    calling = _calling(request)
+    if calling:
+        body["toolConfig"] = {"functionCallingConfig": calling}
+    config = _config(request, older=older)
+    for name, raw in request.extra.items():
+        whole = _tool_config(calling, raw) if name == "toolConfig" and calling else raw
+        (config if name in CONFIG else body)[name] = whole
+    if config:
+        body["generationConfig"] = config
+    return _encode(body)
+
+
+def _tools(request: ChatRequest) -> list[Body]:
+    """All functions in one entry, then each of Google's own tools in one of its own."""
+    functions: list[Body] = []
+    others: list[Body] = []
+    for place, tool in enumerate(request.tools or ()):
+        match tool:
+            case FunctionTool():
+                functions.append(_function(tool))
+            case OpaqueTool():
+                others.append(_built_in(tool, f"tools[{place}]"))
+    return [{"functionDeclarations": functions}, *others] if functions else others
+
+
+def _function(tool: FunctionTool) -> Body:
+    function: Body = {"name": tool.name}
+    if not isinstance(tool.description, UnsetType):
+        function["description"] = tool.description
+    if not isinstance(tool.parameters, UnsetType):
+        function["parametersJsonSchema"] = tool.parameters
+    return function
+
+
+def _built_in(tool: OpaqueTool, field: str) -> Body:
+    """What stands beside the type is Google's own; OpenAI's settings of a search are not."""
+    if tool.type not in BUILT_IN:
+        raise InvalidRequest(
+            f"{field}.type: this backend knows function, {', '.join(BUILT_IN)}",
+            param=f"{field}.type",
+        )
+    settings = {name: raw for name, raw in read_object(tool.raw).items() if name != "type"}
+    if tool.type == "web_search" and settings:
+        where = f"{field}.{next(iter(settings))}"
+        raise InvalidRequest(
+            f"{where}: this backend knows no such setting; leave it out", param=where
+        )
+    return {BUILT_IN[tool.type]: settings}
+
+
+def _calling(request: ChatRequest) -> Body:
+    """`functionCallingConfig`, {} for Gemini's own.
+
+    `strict` of a function, whose arguments must then fit its schema, is the mode VALIDATED for all
+    functions; in mode ANY they always fit. https://ai.google.dev/api/caching#Mode
+    """
+    choice = request.tool_choice
+    if not isinstance(choice, UnsetType) and choice.mode != "auto":
+        return _choice(choice)
+    if any(isinstance(tool, FunctionTool) and tool.strict for tool in request.tools or ()):
+        return {"mode": "VALIDATED"}
+    return {} if isinstance(choice, UnsetType) else _choice(choice)
+
+
+def _tool_config(calling: Body, raw: Raw) -> Body:
+    """The client's own `toolConfig` with what its tool_choice and functions say."""
+    try:
+        fields = read_object(raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest("toolConfig: must be an object", param="toolConfig") from exc
+    if "functionCallingConfig" in fields:
+        field = "toolConfig.functionCallingConfig"
+        raise InvalidRequest(
+            f"{field}: is sent as tool_choice or strict, too; send one", param=field
+        )
+    return {**fields, "functionCallingConfig": calling}
+
+
+def _choice(choice: ToolChoice) -> Body:
+    if choice.mode not in MODES:
+        raise InvalidRequest(
+            "tool_choice: this backend knows none, auto, required and a function's name",
+            param="tool_choice",
+        )
+    config: Body = {"mode": MODES[choice.mode]}
+    if choice.mode == "named":
+        config["allowedFunctionNames"] = [choice.name]
+    return config
+
+
+def _config(request: ChatRequest, *, older: bool) -> Body:
+    config: Body = {}
+    for field, name in SAMPLING.items():
+        value: object = getattr(request.sampling, field)
+        if value is not UNSET and value is not None and value != ():
+            config[name] = value
+    if request.sampling.logprobs is True:
+        config["responseLogprobs"] = True
+    if not isinstance(request.response_format, UnsetType):
+        config |= _format(request.response_format)
+    if not isinstance(request.reasoning_effort, UnsetType):
+        if "thinkingConfig" in request.extra:
+            raise InvalidRequest(
+                "thinkingConfig: is sent as reasoning_effort, too; send one",
+                param="thinkingConfig",
+            )
+        config["thinkingConfig"] = _thinking(request.reasoning_effort, older=older)
+    return config
+
+
+def _format(form: ResponseFormat) -> Body:
+    if form.type == "text":
+        return {}
+    if form.type == "opaque":
+        raise InvalidRequest(
+            "response_format: this backend knows text, json_object and json_schema",
+            param="response_format",
+        )
+    config: Body = {"responseMimeType": "application/json"}
+    if not isinstance(form.schema, UnsetType):
+        config["responseJsonSchema"] = form.schema
+    return config
+
+
+def _thinking(effort: str, *, older: bool) -> Body:
+    """Whoever says how much to think is shown the thoughts."""
+    known: Mapping[str, object] = BUDGETS if older else LEVELS
+    if effort not in known:
+        always = ", which always thinks," if effort == "none" else ""
+        raise InvalidRequest(
+            f"reasoning_effort: this model{always} knows {', '.join(known)}",
+            param="reasoning_effort",
+        )
+    if not older:
+        return {"thinkingLevel": known[effort], "includeThoughts": True}
+    budget: Body = {"thinkingBudget": known[effort]}
+    return budget if effort == "none" else {**budget, "includeThoughts": True}

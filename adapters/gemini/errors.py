@@ -1,0 +1,76 @@
+"""What a failure of Google's APIs means: its status, and the details beside it.
+
+A bad key is a 400, and how long to wait stands in the body and in no header.
+https://cloud.google.com/apis/design/errors
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from adapters import errors as openai_errors
+from adapters.base import Endpoint
+from adapters.gemini.wire import Error, read_error, read_errors
+from adapters.openai.wire import UNREADABLE
+from schemas.errors import GatewayError
+
+REFUSED_REASONS = frozenset(
+    {
+        "API_KEY_INVALID",
+        "API_KEY_EXPIRED",
+        "API_KEY_SERVICE_BLOCKED",
+        "BILLING_DISABLED",
+        "CONSUMER_INVALID",
+        "CONSUMER_SUSPENDED",
+        "SERVICE_DISABLED",
+    }
+)
+"""Reasons of an ErrorInfo that blame the operator's account whatever the status says."""
+
+REFUSED_STATUSES = frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED", "UNAUTHENTICATED"})
+"""The first is a 400: no billing, or no service where the operator's account is."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def error_from(
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
+) -> GatewayError:
+    """The error for an answer with a status of 400 or more."""
+    found = _read(body)
+    if found is None:
+        return openai_errors.error_from(endpoint, status, headers, body)
+    reasons = [one.reason for one in found.details if one.reason]
+    if found.status in REFUSED_STATUSES or not REFUSED_REASONS.isdisjoint(reasons):
+        status = 403
+    plain = {
+        "message": found.message,
+        "code": reasons[0] if reasons else found.status or str(status),
+        "type": found.status or None,
+    }
+    wait = next((_seconds(one.retry_delay) for one in found.details if one.retry_delay), "")
+    waiting = {**headers, "retry-after": wait} if wait else headers
+    return openai_errors.error_from(endpoint, status, waiting, _encode({"error": plain}))
+
+
+def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
+    """The error for a 200 whose body, or a frame of it, says that something failed."""
+    found = _read(body)
+    if found is None or not 400 <= found.code < 600:
+        return openai_errors.error_inside(endpoint, body)
+    return error_from(endpoint, found.code, {}, body)
+
+
+def _read(body: bytes) -> Error | None:
+    """`None` for what is no error of Google's; one may be in a list of its own."""
+    try:
+        if body.lstrip()[:1] == b"[":
+            errors = read_errors(body)
+            return errors[0].error if errors else None
+        return read_error(body).error
+    except UNREADABLE:
+        return None
+
+
+def _seconds(delay: str) -> str:
+    return delay.strip().removesuffix("s")

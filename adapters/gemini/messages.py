@@ -1,0 +1,154 @@
+"""Conversations as Gemini's `systemInstruction` and `contents`.
+
+A tool's answer names the function, results in a row are one turn, and what proves a thought goes
+back on the part that it came on.
+https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, UnsetType
+
+from adapters.gemini.generated_images import handed_back
+from adapters.gemini.other_parts import own_parts
+from adapters.gemini.parts import Body, part_of
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import GEMINI, Message, TextPart, ToolCall, provable_thoughts, text_of
+
+SKIPPED = "skip_thought_signature_validator"
+"""What Google has for calls that another model made, and that nothing of its own can prove.
+https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    system: list[Body]
+    contents: list[Body]
+
+
+def conversation(messages: Sequence[Message], *, proofs: bool) -> Conversation:
+    """Raises InvalidRequest, by path, for what has no place in it.
+
+    proofs: the model refuses a turn whose calls nothing proves.
+    """
+    system: list[Body] = []
+    contents: list[Body] = []
+    results: list[Body] | None = None
+    names: dict[str, str] = {}
+    for place, one in enumerate(messages):
+        if one.role in ("tool", "function"):
+            result = _result(one, place, names)
+            if results is None:
+                results = []
+                contents.append({"role": "user", "parts": results})
+            results.append(result)
+            continue
+        results = None
+        if one.name:
+            field = f"messages[{place}].name"
+            raise InvalidRequest(
+                f"{field}: this backend knows no names; write it into the text", param=field
+            )
+        match one.role:
+            case "system" | "developer":
+                system += _parts(one, place)
+            case "user":
+                contents.append({"role": "user", "parts": _parts(one, place) or [{"text": ""}]})
+            case "assistant":
+                names |= {call.id: call.name for call in one.tool_calls}
+                contents.append({"role": "model", "parts": _turn(one, place, proofs=proofs)})
+    if not contents:
+        raise InvalidRequest(
+            "messages: this backend needs one that is no instruction; send a user's",
+            param="messages",
+        )
+    return Conversation(system=system, contents=contents)
+
+
+def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
+    """Thoughts, text, calls. A signature without a thought is the text's own.
+
+    Encrypted thoughts, and proofs, of other vendors stay away: Gemini refuses a proof that is not
+    its own.
+    """
+    thoughts: list[Body] = []
+    loose: list[str] = []
+    for thought in provable_thoughts(one, (GEMINI,)):
+        if thought.data:
+            continue
+        if thought.text:
+            thoughts.append(_signed({"text": thought.text, "thought": True}, thought.signature))
+        elif thought.signature:
+            loose.append(thought.signature)
+    said = _parts(one, place) if one.content else []
+    for nth, signature in enumerate(loose):
+        if nth == 0 and said:
+            said[0] = _signed(said[0], signature)
+        else:
+            said.append(_signed({"text": ""}, signature))
+    calls = [_call(call, place, at) for at, call in enumerate(one.tool_calls)]
+    if proofs and calls and not any(call.signature for call in one.tool_calls):
+        calls[0] = _signed(calls[0], SKIPPED)
+    images = handed_back(one, f"messages[{place}]")
+    return [*thoughts, *own_parts(one), *said, *images, *calls] or [{"text": ""}]
+
+
+def _signed(part: Body, signature: str) -> Body:
+    return {**part, "thoughtSignature": signature} if signature else part
+
+
+def _call(call: ToolCall, place: int, at: int) -> Body:
+    field = f"messages[{place}].tool_calls[{at}].function.arguments"
+    try:
+        arguments = read_object(call.arguments.strip() or "{}")
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{field}: must be a JSON object in a string", param=field) from exc
+    function: Body = {"id": call.id} if call.id else {}
+    return _signed(
+        {"functionCall": {**function, "name": call.name, "args": arguments}}, call.signature
+    )
+
+
+def _result(one: Message, place: int, names: Mapping[str, str]) -> Body:
+    """names: the functions that were called before, by the call's id."""
+    response: Body = {}
+    if isinstance(one.tool_call_id, UnsetType):
+        name, field = one.name or "", f"messages[{place}].name"
+        remedy = "name the function that this answers"
+    else:
+        name, field = names.get(one.tool_call_id, ""), f"messages[{place}].tool_call_id"
+        remedy = "no call before it has this id, and this backend needs the function's name"
+        response["id"] = one.tool_call_id
+    if not name:
+        raise InvalidRequest(f"{field}: {remedy}", param=field)
+    response |= {"name": name, "response": _object(text_of(one))}
+    if isinstance(one.content, tuple):
+        others = [
+            part_of(part, f"messages[{place}].content[{index}]")
+            for index, part in enumerate(one.content)
+            if not isinstance(part, TextPart)
+        ]
+        if others:
+            response["parts"] = others
+    return {"functionResponse": response}
+
+
+def _object(text: str) -> Mapping[str, object]:
+    """An object as it is; everything else is one's `result`."""
+    if text.lstrip()[:1] == "{":
+        try:
+            return read_object(text)
+        except UNREADABLE:
+            return {"result": text}
+    return {"result": text}
+
+
+def _parts(one: Message, place: int) -> list[Body]:
+    content = one.content
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"text": content}]
+    return [
+        part_of(part, f"messages[{place}].content[{index}]") for index, part in enumerate(content)
+    ]

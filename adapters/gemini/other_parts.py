@@ -1,0 +1,45 @@
+"""Parts of Gemini's answers that OpenAI's dialect has no place for, and their way back.
+
+They are `gemini_parts` of the answer's message, as Gemini wrote them. Handed back, they are parts
+of the model's turn again: Google wants calls of its own tools, and their results, back unchanged.
+https://ai.google.dev/api/caching#Part
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from adapters.openai.wire import NULL, UNREADABLE, read_object
+from schemas.messages import Message
+
+PARTS: Final = "gemini_parts"
+
+READ_BACK: Final = frozenset(
+    {"codeExecutionResult", "executableCode", "inlineData", "toolCall", "toolResponse"}
+)
+"""Kinds of parts that go back. `fileData` does not: it names a file of the operator's account."""
+
+_MEMBERS: Final = READ_BACK | {"thought", "thoughtSignature"}
+
+
+class _Handed(Struct, frozen=True, kw_only=True):
+    gemini_parts: tuple[Raw, ...] = ()
+
+
+_handed = msgspec.json.Decoder(_Handed).decode
+
+
+def own_parts(one: Message) -> list[dict[str, object]]:
+    """The parts of an earlier answer; [] where there are none that can be read."""
+    if isinstance(one.raw, UnsetType) or PARTS.encode() not in bytes(one.raw):
+        return []
+    try:
+        parts = [read_object(part) for part in _handed(one.raw).gemini_parts]
+    except UNREADABLE:
+        return []
+    kept = (
+        {name: raw for name, raw in part.items() if name in _MEMBERS and raw != NULL}
+        for part in parts
+    )
+    return [dict(part) for part in kept if not READ_BACK.isdisjoint(part)]

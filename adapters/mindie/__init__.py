@@ -1,0 +1,1 @@
+"""MindIE: its token API, TGI-style API and chat API."""

@@ -1,0 +1,137 @@
+"""MindIE, Huawei's server for Ascend NPUs: tokens over `/infer_token`, text over `/generate`, chat.
+
+One server has one model, and only chat names it. Token requests are always streamed from the
+server, because older versions tell the ids of an answer in no other way. The base URL is the
+server's own; a trailing `/v1` is read past.
+https://gitcode.com/Ascend/MindIE-Motor/tree/master/docs/zh/user_guide/service_oriented_interface
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, assert_never
+from urllib.parse import urlsplit
+
+import msgspec
+
+from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.errors import error_from
+from adapters.mindie.chat import EXTRA, MindIEChat
+from adapters.mindie.chat import FIELDS as CHAT
+from adapters.mindie.decode import MindIEDecoder
+from adapters.mindie.encode import LONGEST, text_body, token_body
+from adapters.openai.adapter import accept, merged_headers
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+
+SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_k",
+        "top_p",
+        "do_sample",
+        "max_tokens",
+        "seed",
+        "repetition_penalty",
+    }
+)
+"""`typical_p` and `watermark` are taken too, and documented as without effect."""
+
+TOKENS = SAMPLING | {"priority"}
+COMPLETION = SAMPLING | {"stop"}
+
+RANGES: Mapping[str, Range] = {
+    "temperature": Range(minimum=0),
+    "top_k": Range(minimum=1, maximum=LONGEST),
+    "top_p": Range(minimum=0, maximum=1),
+    "max_tokens": Range(minimum=1, maximum=LONGEST),
+    "seed": Range(minimum=0, maximum=2**63 - 1),
+    "repetition_penalty": Range(above=0),
+    "presence_penalty": Range(minimum=-2, maximum=2),
+    "frequency_penalty": Range(minimum=-2, maximum=2),
+    "top_logprobs": Range(minimum=0, maximum=20),
+    "n": Range(minimum=1, maximum=128),
+    "best_of": Range(minimum=1, maximum=128),
+    "stop": Range(items=1024),
+    "priority": Range(minimum=1, maximum=5),
+}
+"""Documented and in the server's source. Chat alone takes a repetition_penalty of 2 at most."""
+
+WIRE: Mapping[str, str] = {"max_tokens": "max_new_tokens"}
+PARAMETERS = "parameters.{}"
+IMAGE = "messages[].content[].image_url (a bare address)"
+
+SUPPORTS = Supports(
+    client_fields=withheld("mindie"),
+    chat=CHAT,
+    completion=COMPLETION,
+    tokens=TOKENS,
+    ranges=RANGES,
+    extra_fields={"chat": EXTRA},
+    translated={
+        "chat": {"messages.image": IMAGE, "messages.remote_image": IMAGE},
+        "completion": {field: PARAMETERS.format(WIRE.get(field, field)) for field in COMPLETION},
+        "tokens": {field: PARAMETERS.format(WIRE.get(field, field)) for field in TOKENS},
+    },
+)
+
+
+class MindIEAdapter:
+    """Embeddings are not offered."""
+
+    name: ClassVar[str] = "mindie"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        base = urlsplit(endpoint.base_url)
+        self._base = base.path.rstrip("/").removesuffix("/v1")
+        root = base._replace(path=f"{self._base}/v1").geturl()
+        self._chat = MindIEChat(msgspec.structs.replace(endpoint, base_url=root))
+        self._headers = {
+            stream: merged_headers(self._chat.credentials(), accept(stream), endpoint.headers)
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        match request:
+            case TokenRequest():
+                return self._outbound("/infer_token", token_body(request), stream=True)
+            case CompletionRequest():
+                path = "/generate_stream" if request.stream else "/generate"
+                return self._outbound(path, text_body(request), stream=request.stream)
+            case ChatRequest():
+                return self._chat.encode(request, model)
+            case EmbeddingsRequest():
+                raise self._no_embeddings()
+        assert_never(request)
+
+    def decoder(self, request: GenerateRequest) -> Decoder:
+        if isinstance(request, ChatRequest):
+            return self._chat.decoder(request)
+        return MindIEDecoder(self._endpoint, request)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._no_embeddings()
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _outbound(self, path: str, body: bytes, *, stream: bool) -> Outbound:
+        return Outbound(
+            target=f"{self._base}{path}", headers=self._headers[stream], body=body, stream=stream
+        )
+
+    def _no_embeddings(self) -> InvalidRequest:
+        return InvalidRequest(f"{self._endpoint.name} does not offer embeddings", param="model")

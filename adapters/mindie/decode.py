@@ -1,0 +1,190 @@
+"""Answers of MindIE's `/infer_token` and `/generate` as events, streamed or whole.
+
+The last frame alone has `generated_text`, and there is no `[DONE]`. The text of its own tokens
+may be nowhere else, so what is left of `generated_text` after all that was sent is the answer's
+end. `stop_sequence` is what the server says of an answer that was aborted or failed, too.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.base import STRAY, Endpoint
+from adapters.errors import error_inside
+from adapters.openai.decode import DONE
+from adapters.openai.wire import NULL, UNREADABLE
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Started,
+    TextDelta,
+    TokenId,
+    Tokens,
+    Usage,
+)
+from schemas.requests import CompletionRequest, TokenRequest
+
+FINISH: Mapping[str, FinishReason] = {
+    "eos_token": "stop",
+    "length": "length",
+    "stop_sequence": "stop",
+}
+FAILED = frozenset({"invalid flag", "invalid finishreason", "error"})
+"""Words for an answer that failed, in lower case."""
+
+STOPPED = "stop_sequence"
+"""Ambiguous: a failure, unless stop strings were asked for and something was generated."""
+
+CUMULATIVE = "fullTextEnabled must be false in the server's configuration"
+
+
+class _Token(Struct, frozen=True, kw_only=True, gc=False):
+    """id: one, or a list of them in newer versions. text: `None` in `/infer_token`'s last frame."""
+
+    id: TokenId | tuple[TokenId, ...] | None = None
+    text: str | None = None
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        if self.id is None:
+            return ()
+        return (self.id,) if isinstance(self.id, int) else self.id
+
+
+class _Details(Struct, frozen=True, kw_only=True):
+    """generated_token_ids: newer `/infer_token`; tokens: `/generate`; neither in a stream."""
+
+    finish_reason: str | None = None
+    generated_tokens: int | None = None
+    generated_token_ids: tuple[TokenId, ...] | None = None
+    tokens: tuple[_Token, ...] | None = None
+    prompt_tokens: int | None = None
+    seed: int | None = None
+
+    @property
+    def ids(self) -> tuple[int, ...] | None:
+        """`None` where the server does not tell them, which older ones do not."""
+        if self.generated_token_ids is not None:
+            return self.generated_token_ids
+        if self.tokens is not None:
+            return tuple(one for token in self.tokens for one in token.ids)
+        return None
+
+
+class _Frame(Struct, frozen=True, kw_only=True):
+    """A frame of a stream, or a whole answer, which has no `token`. Times in milliseconds."""
+
+    token: _Token | None = None
+    generated_text: str | None = None
+    details: _Details | None = None
+    prefill_time: float | None = None
+    decode_time: float | None = None
+    error: Raw = NULL
+
+
+_read = msgspec.json.Decoder(_Frame).decode
+
+
+class MindIEDecoder:
+    """Reads one answer; which of the two forms it has shows in its frames."""
+
+    def __init__(self, endpoint: Endpoint, request: CompletionRequest | TokenRequest) -> None:
+        self._endpoint = endpoint
+        self._upstream = endpoint.name
+        self._tokens = isinstance(request, TokenRequest)
+        self._prompt = len(request.tokens) if isinstance(request, TokenRequest) else None
+        self._stops = bool(request.sampling.stop)
+        self._started = False
+        self.ended = False
+        self._sent: list[str] = []
+        self._count = 0
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        if event in (STRAY, "error"):
+            raise error_inside(self._endpoint, data)
+        if data == DONE or self.ended:
+            return ()
+        try:
+            frame = _read(data)
+        except UNREADABLE as exc:
+            raise self._broken(f"a frame that cannot be read: {_head(data)}") from exc
+        if frame.error != NULL:
+            raise error_inside(self._endpoint, data)
+        events: list[Event] = []
+        if not self._started:
+            self._started = True
+            events.append(Started())
+        if frame.generated_text is not None:
+            self._end(frame, frame.generated_text, events)
+        elif frame.token is not None:
+            self._go_on(frame, frame.token.ids, frame.token.text or "", events)
+        else:
+            raise self._broken(f"a frame that is none of an answer: {_head(data)}")
+        return events
+
+    def close(self) -> Sequence[Event]:
+        if not self.ended:
+            raise self._broken("stream ended early")
+        return ()
+
+    def _go_on(self, frame: _Frame, ids: tuple[int, ...], text: str, events: list[Event]) -> None:
+        self._count += len(ids)
+        if text:
+            self._sent.append(text)
+        if self._tokens:
+            elapsed = frame.prefill_time if frame.decode_time is None else frame.decode_time
+            if ids or text:
+                events.append(Tokens(ids=ids, text=text, elapsed_ms=elapsed or 0.0))
+        elif text:
+            events.append(TextDelta(text=text))
+
+    def _end(self, frame: _Frame, whole: str, events: list[Event]) -> None:
+        details = frame.details
+        if details is None or details.finish_reason is None:
+            raise self._broken("an answer that does not tell why it ended")
+        sent = "".join(self._sent)
+        if not whole.startswith(sent):
+            raise self._broken(f"the stream's text is not how generated_text begins; {CUMULATIVE}")
+        ids = frame.token.ids if frame.token is not None else details.ids
+        if ids is None and self._tokens and details.generated_tokens != 0:
+            raise self._broken("an answer without the ids of its tokens")
+        self._go_on(frame, ids or (), whole[len(sent) :], events)
+        count = self._count if details.generated_tokens is None else details.generated_tokens
+        finished = self._reason(details, details.finish_reason, count)
+        if not whole and not self._tokens:
+            events.append(TextDelta(text=""))
+        events.append(finished)
+        events.append(self._usage(details, count))
+        self.ended = True
+
+    def _reason(self, details: _Details, word: str, count: int) -> Finished:
+        """Raises UpstreamFailed for an answer that ended because something went wrong."""
+        failed = word.lower() in FAILED or (word == STOPPED and not (self._stops and count))
+        if failed:
+            raise UpstreamFailed(
+                f"the answer ended with {word!r}: the server gave it up",
+                upstream=self._upstream,
+                code=word.lower().replace(" ", "_"),
+                usage=self._usage(details, count),
+            )
+        reason = FINISH.get(word, "stop")
+        return Finished(reason=reason, native="" if word == reason else word, seed=details.seed)
+
+    def _usage(self, details: _Details, count: int) -> Usage:
+        """The prompt's tokens are ours to count where we sent them."""
+        prompt = details.prompt_tokens if self._prompt is None else self._prompt
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=count,
+            total_tokens=None if prompt is None else prompt + count,
+        )
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._upstream)
+
+
+def _head(data: bytes) -> str:
+    return data[:80].decode(errors="replace")

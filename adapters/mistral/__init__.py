@@ -1,0 +1,1 @@
+"""Mistral: the OpenAI dialect with extensions."""

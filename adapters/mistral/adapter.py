@@ -1,0 +1,186 @@
+"""Mistral: the OpenAI dialect with a seed, a chooser of tools and content chunks of its own.
+
+A field that Mistral does not know is a 422, so only its own travel on. Completions are its fill in
+the middle (`/fim/completions`), with or without a suffix; embeddings are `output_dimension` long.
+https://docs.mistral.ai/api
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.mistral.messages import mistral_message, mistral_tool
+from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.decode import OpenAIDecoder
+from adapters.openai.encode import Body, encode_body
+from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.wire import Choice, Message, ToolPiece
+from schemas.errors import InvalidRequest
+from schemas.events import Event
+from schemas.fields import Task
+from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
+
+MISTRAL = Vendor(name="mistral", stream_usage=False)
+"""Usage comes with every stream's last chunk, unasked."""
+
+SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "stop", "seed", "min_tokens"})
+CHAT = SAMPLING | {
+    "top_k",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "n",
+    "logprobs",
+    "top_logprobs",
+    "tools",
+    "tools.opaque",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "reasoning_effort",
+    "metadata",
+    "messages.image",
+    "messages.remote_image",
+    "messages.audio",
+    "messages.opaque",
+}
+COMPLETION = SAMPLING | {"suffix"}
+EMBEDDINGS = frozenset({"dimensions"})
+
+OWN = frozenset({"random_seed", "prompt_cache_key"})
+CHAT_EXTRA = OWN | {
+    "guardrails",
+    "prediction",
+    "prompt_logprobs",
+    "prompt_mode",
+    "safe_prompt",
+    "service_tier",
+    "top_prompt_logprobs",
+}
+COMPLETION_EXTRA = OWN | {"metadata"}
+EMBEDDINGS_EXTRA = frozenset({"metadata", "output_dimension", "output_dtype"})
+
+RANGES = {
+    "temperature": Range(minimum=0),
+    "top_p": Range(minimum=0, maximum=1),
+    "max_tokens": Range(minimum=0),
+    "min_tokens": Range(minimum=0),
+    "seed": Range(minimum=0),
+    "presence_penalty": Range(minimum=-2, maximum=2),
+    "frequency_penalty": Range(minimum=-2, maximum=2),
+    "n": Range(minimum=1),
+}
+
+RENAMED = (("seed", "random_seed"), ("dimensions", "output_dimension"))
+"""OpenAI's names -> Mistral's."""
+
+TRANSLATED: Mapping[Task, Mapping[str, str]] = {
+    "chat": {
+        "seed": "random_seed",
+        "tool_choice": "tool_choice (required as any)",
+        "messages.audio": "messages[].content[].input_audio (base64 alone)",
+    },
+    "completion": {"seed": "random_seed"},
+    "embeddings": {"dimensions": "output_dimension"},
+}
+
+NO_ID = "null"
+"""What Mistral's own schema says where a tool call has no id."""
+
+
+class MistralAdapter(OpenAIAdapter):
+    name: ClassVar[str] = "mistral"
+    base_url: ClassVar[str] = "https://api.mistral.ai/v1"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, MISTRAL)
+        base = urlsplit(endpoint.base_url)
+        query = f"?{base.query}" if base.query else ""
+        self._fim = f"{base.path.rstrip('/')}/fim/completions{query}"
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, CompletionRequest):
+            if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
+                raise InvalidRequest(
+                    "prompt: this backend takes one prompt, as text", param="prompt"
+                )
+            bare = replace(request, batch=False)
+            return replace(super().encode(bare, model), target=self._fim)
+        if isinstance(request, ChatRequest):
+            request = replace(
+                request,
+                messages=tuple(mistral_message(one) for one in request.messages),
+                tools=tuple(mistral_tool(one) for one in request.tools)
+                if request.tools
+                else request.tools,
+                max_tokens_field="max_tokens",
+            )
+        return super().encode(request, model)
+
+    def decoder(self, request: GenerateRequest) -> "MistralDecoder":
+        return MistralDecoder(
+            self.endpoint, stream=request.stream, choices=expected_choices(request)
+        )
+
+    def finish_body(self, body: Body, request: Request) -> bytes:
+        """Raises InvalidRequest where a field came under both of its names."""
+        for name, own in RENAMED:
+            if name in body:
+                if own in body:
+                    raise InvalidRequest(f"{own}: {name} says the same; send one", param=own)
+                body[own] = body.pop(name)
+        choice = request.tool_choice if isinstance(request, ChatRequest) else UNSET
+        if choice and choice.mode == "required":
+            body["tool_choice"] = "any"
+        return encode_body(body)
+
+    def supported(self) -> Supports:
+        return Supports(
+            client_fields=withheld("mistral"),
+            thoughts=READABLE,
+            chat=CHAT,
+            completion=COMPLETION,
+            embeddings=EMBEDDINGS,
+            extra_fields={
+                "chat": CHAT_EXTRA,
+                "completion": COMPLETION_EXTRA,
+                "embeddings": EMBEDDINGS_EXTRA,
+            },
+            ranges=RANGES,
+            translated=TRANSLATED,
+        )
+
+
+class MistralDecoder(OpenAIDecoder):
+    """Calls may come whole, all at index 0, with `null` for an id."""
+
+    def _choice(self, choice: Choice, events: list[Event]) -> None:
+        opaque = {name: raw for name, raw in choice.opaque.items() if name != "index"}
+        super()._choice(
+            replace(
+                choice,
+                delta=_numbered(choice.delta),
+                message=_numbered(choice.message),
+                opaque=opaque,
+            ),
+            events,
+        )
+
+
+def _numbered(message: Message | None) -> Message | None:
+    if message is None or not message.tool_calls:
+        return message
+    return replace(message, tool_calls=tuple(_piece(one) for one in message.tool_calls))
+
+
+def _piece(one: ToolPiece) -> ToolPiece:
+    """One that has a name and no id begins a call, whatever its index says."""
+    if one.id and one.id != NO_ID:
+        return one
+    begins = one.function is not None and bool(one.function.name)
+    return replace(one, id=None, index=None if begins else one.index)

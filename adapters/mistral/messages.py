@@ -1,0 +1,146 @@
+"""Messages and tools as Mistral takes them: no field that its schema does not have.
+
+Thoughts are chunks of an assistant's content, audio is base64 alone, and the id of a tool call has
+nine letters and digits: any other is replaced by its own hash, so that calls and results agree.
+https://docs.mistral.ai/api
+"""
+
+import hashlib
+import re
+import string
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.content_parts import CONTENT_PARTS, handed_back
+from adapters.openai.encode import Body, encode_body, message, part
+from adapters.openai.encode import tool as openai_tool
+from adapters.openai.wire import NULL, UNREADABLE, read_object
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    Message,
+    OpaquePart,
+    Part,
+    Thought,
+    Tool,
+    thoughts_of,
+)
+
+ID = re.compile(r"[a-zA-Z0-9]{9}")
+NO_PARAMETERS = Raw(b'{"type":"object","properties":{}}')
+"""Mistral wants the parameters of every function."""
+
+_BECOME_CHUNKS = frozenset(
+    {
+        "reasoning",
+        "reasoning_content",
+        "reasoning_signature",
+        "reasoning_details",
+        CONTENT_PARTS,
+    }
+)
+_EMPTY = frozenset({b"null", b"[]", b"{}"})
+_DIGITS = string.digits + string.ascii_letters
+
+
+class _Calls(Struct, frozen=True, kw_only=True):
+    tool_calls: tuple[dict[str, Raw], ...]
+
+
+_calls = msgspec.json.Decoder(_Calls)
+_text = msgspec.json.Decoder(str)
+
+
+def mistral_message(one: Message) -> Message:
+    """One whose `raw` says it as Mistral wants it. What its schema lacks is its own to refuse."""
+    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
+    kept: Body = {
+        name: value
+        for name, value in fields.items()
+        if name == "content" or (name not in _BECOME_CHUNKS and not _is_empty(value))
+    }
+    if one.role == "developer":
+        kept["role"] = "system"
+    if "tool_calls" in kept:
+        calls = _calls.decode(encode_body({"tool_calls": kept["tool_calls"]})).tool_calls
+        kept["tool_calls"] = [_call(call) for call in calls]
+    if "tool_call_id" in kept and isinstance(one.tool_call_id, str):
+        kept["tool_call_id"] = call_id(one.tool_call_id)
+    before = _thinking(one) if one.role == "assistant" else []
+    after = [raw for _, raw in handed_back(fields.get(CONTENT_PARTS))]
+    if before or after or isinstance(one.content, tuple):
+        kept["content"] = [*before, *_chunks(one), *after]
+    return replace(one, raw=Raw(encode_body(kept)))
+
+
+def mistral_tool(one: Tool) -> Tool:
+    """A function without parameters gets empty ones; nulls are left out."""
+    if not isinstance(one, FunctionTool):
+        return one
+    fields = read_object(encode_body({"tool": openai_tool(one)}))
+    wire = read_object(fields["tool"])
+    function = {
+        name: value for name, value in read_object(wire["function"]).items() if value != NULL
+    }
+    function.setdefault("parameters", NO_PARAMETERS)
+    return replace(one, raw=Raw(encode_body({**wire, "function": function})))
+
+
+def call_id(given: str) -> str:
+    """The id itself where Mistral takes it, else nine digits of its hash, in base 62."""
+    if ID.fullmatch(given):
+        return given
+    number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:16], "big")
+    digits: list[str] = []
+    for _ in range(9):
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(digits)
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, Raw) and bytes(value) in _EMPTY
+
+
+def _call(fields: dict[str, Raw]) -> Body:
+    """A call of the client's, under an id that Mistral takes."""
+    kept: Body = {
+        name: value
+        for name, value in fields.items()
+        if name != "extra_content" and not _is_empty(value)
+    }
+    try:
+        kept["id"] = call_id(_text.decode(fields["id"]))
+    except (KeyError, *UNREADABLE):
+        return kept
+    return kept
+
+
+def _thinking(one: Message) -> list[Body]:
+    """Nothing where the client handed the chunks back as Mistral gave them."""
+    if isinstance(one.content, tuple) and any(
+        isinstance(piece, OpaquePart) and piece.type == "thinking" for piece in one.content
+    ):
+        return []
+    return [_thought(thought) for thought in thoughts_of(one) if thought.text or thought.signature]
+
+
+def _thought(thought: Thought) -> Body:
+    chunk: Body = {"type": "thinking", "thinking": [{"type": "text", "text": thought.text}]}
+    if thought.signature:
+        chunk["signature"] = thought.signature
+    return chunk
+
+
+def _chunks(one: Message) -> list[Raw | Body]:
+    if isinstance(one.content, tuple):
+        return [_chunk(piece) for piece in one.content]
+    return [{"type": "text", "text": one.content}] if one.content else []
+
+
+def _chunk(piece: Part) -> Raw | Body:
+    if isinstance(piece, AudioPart):
+        return {"type": "input_audio", "input_audio": piece.data}
+    return part(piece)

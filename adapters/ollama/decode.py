@@ -1,0 +1,199 @@
+"""Answers of Ollama as events: `/api/chat` and `/api/generate`, streamed in lines or whole.
+
+A line has the same shape as a whole answer, and the one with `done` is the last. Tool calls come
+whole, their ids may be missing, and an answer that made some still ended with `stop`. A count of
+0 and one that is not known look the same: both are left out.
+https://github.com/ollama/ollama/blob/main/api/types.go
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.base import Endpoint
+from adapters.errors import error_inside
+from adapters.openai.logprobs import token_logprobs
+from adapters.openai.wire import NULL, UNREADABLE, Logprobs, TokenLogprob
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    ToolDelta,
+    Usage,
+)
+
+FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+"""`done_reason` -> ours; a word that is in neither table is a `stop` of its own."""
+
+NOTHING_GENERATED = frozenset({"load", "unload"})
+"""What becomes of a request that the server took for an order to load or unload the model."""
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: str = ""
+    arguments: Raw = NULL
+
+
+class _Call(Struct, frozen=True, kw_only=True):
+    function: _Function
+    id: str | None = None
+
+
+class _Message(Struct, frozen=True, kw_only=True):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: tuple[_Call, ...] | None = None
+
+
+class _Counts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Durations in nanoseconds."""
+
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    total_duration: int | None = None
+    load_duration: int | None = None
+    prompt_eval_duration: int | None = None
+    eval_duration: int | None = None
+
+
+class _Part(_Message, frozen=True, kw_only=True):
+    """A line, or a whole answer. response: `/api/generate`; message: `/api/chat`."""
+
+    model: str = ""
+    created_at: str = ""
+    response: str | None = None
+    message: _Message | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    done: bool = False
+    done_reason: str | None = None
+    remote_model: str | None = None
+    error: Raw = NULL
+
+
+_read = msgspec.json.Decoder(_Part).decode
+_counts = msgspec.json.Decoder(_Counts).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class OllamaDecoder:
+    """Reads one answer, whole or streamed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._started = False
+        self._shown = False
+        self.ended = False
+        self._prefix = ""
+        self._tools = 0
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        try:
+            part = _read(data)
+        except UNREADABLE as exc:
+            head = data[:80].decode(errors="replace")
+            raise self._broken(f"an answer that cannot be read: {head}") from exc
+        if part.error != NULL:
+            raise error_inside(self._endpoint, data)
+        if self.ended:
+            return ()
+        events: list[Event] = []
+        if not self._started:
+            self._begin(part, events)
+        self._message(part, part.message or part, events)
+        if part.done:
+            self._end(part, data, events)
+        return events
+
+    def close(self) -> Sequence[Event]:
+        if not self.ended:
+            raise self._broken("stream ended early")
+        return ()
+
+    def _begin(self, part: _Part, events: list[Event]) -> None:
+        self._started = True
+        self._prefix = "".join(filter(str.isdigit, part.created_at))
+        extra = {} if part.remote_model is None else {"remote_model": _raw(part.remote_model)}
+        events.append(Started(model=part.model, created=_seconds(part.created_at), extra=extra))
+
+    def _message(self, part: _Part, message: _Message, events: list[Event]) -> None:
+        if message.thinking:
+            events.append(ReasoningDelta(text=message.thinking))
+        text = part.response if message.content is None else message.content
+        logprobs = token_logprobs(Logprobs(content=part.logprobs)) if part.logprobs else ()
+        if text or logprobs:
+            self._shown = True
+            events.append(TextDelta(text=text or "", logprobs=logprobs))
+        for call in message.tool_calls or ():
+            events.append(self._call(call))
+            self._tools += 1
+
+    def _call(self, call: _Call) -> ToolDelta:
+        """An id of ours is unique in the conversation: it holds the moment of the answer."""
+        return ToolDelta(
+            tool=self._tools,
+            id=call.id or f"call_{self._prefix}_{self._tools}",
+            name=call.function.name,
+            arguments=_arguments(call.function.arguments),
+        )
+
+    def _end(self, part: _Part, data: bytes, events: list[Event]) -> None:
+        word = part.done_reason or ""
+        if word in NOTHING_GENERATED:
+            raise UpstreamFailed(
+                f"the answer ended with {word!r}: nothing was generated",
+                upstream=self._endpoint.name,
+                code=word,
+            )
+        self.ended = True
+        reason = FINISH.get(word, "stop")
+        if reason == "stop" and self._tools:
+            reason = "tool_calls"
+        if not self._shown and not self._tools:
+            events.append(TextDelta(text=""))
+        events.append(Finished(reason=reason, native="" if word == reason else word))
+        events.append(usage_from(data))
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._endpoint.name)
+
+
+def usage_from(data: bytes) -> Usage:
+    """Counts that cannot be read are not known: no answer fails for them."""
+    try:
+        counts = _counts(data)
+    except UNREADABLE:
+        return Usage()
+    prompt, completion = counts.prompt_eval_count, counts.eval_count
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=None if prompt is None or completion is None else prompt + completion,
+        raw=Raw(_encode(counts)),
+    )
+
+
+def _arguments(raw: Raw) -> str:
+    """JSON text of an object, `{}` for none; some servers in front of Ollama send it as text."""
+    if raw == NULL:
+        return "{}"
+    if bytes(raw).startswith(b'"'):
+        return msgspec.json.decode(raw, type=str) or "{}"
+    return bytes(raw).decode()
+
+
+def _seconds(moment: str) -> int:
+    """Unix seconds of an RFC 3339 time, 0 where it is none."""
+    try:
+        return int(datetime.fromisoformat(moment).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _raw(text: str) -> Raw:
+    return Raw(_encode(text))

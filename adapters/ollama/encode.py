@@ -1,0 +1,250 @@
+"""Requests as bodies of Ollama's `/api/chat`, `/api/generate` and `/api/embed`.
+
+Sampling stands under `options`, a message's text is one string with its images beside it, tool
+arguments are an object, and a tool's answer names the function. Ollama streams, cuts what is too
+long for the context and forgets the beginning of a conversation that outgrows it unless it is
+told otherwise; each body tells it so, because the client's dialect does none of these.
+https://github.com/ollama/ollama/blob/main/docs/api.md
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from adapters.data_uri import inline_image
+from adapters.openai.encode import tool
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.errors import InvalidRequest
+from schemas.messages import (
+    ImagePart,
+    Message,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+    TextPart,
+    ToolCall,
+    text_of,
+    thinking_of,
+)
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from schemas.sampling import Sampling
+
+Body = dict[str, object]
+
+OPTIONS: Mapping[str, str] = {
+    "max_tokens": "num_predict",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "typical_p": "typical_p",
+    "seed": "seed",
+    "stop": "stop",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "repetition_penalty": "repeat_penalty",
+}
+"""Our names -> those under `options`."""
+
+ROLES: Mapping[str, str] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+EFFORTS: Mapping[str, bool | str] = {
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+"""`reasoning_effort` -> `think`."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chat_body(request: ChatRequest, model: str) -> bytes:
+    """Raises InvalidRequest for what has no place in a message, and for arguments not in JSON."""
+    names = {call.id: call.name for one in request.messages for call in one.tool_calls}
+    body: Body = {
+        "model": model,
+        "messages": [_message(one, place, names) for place, one in enumerate(request.messages)],
+        "stream": request.stream,
+        "truncate": False,
+        "shift": False,
+    }
+    if request.tools:
+        if any(isinstance(one, OpaqueTool) for one in request.tools):
+            raise InvalidRequest("tools: this backend takes functions only", param="tools")
+        body["tools"] = [tool(one) for one in request.tools]
+    form = _format(request.response_format)
+    if form is not None:
+        body["format"] = form
+    if not isinstance(request.reasoning_effort, UnsetType):
+        body["think"] = _think(request)
+    _add_sampling(body, request.sampling)
+    _add_extra(body, request.extra)
+    return _encode(body)
+
+
+def completion_body(request: CompletionRequest, model: str) -> bytes:
+    """A prompt goes to the model as it is, unless its template must wrap it or fill in the middle.
+
+    Raises InvalidRequest for anything but one text: an empty one is an order to load the model.
+    """
+    prompt = request.prompts[0]
+    if len(request.prompts) != 1 or not isinstance(prompt, str):
+        raise InvalidRequest("prompt: this backend takes one prompt, as text", param="prompt")
+    if not prompt:
+        raise InvalidRequest("prompt: this backend cannot begin with nothing", param="prompt")
+    body: Body = {
+        "model": model,
+        "prompt": prompt,
+        "stream": request.stream,
+        "truncate": False,
+        "shift": False,
+    }
+    if request.suffix:
+        body["suffix"] = request.suffix
+    elif not request.template:
+        # Thinking would be told apart from the text, of which it is a part here.
+        body |= {"raw": True, "think": False}
+    _add_sampling(body, request.sampling)
+    _add_extra(body, request.extra)
+    return _encode(body)
+
+
+def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
+    """Always a list, because an empty string by itself would be no input at all."""
+    if not all(isinstance(one, str) for one in request.inputs):
+        raise InvalidRequest("input: this backend takes texts", param="input")
+    body: Body = {"model": model, "input": request.inputs, "truncate": False}
+    if not isinstance(request.dimensions, UnsetType):
+        body["dimensions"] = request.dimensions
+    _add_extra(body, request.extra)
+    return _encode(body)
+
+
+def _message(one: Message, place: int, names: Mapping[str, str]) -> Body:
+    """names: the functions that were called before, by the call's id."""
+    body: Body = {"role": ROLES[one.role], "content": text_of(one)}
+    if isinstance(one.content, tuple):
+        images = [
+            _image(part, f"messages[{place}].content[{index}]")
+            for index, part in enumerate(one.content)
+            if not isinstance(part, TextPart)
+        ]
+        if images:
+            body["images"] = images
+    if thinking := thinking_of(one):
+        body["thinking"] = thinking
+    if one.tool_calls:
+        body["tool_calls"] = [_call(call, place, at) for at, call in enumerate(one.tool_calls)]
+    if body["role"] == "tool":
+        _add_called(body, one, names)
+    elif one.name:
+        field = f"messages[{place}].name"
+        raise InvalidRequest(
+            f"{field}: this backend knows no names; write it into the text", param=field
+        )
+    return body
+
+
+def _image(part: Part, field: str) -> str:
+    if not isinstance(part, ImagePart):
+        raise InvalidRequest(f"{field}: this backend reads text and images", param=field)
+    if part.detail not in (UNSET, "auto"):
+        raise InvalidRequest(
+            f"{field}.image_url.detail: this backend knows none but auto; leave it out",
+            param=f"{field}.image_url.detail",
+        )
+    return inline_image(part, f"{field}.image_url.url").data
+
+
+def _add_called(body: Body, one: Message, names: Mapping[str, str]) -> None:
+    """Templates read the function's name; the call's id is for those that know ids."""
+    called = one.tool_call_id
+    name = one.name if isinstance(called, UnsetType) else names.get(called, one.name)
+    if name:
+        body["tool_name"] = name
+    if called:
+        body["tool_call_id"] = called
+
+
+def _call(call: ToolCall, place: int, at: int) -> Body:
+    field = f"messages[{place}].tool_calls[{at}].function.arguments"
+    try:
+        arguments = read_object(call.arguments.strip() or "{}")
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"{field}: must be a JSON object in a string", param=field) from exc
+    function: Body = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "function": function} if call.id else {"function": function}
+
+
+def _format(form: ResponseFormat | UnsetType) -> Raw | str | None:
+    """`None` where any text will do."""
+    if isinstance(form, UnsetType) or form.type == "text":
+        return None
+    if form.type == "opaque":
+        raise InvalidRequest(
+            "response_format: this backend knows text, json_object and json_schema",
+            param="response_format",
+        )
+    return form.schema if isinstance(form.schema, Raw) else "json"
+
+
+def _think(request: ChatRequest) -> bool | str:
+    effort = request.reasoning_effort or ""
+    if "think" in request.extra:
+        raise InvalidRequest("think: is sent as reasoning_effort, too; send one", param="think")
+    if effort not in EFFORTS:
+        raise InvalidRequest(
+            f"reasoning_effort: this backend knows {', '.join(EFFORTS)}", param="reasoning_effort"
+        )
+    return EFFORTS[effort]
+
+
+def _add_sampling(body: Body, sampling: Sampling) -> None:
+    """An empty list of stop strings stays away, for it would replace those of the model."""
+    options: Body = {}
+    for field, name in OPTIONS.items():
+        value: object = getattr(sampling, field)
+        if value is not UNSET and value is not None and value != ():
+            options[name] = value
+    if options:
+        body["options"] = options
+    if sampling.logprobs is True:
+        body["logprobs"] = True
+    if not isinstance(sampling.top_logprobs, UnsetType):
+        body["top_logprobs"] = sampling.top_logprobs
+
+
+def _add_extra(body: Body, extra: Mapping[str, Raw]) -> None:
+    """What the client says in Ollama's own words wins over what we say for want of them."""
+    for name, raw in extra.items():
+        body[name] = _merged(body.get(name), raw) if name == "options" else raw
+
+
+def _merged(ours: object, raw: Raw) -> Raw | Body:
+    """Raises InvalidRequest where an option is sent under both of its names."""
+    if ours is None:
+        return raw
+    try:
+        theirs = read_object(raw)
+    except UNREADABLE as exc:
+        raise InvalidRequest("options: must be an object", param="options") from exc
+    merged: Body = {**theirs}
+    for name, value in cast("Body", ours).items():
+        if name in theirs:
+            field = next(field for field, wire in OPTIONS.items() if wire == name)
+            raise InvalidRequest(
+                f"options.{name}: is sent as {field}, too; send one", param=f"options.{name}"
+            )
+        merged[name] = value
+    return merged

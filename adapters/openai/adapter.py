@@ -1,0 +1,225 @@
+"""OpenAI, and every server that speaks its dialect: chat, completions and embeddings.
+
+Against api.openai.com the fields of OpenAI's reference are supported, and a bound on tokens that
+no client named is sent as `max_completion_tokens`. Against any other host the fields that our own
+OpenAI surface adds (`top_k`, `min_p`, …) are sent on as well, because servers such as vLLM take
+them; a vendor with known differences has a row in `adapters.openai.vendor_profiles`.
+https://github.com/openai/openai-openapi
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.capabilities import offered
+from adapters.client_fields.denied import ANY, withheld
+from adapters.errors import error_from, error_inside
+from adapters.openai.decode import OpenAIDecoder
+from adapters.openai.encode import (
+    CHAT_FIELDS,
+    CHAT_SAMPLING,
+    COMPLETION_FIELDS,
+    COMPLETION_SAMPLING,
+    EMBEDDINGS_FIELDS,
+    Body,
+    Writes,
+    chat_body,
+    completion_body,
+    embeddings_body,
+    encode_body,
+    writes,
+)
+from adapters.openai.reasoning import with_thoughts
+from adapters.openai.trailer_fields import AsideDecoder
+from adapters.openai.usage import usage_from
+from adapters.openai.vendor_profile import COMPATIBLE, COMPLETIONS_ONLY, REFERENCE_ONLY, Vendor
+from adapters.openai.vendor_profiles import OPENAI
+from adapters.openai.wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from schemas.events import Usage
+from schemas.fields import MESSAGES, Task, task_of
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
+
+TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings")
+PATHS = ("/chat/completions", "/completions", "/embeddings")
+
+Headers = tuple[tuple[str, str], ...]
+
+CHAT = frozenset(
+    {
+        *CHAT_SAMPLING,
+        *CHAT_FIELDS,
+        *MESSAGES,
+        "max_tokens",
+        "tools",
+        "tools.opaque",
+        "tool_choice",
+        "response_format",
+    }
+)
+COMPLETION = frozenset(
+    {
+        *COMPLETION_SAMPLING,
+        *COMPLETION_FIELDS,
+        "logprobs",
+        "top_logprobs",
+        "prompt.tokens",
+        "prompt.batch",
+    }
+)
+EMBEDDINGS = frozenset({*EMBEDDINGS_FIELDS, "input.tokens"})
+
+
+class OpenAIAdapter:
+    """`vendor` is the catalogue's row, found by the endpoint's host if it is not given."""
+
+    name: ClassVar[str] = "openai"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint, vendor: Vendor | None = None) -> None:
+        base = urlsplit(endpoint.base_url)
+        host = base.hostname or ""
+        official = host == "api.openai.com" or host.endswith(".api.openai.com")
+        self.vendor = vendor or (OPENAI if official else COMPATIBLE)
+        self.endpoint = endpoint
+        path, query = base.path.rstrip("/"), f"?{base.query}" if base.query else ""
+        self._targets = {one: f"{path}{one}{query}" for one in PATHS}
+        self._supports = self.supported()
+        self._writes: dict[Task, Writes] = {
+            task: writes(task, self.vendor, fields)
+            for task in TASKS
+            if (fields := offered(self._supports, task)) is not None
+        }
+        self._headers = {
+            stream: merged_headers(self.credentials(), accept(stream), endpoint.headers)
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return self._supports
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        match request:
+            case ChatRequest():
+                if self.vendor.thoughts is not None:
+                    request = with_thoughts(request, self.vendor.thoughts)
+                body = chat_body(request, model, self._writes["chat"])
+                return self._outbound("/chat/completions", body, request, stream=request.stream)
+            case CompletionRequest() if "completion" in self._writes:
+                body = completion_body(request, model, self._writes["completion"])
+                return self._outbound("/completions", body, request, stream=request.stream)
+            case EmbeddingsRequest() if "embeddings" in self._writes:
+                body = embeddings_body(request, model, self._writes["embeddings"])
+                return self._outbound("/embeddings", body, request, stream=False)
+            case _:
+                task = task_of(request)
+                raise InvalidRequest(f"{self.endpoint.name} does not offer {task}", param="model")
+
+    def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
+        vendor, choices = self.vendor, expected_choices(request)
+        if request.stream and vendor.aside:
+            return AsideDecoder(self.endpoint, choices=choices, aside=vendor.aside)
+        decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
+        decoder.marked = vendor.marked
+        return decoder
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        try:
+            vectors = read_vectors(body)
+        except UNREADABLE as exc:
+            raise self._unreadable(body) from exc
+        return Embeddings(
+            vectors=self._in_order(vectors, len(request.inputs)),
+            model=vectors.model or "",
+            id=vectors.id or "",
+            usage=Usage() if vectors.usage == NULL else usage_from(vectors.usage),
+        )
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self.endpoint, status, headers, body)
+
+    def credentials(self) -> Headers:
+        key = self.endpoint.key.reveal()
+        return (("authorization", f"Bearer {key}"),) if key else ()
+
+    def finish_body(self, body: Body, request: Request) -> bytes:
+        """Where a variant of the dialect says what it says differently."""
+        return encode_body(body)
+
+    def supported(self) -> Supports:
+        vendor = self.vendor
+        named, left_out = vendor.names.keys(), vendor.left_out
+        by_reference = left_out >= REFERENCE_ONLY
+        bounds = {
+            **vendor.ranges,
+            "stop": Range(items=vendor.stop),
+            "n": Range(maximum=vendor.choices),
+        }
+        return Supports(
+            thoughts=vendor.read_thoughts,
+            chat=(CHAT | named) - left_out - (COMPLETIONS_ONLY if by_reference else frozenset()),
+            completion=(COMPLETION | named) - left_out if vendor.completion else None,
+            embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,
+            inputs=vendor.inputs,
+            extra=True,
+            client_fields=ANY if vendor is COMPATIBLE else withheld(self.vendor.name),
+            ranges={name: bound for name, bound in bounds.items() if bound != Range()},
+            translated=vendor.translated,
+        )
+
+    def _outbound(self, path: str, body: Body, request: Request, *, stream: bool) -> Outbound:
+        return Outbound(
+            target=self._targets[path],
+            headers=self._headers[stream],
+            body=self.finish_body(body, request),
+            stream=stream,
+        )
+
+    def _in_order(self, vectors: Vectors, wanted: int) -> tuple[list[float] | str, ...]:
+        """By `index`, or as they came where the server gives none; exactly one an input."""
+        placed = {
+            place if one.index is None else one.index: one.embedding
+            for place, one in enumerate(vectors.data)
+        }
+        if set(placed) != set(range(wanted)) or len(vectors.data) != wanted:
+            raise UpstreamBroken(
+                f"{len(vectors.data)} vectors for {wanted} inputs", upstream=self.endpoint.name
+            )
+        return tuple(placed[place] for place in range(wanted))
+
+    def _unreadable(self, body: bytes) -> GatewayError:
+        """An error in a 200, or an answer that makes no sense."""
+        try:
+            fields = read_object(body)
+        except UNREADABLE:
+            fields = {}
+        if "data" not in fields and fields:
+            return error_inside(self.endpoint, body)
+        head = body[:80].decode(errors="replace")
+        return UpstreamBroken(f"an answer that cannot be read: {head}", upstream=self.endpoint.name)
+
+
+def accept(stream: bool) -> Headers:
+    kind = "text/event-stream" if stream else "application/json"
+    return (("content-type", "application/json"), ("accept", kind))
+
+
+def merged_headers(*groups: Headers) -> Headers:
+    """Later ones replace earlier ones of the same name, whatever the case."""
+    merged = {name.lower(): value for group in groups for name, value in group}
+    return tuple(merged.items())
+
+
+def expected_choices(request: GenerateRequest) -> int:
+    """Prompts x n."""
+    prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
+    return prompts * (request.sampling.n or 1)

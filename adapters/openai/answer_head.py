@@ -1,0 +1,140 @@
+"""What the frames of an OpenAI-dialect answer say of the whole: its id, model, and other fields.
+
+Fields that we do not know may come in any frame. A frame that has none is told from the others by
+its type, so that only the others cost a closer look.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.decoder_limits import NOTES, check_room
+from adapters.openai.message_repair import as_text, seconds
+from adapters.openai.wire import (
+    NULL,
+    UNREADABLE,
+    Chunk,
+    Head,
+    OpenChunk,
+    read_chunk,
+    read_head,
+    read_object,
+    read_open_chunk,
+)
+from schemas.events import Event, Started
+
+KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
+"""Fields that are read, or that hold nothing for a client."""
+
+_NOT_STARTED = Started()
+_NONE: Mapping[str, Raw] = {}
+
+
+class AnswerHead:
+    """Mutable: whether the answer has begun, and the fields that have come so far.
+
+    extra: those that we do not know; some may be set before the first frame.
+    id: "" until the answer has begun, and where the backend gives none.
+    known: the fields beside the choices of the frame read last hold nothing new.
+    """
+
+    def __init__(self, upstream: str, *, stream: bool) -> None:
+        self.extra: dict[str, Raw] = {}
+        self.known = False
+        self.id = ""
+        self._upstream = upstream
+        self._stream = stream
+        self._begun = False
+        self._started = _NOT_STARTED
+        self._open = False
+        self._news = False
+
+    def read(self, data: bytes) -> OpenChunk:
+        """Sets `known`. Raises one of `UNREADABLE`, and then `known` is false.
+
+        A server that has sent a field that we do not know is expected to repeat it, so its further
+        frames are not tried against the stricter type.
+        """
+        self.known = False
+        if not self._open:
+            try:
+                chunk = read_chunk(data)
+            except msgspec.ValidationError:
+                chunk = read_open_chunk(data)
+                self._open = True
+            else:
+                if self._begun:
+                    mark, tier = chunk.system_fingerprint, chunk.service_tier
+                    self.known = (
+                        mark is NULL or mark == self.extra.get("system_fingerprint", NULL)
+                    ) and (tier is NULL or tier == self.extra.get("service_tier", NULL))
+                return chunk
+        else:
+            chunk = read_open_chunk(data)
+        if self._begun:
+            self._news = self._note(read_object(data))
+            self.known = not self._news
+        return chunk
+
+    def tell(self, chunk: OpenChunk, data: bytes, events: list[Event]) -> None:
+        """Appends the answer's start, and the same with more fields where later frames have some.
+
+        Azure sends a frame without id or choices first; its fields wait for the real one.
+        """
+        fields = _unread(chunk, data)
+        news = (bool(fields) and self._note(fields)) or self._news
+        self._news = False
+        if self._begun:
+            if news:
+                self._started = replace(self._started, extra={**self.extra})
+                events.append(self._started)
+            return
+        if not chunk.choices and self._stream:
+            return
+        self._begun = True
+        try:
+            head = read_head(data)
+        except UNREADABLE:
+            head = _odd_head(data)
+        self._started = Started(
+            id=head.id or "",
+            model=head.model or "",
+            created=head.created or 0,
+            extra={**self.extra},
+        )
+        self.id = self._started.id
+        events.append(self._started)
+
+    def _note(self, fields: Mapping[str, Raw]) -> bool:
+        """Keeps the fields that we do not know; whether one is new or has changed."""
+        news = False
+        for name, raw in fields.items():
+            if name in KNOWN:
+                continue
+            if raw != self.extra.get(name) and raw != NULL:
+                check_room(self.extra, NOTES, "fields", self._upstream)
+                self.extra[name] = raw.copy()
+                news = True
+        return news
+
+
+def _unread(chunk: OpenChunk, data: bytes) -> Mapping[str, Raw]:
+    """All that may be new; a frame of the stricter type has only these two of them."""
+    if not isinstance(chunk, Chunk):
+        return read_object(data)
+    mark, tier = chunk.system_fingerprint, chunk.service_tier
+    if mark is NULL and tier is NULL:
+        return _NONE
+    return {"system_fingerprint": mark, "service_tier": tier}
+
+
+def _odd_head(data: bytes) -> Head:
+    """That of a frame whose fields are not of the types that we expect."""
+    fields = read_object(data)
+    return Head(
+        id=as_text(fields.get("id", NULL)),
+        model=as_text(fields.get("model", NULL)),
+        created=seconds(fields.get("created", NULL)),
+    )

@@ -1,0 +1,283 @@
+"""Answers of the OpenAI dialect as events: chat and completions, streamed or whole.
+
+An answer is complete when `[DONE]` came, or when every choice has finished and the body ended:
+some servers forget the mark. Of a server that is known to send it, a body without it was cut short,
+and what comes last, the usage, may be missing. A whole body gives the events that a stream would
+have carried.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from adapters.base import STRAY, Endpoint
+from adapters.decoder_limits import CHOICES, TOOLS, check_room
+from adapters.errors import error_inside
+from adapters.openai.answer_head import AnswerHead
+from adapters.openai.choice_state import ChoiceState
+from adapters.openai.finish_reasons import FAILED, FINISH
+from adapters.openai.logprobs import refusal_logprobs, token_logprobs
+from adapters.openai.message_repair import repaired
+from adapters.openai.usage import usage_from
+from adapters.openai.wire import (
+    NULL,
+    UNREADABLE,
+    Choice,
+    Message,
+    OpenChunk,
+    read_loose,
+    read_object,
+)
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    Usage,
+)
+
+DONE = b"[DONE]"
+_TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
+"""Fields whose text only an error has; `error` itself stands beside choices, too."""
+
+_NOTHING = Message()
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAIDecoder:
+    """Reads one answer; `stream` says in which of the two forms it was asked for.
+
+    choices: how many were asked for; an answer without `[DONE]` must have as many.
+    marked: the server ends every stream with `[DONE]`.
+    ended: see EndMarked.
+    """
+
+    marked: bool = False
+    finish: Mapping[str, FinishReason] = FINISH
+    failed: frozenset[str] = FAILED
+
+    def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int = 1) -> None:
+        self._endpoint = endpoint
+        self._expected = choices
+        self._stream = stream
+        self.ended = False
+        self._usage = NULL
+        self._head = AnswerHead(endpoint.name, stream=stream)
+        self._choices: dict[int, ChoiceState] = {}
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        if self.ended:
+            return ()
+        if data == DONE:
+            return self._end()
+        if event == "error":
+            raise error_inside(self._endpoint, data)
+        try:
+            chunk = self._head.read(data)
+        except UNREADABLE:
+            if self._stream and data.strip() in (b"", DONE):
+                return self._end() if data.strip() else ()
+            odd = self._odd(event, data)
+            if odd is None:
+                return ()
+            chunk = odd
+        if self._head.known and len(chunk.choices) == 1 and chunk.usage == self._usage:
+            choice = chunk.choices[0]
+            delta = choice.delta
+            state = self._choices.get(choice.index)
+            if delta is not None and state is not None and _is_plain(choice, delta):
+                state.shown = True
+                return (TextDelta(text=delta.content or "", index=choice.index),)
+        return self._chunk(chunk, data)
+
+    def close(self) -> Sequence[Event]:
+        """A body that ends without `[DONE]` is whole only if everything in it has finished."""
+        if self.ended:
+            return ()
+        finished = sum(one.finished for one in self._choices.values())
+        if finished < max(self._expected, len(self._choices)):
+            raise UpstreamBroken("stream ended early", upstream=self._endpoint.name)
+        if self.marked:
+            raise UpstreamBroken("stream ended without [DONE]", upstream=self._endpoint.name)
+        self.ended = True
+        return ()
+
+    def usage(self, chunk: OpenChunk) -> Usage | None:
+        """The totals so far, where this chunk changes them; a variant may count differently."""
+        if chunk.usage == NULL or chunk.usage == self._usage:
+            return None
+        self._usage = chunk.usage.copy()
+        return usage_from(self._usage)
+
+    def _odd(self, event: str, data: bytes) -> OpenChunk | None:
+        """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
+        try:
+            loose = read_loose(data)
+            if loose.error == NULL and loose.choices is not None:
+                return repaired(loose)
+        except UNREADABLE as exc:
+            if not self._tells_error(event, data):
+                raise self._broken(data) from exc
+        if self._tells_error(event, data):
+            raise error_inside(self._endpoint, data)
+        if not self._stream:
+            raise self._broken(data)
+        return None
+
+    def _tells_error(self, event: str, data: bytes) -> bool:
+        """A frame that names an error, or text where frames belong."""
+        try:
+            fields = read_object(data)
+        except UNREADABLE:
+            return event == STRAY
+        if fields.get("error", NULL) != NULL:
+            return True
+        told = any(bytes(fields[name])[:1] in (b'"', b"[") for name in _TROUBLE & fields.keys())
+        return "choices" not in fields and (event == STRAY or told)
+
+    def _broken(self, data: bytes) -> UpstreamBroken:
+        what = "a frame" if self._stream else "an answer"
+        head = data[:80].decode(errors="replace")
+        return UpstreamBroken(f"{what} that cannot be read: {head}", upstream=self._endpoint.name)
+
+    def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
+        events: list[Event] = []
+        if not self._head.known:
+            self._head.tell(chunk, data, events)
+        try:
+            for choice in chunk.choices:
+                self._choice(choice, events)
+        except UpstreamFailed as exc:
+            exc.usage = self.usage(chunk)
+            raise
+        if not self._stream:
+            self._finish_whole(events)
+        usage = self.usage(chunk)
+        if usage is not None:
+            events.append(usage)
+        return events
+
+    def _choice(self, choice: Choice, events: list[Event]) -> None:
+        state = self._choices.get(choice.index)
+        if state is None:
+            most = max(self._expected, CHOICES)
+            check_room(self._choices, most, "choices", self._endpoint.name)
+            state = self._choices[choice.index] = ChoiceState(choice.index, self._head.id)
+        message = choice.delta or choice.message or _NOTHING
+        self._message(choice, message, state, events)
+        if choice.finish_reason is not None and not state.finished:
+            self._finish(choice.index, state, choice, events)
+
+    def _message(
+        self, choice: Choice, message: Message, state: ChoiceState, events: list[Event]
+    ) -> None:
+        index = choice.index
+        before = len(events)
+        reasoning = message.reasoning or message.reasoning_content or ""
+        signature = message.reasoning_signature or ""
+        if reasoning or signature:
+            events.append(
+                ReasoningDelta(text=reasoning, index=index, signature=signature, block=state.block)
+            )
+            state.block += bool(signature)
+        text = choice.text if message.content is None else message.content
+        logprobs = () if choice.logprobs is None else token_logprobs(choice.logprobs)
+        if text or logprobs:
+            events.append(TextDelta(text=text or "", index=index, logprobs=logprobs))
+        state.blank = state.blank or text is not None
+        refused = () if choice.logprobs is None else refusal_logprobs(choice.logprobs)
+        if message.refusal or refused:
+            events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
+        for piece in message.tool_calls or ():
+            events.extend(state.tools.add(piece))
+            if len(state.tools) > TOOLS:
+                what = f"the answer has over {TOOLS} tool calls"
+                raise UpstreamBroken(what, upstream=self._endpoint.name)
+        others = state.tools.others() if message.tool_calls else ()
+        opaque = choice.opaque
+        if others:
+            opaque = {**opaque, "tool_calls": Raw(_encode(others))}
+        if opaque:
+            events.append(OpaqueDelta(fields=opaque, index=index))
+        state.shown = state.shown or len(events) > before
+        if choice.more or (
+            choice.content_filter_results is not NULL or choice.content_filter_offsets is not NULL
+        ):
+            beside = {**state.verdicts(choice), **choice.more}
+            if beside:
+                events.append(OpaqueDelta(fields=beside, index=index))
+
+    def _finish(
+        self, index: int, state: ChoiceState, choice: Choice | None, events: list[Event]
+    ) -> None:
+        word = (choice.finish_reason or "") if choice else ""
+        lower = word.lower()
+        if lower in self.failed:
+            raise UpstreamFailed(
+                f"the answer ended with {word!r}", upstream=self._endpoint.name, code=lower
+            )
+        reason = self.finish.get(lower, "stop")
+        if reason == "stop" and state.tools:
+            reason = "tool_calls"
+        if state.blank and not state.shown and not state.tools:
+            events.append(TextDelta(text="", index=index))
+        events.extend(state.tools.close())
+        state.finished = True
+        native = (choice.native_finish_reason if choice else None) or word
+        events.append(
+            Finished(
+                reason=reason,
+                index=index,
+                native="" if native == reason else native,
+                stop_match=_stop_match(choice) if choice else None,
+                seed=choice.seed if choice else None,
+            )
+        )
+
+    def _finish_whole(self, events: list[Event]) -> None:
+        """A whole answer is complete as it is; a missing finish reason is an empty one."""
+        if not self._choices:
+            raise UpstreamBroken("an answer without choices", upstream=self._endpoint.name)
+        for index, state in self._choices.items():
+            if not state.finished:
+                self._finish(index, state, None, events)
+        self.ended = True
+
+    def _end(self) -> Sequence[Event]:
+        """`[DONE]` ends choices that were begun and not finished, but never an empty stream."""
+        self.ended = True
+        events: list[Event] = []
+        for index, state in self._choices.items():
+            if not state.finished:
+                if not state.shown:
+                    raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
+                self._finish(index, state, None, events)
+        if not self._choices:
+            raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
+        return events
+
+
+def _stop_match(choice: Choice) -> str | int | None:
+    return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
+
+
+def _is_plain(choice: Choice, delta: Message) -> bool:
+    """A piece of text and nothing else, as nearly every frame is."""
+    return not (
+        not delta.content
+        or choice.finish_reason is not None
+        or choice.logprobs is not None
+        or delta.reasoning
+        or delta.reasoning_content
+        or delta.tool_calls
+        or delta.refusal
+        or choice.opaque
+        or choice.more
+        or choice.content_filter_results is not NULL
+        or choice.content_filter_offsets is not NULL
+    )

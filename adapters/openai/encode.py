@@ -1,0 +1,312 @@
+"""Requests as bodies of the OpenAI dialect.
+
+A body is a plain dict of what was sent: what the client left out is not in it, `None` counts as
+left out, and what the client wrote in JSON (messages, tools, unknown fields) goes on verbatim.
+https://github.com/openai/openai-openapi
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import assert_never
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from adapters.openai.vendor_profile import MaxTokensField, Vendor
+from schemas.fields import STREAM_OPTIONS, Task, stream_members
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    Part,
+    ResponseFormat,
+    TextPart,
+    Tool,
+    ToolCall,
+    ToolChoice,
+)
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from schemas.sampling import Sampling
+
+Body = dict[str, object]
+
+SAMPLING: Mapping[str, str] = MappingProxyType(
+    {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "stop": "stop",
+        "seed": "seed",
+        "presence_penalty": "presence_penalty",
+        "frequency_penalty": "frequency_penalty",
+        "logit_bias": "logit_bias",
+        "n": "n",
+        "best_of": "best_of",
+        "top_k": "top_k",
+        "min_p": "min_p",
+        "repetition_penalty": "repetition_penalty",
+        "min_tokens": "min_tokens",
+        "no_repeat_ngram_size": "no_repeat_ngram_size",
+        "stop_token_ids": "stop_token_ids",
+        "bad_words": "bad_words",
+        "ignore_eos": "ignore_eos",
+        "beam_width": "beam_width",
+        "length_penalty": "length_penalty",
+        "early_stopping": "early_stopping",
+    }
+)
+"""Our names -> the wire's, for what chat and completions write alike."""
+
+CHAT_SAMPLING: Mapping[str, str] = MappingProxyType(
+    {**SAMPLING, "logprobs": "logprobs", "top_logprobs": "top_logprobs"}
+)
+COMPLETION_SAMPLING: Mapping[str, str] = MappingProxyType({**SAMPLING, "max_tokens": "max_tokens"})
+CHAT_FIELDS = ("parallel_tool_calls", "reasoning_effort", "user", "metadata", "priority")
+COMPLETION_FIELDS = ("echo", "suffix", "user", "priority")
+EMBEDDINGS_FIELDS = ("dimensions", "user")
+
+INCLUDE_USAGE: Mapping[str, object] = {"include_usage": True}
+
+_TASKS: dict[Task, tuple[Mapping[str, str], tuple[str, ...]]] = {
+    "chat": (CHAT_SAMPLING, CHAT_FIELDS),
+    "completion": (COMPLETION_SAMPLING, COMPLETION_FIELDS),
+    "embeddings": ({}, EMBEDDINGS_FIELDS),
+}
+
+_encode = msgspec.json.Encoder().encode
+_options = msgspec.json.Decoder(dict[str, Raw])
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str | UnsetType = UNSET
+    parameters: Raw | UnsetType = UNSET
+    strict: bool | UnsetType = UNSET
+
+
+class _Schema(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str | UnsetType = UNSET
+    schema: Raw | UnsetType = UNSET
+    strict: bool | UnsetType = UNSET
+
+
+class Writes(Struct, frozen=True, kw_only=True):
+    """What one task's bodies hold, worked out once for an endpoint.
+
+    sampling:     our names -> the wire's. own: the request's own fields, of the same name.
+    max_tokens:   the bound's name where the client used neither; with `one_bound`, always.
+    counted_logprobs: a chat's `logprobs` is how many likely tokens are told.
+    stream_usage: ask for usage at the end of a stream.
+    base64:       ask for base64 where the client did.
+    """
+
+    sampling: Mapping[str, str]
+    own: tuple[str, ...]
+    max_tokens: MaxTokensField = "max_tokens"
+    one_bound: bool = False
+    counted_logprobs: bool = False
+    stream_usage: bool = True
+    base64: bool = False
+
+
+def writes(task: Task, vendor: Vendor, supported: Collection[str]) -> Writes:
+    """A field that is not supported is never written, though a router may let it pass."""
+    sampling, own = _TASKS[task]
+    names = {**sampling, **vendor.names}
+    return Writes(
+        sampling={name: wire for name, wire in names.items() if name in supported},
+        own=tuple(name for name in own if name in supported),
+        max_tokens=vendor.max_tokens,
+        one_bound=vendor.one_bound,
+        counted_logprobs=vendor.counted_logprobs,
+        stream_usage=vendor.stream_usage,
+        base64=vendor.base64,
+    )
+
+
+def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
+    sampling = request.sampling
+    body: Body = {
+        "model": model,
+        "messages": [one.raw if one.raw is not UNSET else message(one) for one in request.messages],
+    }
+    limit = sampling.max_tokens
+    if limit is not UNSET and limit is not None:
+        named = "" if to_write.one_bound else request.max_tokens_field
+        body[named or to_write.max_tokens] = limit
+    _add_sampling(body, sampling, to_write)
+    if to_write.counted_logprobs:
+        _count_logprobs(body)
+    if request.tools is not UNSET:
+        body["tools"] = [tool(one) for one in request.tools]
+    if request.tool_choice is not UNSET:
+        body["tool_choice"] = tool_choice(request.tool_choice)
+    if request.response_format is not UNSET:
+        body["response_format"] = response_format(request.response_format)
+    _add_own(body, request, to_write)
+    _add_stream(body, request, to_write)
+    return body
+
+
+def completion_body(request: CompletionRequest, model: str, to_write: Writes) -> Body:
+    """The integer `logprobs` of this task is our `top_logprobs`."""
+    prompts = request.prompts
+    body: Body = {"model": model, "prompt": prompts if request.batch else prompts[0]}
+    sampling = request.sampling
+    _add_sampling(body, sampling, to_write)
+    if sampling.logprobs is True:
+        body["logprobs"] = sampling.top_logprobs or 0
+    _add_own(body, request, to_write)
+    _add_stream(body, request, to_write)
+    return body
+
+
+def embeddings_body(request: EmbeddingsRequest, model: str, to_write: Writes) -> Body:
+    """Base64 is asked for only where it is known to be float32: old vLLMs send float64."""
+    inputs = request.inputs
+    body: Body = {"model": model, "input": inputs if request.batch else inputs[0]}
+    if request.base64 and to_write.base64:
+        body["encoding_format"] = "base64"
+    _add_own(body, request, to_write)
+    body.update(request.extra)
+    return body
+
+
+def message(one: Message) -> Body:
+    """A message made by us, or changed since the client sent it."""
+    body: Body = {"role": one.role, "content": one.content}
+    if isinstance(one.content, tuple):
+        body["content"] = [part(piece) for piece in one.content]
+    if one.name:
+        body["name"] = one.name
+    if one.tool_calls:
+        body["tool_calls"] = [_tool_call(call) for call in one.tool_calls]
+    if one.tool_call_id is not UNSET:
+        body["tool_call_id"] = one.tool_call_id
+    if one.reasoning:
+        body["reasoning_content"] = one.reasoning
+    if one.signature:
+        body["reasoning_signature"] = one.signature
+    return body
+
+
+def _tool_call(call: ToolCall) -> Body:
+    body: Body = {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+    if call.signature:
+        body["extra_content"] = {"google": {"thought_signature": call.signature}}
+    return body
+
+
+def part(piece: Part) -> Raw | Body:
+    if not isinstance(piece.raw, UnsetType):
+        return piece.raw
+    match piece:
+        case TextPart():
+            return {"type": "text", "text": piece.text}
+        case ImagePart():
+            url: Body = {"url": piece.url}
+            if piece.detail is not UNSET:
+                url["detail"] = piece.detail
+            return {"type": "image_url", "image_url": url}
+        case AudioPart():
+            return {
+                "type": "input_audio",
+                "input_audio": {"data": piece.data, "format": piece.format},
+            }
+        case OpaquePart():
+            return piece.raw
+    assert_never(piece)
+
+
+def tool(one: Tool) -> Raw | Body:
+    if isinstance(one, OpaqueTool) or not isinstance(one.raw, UnsetType):
+        return one.raw if isinstance(one.raw, Raw) else {}
+    return {"type": "function", "function": _function(one)}
+
+
+def tool_choice(choice: ToolChoice) -> Raw | Body | str:
+    if not isinstance(choice.raw, UnsetType):
+        return choice.raw
+    if choice.mode == "named":
+        return {"type": "function", "function": {"name": choice.name}}
+    return choice.mode
+
+
+def response_format(form: ResponseFormat) -> Raw | Body:
+    if not isinstance(form.raw, UnsetType):
+        return form.raw
+    if form.type != "json_schema":
+        return {"type": form.type}
+    return {
+        "type": "json_schema",
+        "json_schema": _Schema(
+            name=form.name or "answer",
+            description=form.description,
+            schema=form.schema,
+            strict=UNSET if form.strict is None else form.strict,
+        ),
+    }
+
+
+def encode_body(body: Body) -> bytes:
+    return _encode(body)
+
+
+def _function(one: FunctionTool) -> _Function:
+    return _Function(
+        name=one.name,
+        description=one.description,
+        parameters=one.parameters,
+        strict=UNSET if one.strict is None else one.strict,
+    )
+
+
+def _add_sampling(body: Body, sampling: Sampling, to_write: Writes) -> None:
+    names = to_write.sampling
+    plain: dict[str, object] = msgspec.to_builtins(sampling, builtin_types=(bytes,))
+    for field, value in plain.items():
+        name = names.get(field)
+        if name is not None and value is not None:
+            body[name] = value
+
+
+def _count_logprobs(body: Body) -> None:
+    """One likely token is the token itself, so its probability alone needs a count of 1."""
+    most = body.pop("top_logprobs", None)
+    if body.pop("logprobs", False):
+        body["logprobs"] = max(most, 1) if isinstance(most, int) else 1
+
+
+def _add_own(
+    body: Body,
+    request: ChatRequest | CompletionRequest | EmbeddingsRequest,
+    to_write: Writes,
+) -> None:
+    for field in to_write.own:
+        value = getattr(request, field)
+        if value is not UNSET:
+            body[field] = value
+
+
+def _add_stream(body: Body, request: ChatRequest | CompletionRequest, to_write: Writes) -> None:
+    """Usage is always asked for; the surface keeps it back from a client that did not ask."""
+    extra = request.extra
+    if extra:
+        body.update(extra)
+    own = extra.get(STREAM_OPTIONS)
+    if own is not None and not stream_members(own):
+        del body[STREAM_OPTIONS]  # it asks for nothing, and the vendor may not know it
+    if not request.stream:
+        return
+    body["stream"] = True
+    if to_write.stream_usage:
+        body[STREAM_OPTIONS] = (
+            INCLUDE_USAGE if own is None else {**_options.decode(own), **INCLUDE_USAGE}
+        )

@@ -1,0 +1,58 @@
+"""Log probabilities of the OpenAI dialect, in its two shapes.
+
+Chat: a list of objects. Completions: parallel lists, whose `text_offset` we leave to the surface.
+"""
+
+from adapters.openai.wire import Logprobs, TopLogprob
+from adapters.openai.wire import TokenLogprob as WireLogprob
+from schemas.events import TokenLogprob
+
+
+def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
+    """One entry a token; () where there are none."""
+    if wire is None:
+        return ()
+    if wire.content is not None:
+        return tuple(_chat(one) for one in wire.content)
+    tokens = wire.tokens or ()
+    values = wire.token_logprobs or ()
+    tops = wire.top_logprobs or ()
+    return tuple(
+        TokenLogprob(
+            token=token,
+            logprob=values[place] if place < len(values) else None,
+            top=_ranked(tops[place] if place < len(tops) else None),
+        )
+        for place, token in enumerate(tokens)
+    )
+
+
+def refusal_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
+    """One entry for each token of a refusal; () where there are none."""
+    if wire is None or wire.refusal is None:
+        return ()
+    return tuple(_chat(one) for one in wire.refusal)
+
+
+def _chat(one: WireLogprob) -> TokenLogprob:
+    return TokenLogprob(
+        token=one.token,
+        logprob=one.logprob,
+        bytes=_odd_bytes(one),
+        top=tuple(
+            TokenLogprob(token=top.token, logprob=top.logprob, bytes=_odd_bytes(top))
+            for top in one.top_logprobs or ()
+        ),
+    )
+
+
+def _odd_bytes(one: WireLogprob | TopLogprob) -> tuple[int, ...] | None:
+    """The bytes where the token's text does not give them already."""
+    given = one.bytes
+    return None if given is None or given == tuple(one.token.encode()) else given
+
+
+def _ranked(top: dict[str, float] | None) -> tuple[TokenLogprob, ...]:
+    """Best first; servers do not order the map."""
+    ranked = sorted((top or {}).items(), key=lambda item: -item[1])
+    return tuple(TokenLogprob(token=token, logprob=value) for token, value in ranked)

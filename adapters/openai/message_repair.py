@@ -1,0 +1,239 @@
+"""Messages that are not quite what the OpenAI dialect says, turned into ones that are.
+
+Seen in real traffic: content as a list of parts (with reasoning among them), tool arguments as an
+object, numeric ids, fields that nobody documents. What has no place in a `Message` is handed on
+as it is.
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.content_parts import CONTENT_PARTS
+from adapters.openai.wire import (
+    NULL,
+    Choice,
+    Function,
+    LooseChoice,
+    LooseChunk,
+    Message,
+    OpenChunk,
+    ToolPiece,
+    read_list,
+    read_logprobs,
+    read_loose_choice,
+    read_object,
+)
+
+_TEXTS = ("refusal", "reasoning", "reasoning_content", "reasoning_signature")
+_PLAIN = frozenset({"role", "content", "tool_calls", *_TEXTS})
+_OF_CHOICE = frozenset(LooseChoice.__struct_fields__)
+_EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
+_encode = msgspec.json.Encoder().encode
+
+
+class _Summary(Struct, frozen=True, kw_only=True):
+    """data: a thought that only the vendor can read (Databricks' `summary_encrypted_text`)."""
+
+    text: str = ""
+    signature: str | None = None
+    data: str | None = None
+
+
+class _Part(Struct, frozen=True, kw_only=True):
+    """Databricks' `reasoning` has a summary, Mistral's `thinking` has parts."""
+
+    type: str = "text"
+    text: str | None = None
+    refusal: str | None = None
+    summary: tuple[_Summary, ...] | None = None
+    thinking: tuple[_Summary, ...] | str | None = None
+    signature: str | None = None
+
+
+class _Split(Struct, kw_only=True):
+    """A list of parts by kind, each joined in order."""
+
+    text: list[str] = []
+    reasoning: list[str] = []
+    signature: str = ""
+    refusal: list[str] = []
+    rest: list[Raw] = []
+
+
+_part = msgspec.json.Decoder(_Part)
+_content_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
+
+
+def repaired(chunk: LooseChunk) -> OpenChunk:
+    """Raises one of `UNREADABLE` for what cannot be read even so."""
+    return OpenChunk(
+        choices=tuple(_choice(one, place) for place, one in enumerate(chunk.choices or ())),
+        usage=chunk.usage,
+    )
+
+
+def _choice(raw: Raw, place: int) -> Choice:
+    loose = read_loose_choice(raw)
+    fields = loose.delta or loose.message
+    message, opaque = _message(fields) if fields is not None else (None, {})
+    stop, seed = scalar(loose.stop_reason), scalar(loose.seed)
+    matched = scalar(loose.matched_stop)
+    return Choice(
+        index=place if loose.index is None else loose.index,
+        delta=message,
+        text=loose.text,
+        logprobs=read_logprobs(loose.logprobs),
+        finish_reason=loose.finish_reason,
+        native_finish_reason=loose.native_finish_reason,
+        stop_reason=matched if stop is None else stop,
+        seed=seed if isinstance(seed, int) else None,
+        content_filter_results=loose.content_filter_results,
+        content_filter_offsets=loose.content_filter_offsets,
+        opaque=opaque,
+        more={
+            name: value.copy()
+            for name, value in read_object(raw).items()
+            if name not in _OF_CHOICE and value != NULL
+        },
+    )
+
+
+def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
+    opaque = {
+        name: raw.copy()
+        for name, raw in fields.items()
+        if (name not in _PLAIN or not _is_text(name, raw)) and _tells_something(raw)
+    }
+    split = _content(fields.get("content", NULL))
+    if split.rest:
+        opaque[CONTENT_PARTS] = Raw(_encode(split.rest))
+    thoughts = [as_text(fields.get(name, NULL)) for name in ("reasoning", "reasoning_content")]
+    reasoning = thoughts[0] or thoughts[1]
+    message = Message(
+        role="assistant",
+        content=_joined(split.text),
+        refusal=as_text(fields.get("refusal", NULL)) or _joined(split.refusal),
+        reasoning=reasoning or _joined(split.reasoning),
+        reasoning_signature=as_text(fields.get("reasoning_signature", NULL)) or split.signature,
+        tool_calls=_tools(fields.get("tool_calls", NULL)) or None,
+    )
+    return message, opaque
+
+
+def _content(raw: Raw) -> _Split:
+    split = _Split()
+    if not bytes(raw).lstrip().startswith(b"["):
+        text = _content_text.decode(raw)
+        split.text += [] if text is None else [text]
+        return split
+    for piece in read_list(raw):
+        try:
+            part = _part.decode(piece)
+        except msgspec.ValidationError:
+            split.rest.append(piece)
+            continue
+        if part.summary or part.thinking or part.signature:
+            thought = part.summary or part.thinking or ()
+            summaries = (_Summary(text=thought),) if isinstance(thought, str) else thought
+            if any(summary.data for summary in summaries):
+                split.rest.append(piece)
+                continue
+            for summary in summaries:
+                split.reasoning.append(summary.text)
+                split.signature += summary.signature or ""
+            split.signature += part.signature or ""
+        elif part.type in ("text", "output_text") and part.text is not None:
+            split.text.append(part.text)
+            split.rest += [piece] if _has_more(piece, "text") else []
+        elif part.type == "refusal" and part.refusal is not None:
+            split.refusal.append(part.refusal)
+            split.rest += [piece] if _has_more(piece, "refusal") else []
+        elif part.type not in ("reasoning", "thinking"):
+            split.rest.append(piece)
+    return split
+
+
+def _has_more(part: Raw, text: str) -> bool:
+    """The part has members besides its type and its text, such as `citations`."""
+    fields = read_object(part)
+    return any(
+        name not in ("type", text) and bytes(raw).strip() not in _EMPTY
+        for name, raw in fields.items()
+    )
+
+
+def _tools(raw: Raw) -> tuple[ToolPiece, ...]:
+    if bytes(raw) in _EMPTY:
+        return ()
+    return tuple(_tool(read_object(one)) for one in read_list(raw))
+
+
+def _tool(fields: dict[str, Raw]) -> ToolPiece:
+    """`function` stays `None` for a call of another type, and for a piece that has none."""
+    kind = as_text(fields.pop("type", NULL))
+    index, call_id = scalar(fields.pop("index", NULL)), scalar(fields.pop("id", NULL))
+    raw = fields.pop("function", NULL)
+    function = None
+    if raw != NULL:
+        called = read_object(raw)
+        function = Function(
+            name=as_text(called.pop("name", NULL)),
+            arguments=_arguments(called.pop("arguments", NULL)),
+        )
+        if called:
+            fields["function"] = Raw(_encode(called))
+    return ToolPiece(
+        index=index if isinstance(index, int) else None,
+        id=None if call_id is None else str(call_id),
+        type=kind,
+        function=function,
+        more={name: value.copy() for name, value in fields.items() if value != NULL},
+    )
+
+
+def _arguments(raw: Raw) -> str | None:
+    """JSON text, from a string or from the object itself."""
+    text = bytes(raw).strip()
+    if text.startswith(b'"') or text == b"null":
+        return as_text(raw)
+    return text.decode()
+
+
+def as_text(raw: Raw) -> str | None:
+    value = scalar(raw)
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def scalar(raw: Raw) -> str | int | None:
+    """`None` also for what is neither a string nor a whole number."""
+    try:
+        return msgspec.json.decode(raw, type=str | int | None)
+    except msgspec.ValidationError:
+        return None
+
+
+def _is_text(name: str, raw: Raw) -> bool:
+    """A field that should hold text does; one that does not is handed on as it is."""
+    return name not in _TEXTS or bytes(raw).lstrip()[:1] in (b'"', b"n")
+
+
+def seconds(raw: Raw) -> int:
+    """A time in whole Unix seconds, 0 for what is none."""
+    try:
+        return int(msgspec.json.decode(raw, type=float | None) or 0)
+    except msgspec.ValidationError:
+        return 0
+
+
+def _joined(pieces: list[str]) -> str | None:
+    return "".join(pieces) if pieces else None
+
+
+def _tells_something(raw: Raw) -> bool:
+    """A null says nothing, and neither does an object whose every value is empty."""
+    text = bytes(raw).strip()
+    if text in _EMPTY:
+        return text == b"[]" or text == b"{}"
+    if not text.startswith(b"{"):
+        return True
+    return any(bytes(value).strip() not in (*_EMPTY, b"0") for value in read_object(raw).values())

@@ -1,0 +1,382 @@
+"""Vendors that speak the OpenAI dialect, as rows: a base URL and how each one differs.
+
+Only differences that a vendor documents, or that its source or a recording shows, are written
+down; docs/providers/compatible.md is this table with the rest of what was found.
+"""
+
+from adapters.base import Range
+from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, Vendor
+
+OPENAI = Vendor(
+    name="openai",
+    marked=True,
+    base_url="https://api.openai.com/v1",
+    unsupported=REFERENCE_ONLY,
+    max_tokens="max_completion_tokens",
+    base64=True,
+    stop=4,
+    choices=128,
+    thoughts=(),
+    sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
+)
+
+VENDORS: tuple[Vendor, ...] = (
+    Vendor(
+        name="cerebras",
+        base_url="https://api.cerebras.ai/v1",
+        unsupported=frozenset({"metadata"}),
+        beyond=frozenset({"min_tokens"}),
+        max_tokens="max_completion_tokens",
+        embeddings=False,
+        stop=4,
+        ranges={"top_logprobs": Range(minimum=0, maximum=20)},
+        thoughts=("reasoning",),
+        sources=(
+            Source(url="https://github.com/QwenLM/qwen-code/issues/11045", edition="2026-09"),
+            Source(url="https://github.com/Cerebras/cerebras-cloud-sdk-python", edition="1.91.0"),
+            Source(url="https://inference-docs.cerebras.ai/resources/openai", edition="2026-11"),
+        ),
+    ),
+    Vendor(
+        name="dashscope",
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        unsupported=frozenset({"input.tokens"}),
+        completion=False,
+        inputs=10,
+        sources=(
+            Source(
+                url="https://www.alibabacloud.com/help/en/model-studio/deep-thinking",
+                edition="2026-03",
+            ),
+            Source(
+                url="https://alibabacloud.com/help/en/model-studio/embedding-interfaces-compatible-with-openai",
+                edition="2025-12",
+            ),
+        ),
+    ),
+    Vendor(
+        name="deepinfra",
+        base_url="https://api.deepinfra.com/v1/openai",
+        completion=False,
+        sources=(Source(url="https://deepinfra.com/docs/openai_api", edition="2026-11"),),
+    ),
+    Vendor(
+        name="deepseek",
+        base_url="https://api.deepseek.com",
+        completion=False,
+        embeddings=False,
+        stop=16,
+        thoughts=("reasoning_content",),
+        sources=(
+            Source(
+                url="https://docs.camel-ai.org/reference/camel.configs.deepseek_config",
+                edition="2026-11",
+            ),
+            Source(url="https://api-docs.deepseek.com/guides/thinking_mode", edition="2026-11"),
+        ),
+    ),
+    Vendor(
+        name="fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        unsupported=frozenset({"best_of", "suffix"}),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        names={"typical_p": "typical_p"},
+        stream_usage=False,
+        stop=4,
+        choices=128,
+        ranges={
+            "top_k": Range(minimum=0, maximum=100),
+            "min_p": Range(minimum=0, maximum=1),
+        },
+        sources=(
+            Source(url="https://pypi.org/project/fireworks-ai/", edition="1.2.30"),
+            Source(
+                url="https://docs.fireworks.ai/tools-sdks/openai-compatibility", edition="2026-11"
+            ),
+            Source(
+                url="https://docs.getbifrost.ai/providers/supported-providers/fireworks",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="groq",
+        base_url="https://api.groq.com/openai/v1",
+        unsupported=frozenset(
+            {
+                "logprobs",
+                "top_logprobs",
+                "logit_bias",
+                "n",
+                "best_of",
+                "frequency_penalty",
+                "presence_penalty",
+                "metadata",
+                "dimensions",
+            }
+        ),
+        beyond=frozenset(),
+        max_tokens="max_completion_tokens",
+        completion=False,
+        stop=4,
+        aside="x_groq",
+        thoughts=("reasoning",),
+        sources=(
+            Source(url="https://github.com/janhq/jan/issues/8136", edition="2026-05"),
+            Source(url="https://console.groq.com/docs/openai", edition="2026-11"),
+            Source(url="https://github.com/groq/groq-python", edition="1.7.0"),
+        ),
+    ),
+    Vendor(
+        name="huggingface",
+        base_url="https://router.huggingface.co/v1",
+        completion=False,
+        embeddings=False,
+        stop=4,
+        ranges={"top_logprobs": Range(minimum=0, maximum=5)},
+        sources=(
+            Source(url="https://huggingface.co/docs/inference-providers/index", edition="2026-11"),
+            Source(
+                url="https://huggingface.co/docs/inference-providers/tasks/chat-completion",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="llama-cpp",
+        base_url="http://localhost:8080/v1",
+        unsupported=frozenset({"best_of", "suffix", "echo", "user", "metadata"}),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        names={"repetition_penalty": "repeat_penalty", "typical_p": "typical_p"},
+        ranges={
+            "temperature": Range(minimum=0),
+            "top_k": Range(minimum=0),
+            "top_p": Range(minimum=0, maximum=1),
+            "min_p": Range(minimum=0, maximum=1),
+        },
+        sources=(
+            Source(
+                url="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+                edition="00dc805",
+            ),
+            Source(
+                url="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/server-schema.cpp",
+                edition="0177c34",
+            ),
+        ),
+    ),
+    Vendor(
+        name="lmdeploy",
+        base_url="http://localhost:23333/v1",
+        unsupported=frozenset(
+            {"best_of", "parallel_tool_calls", "metadata", "dimensions", "input.tokens"}
+        ),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        max_tokens="max_completion_tokens",
+        sources=(
+            Source(
+                url="https://github.com/InternLM/lmdeploy/blob/main/lmdeploy/serve/openai/protocol.py",
+                edition="0051af7",
+            ),
+        ),
+    ),
+    Vendor(
+        name="lm-studio",
+        base_url="http://localhost:1234/v1",
+        unsupported=frozenset(
+            {
+                "n",
+                "best_of",
+                "logprobs",
+                "top_logprobs",
+                "parallel_tool_calls",
+                "reasoning_effort",
+                "user",
+                "metadata",
+            }
+        ),
+        beyond=frozenset({"top_k", "repetition_penalty"}),
+        names={"repetition_penalty": "repeat_penalty"},
+        one_bound=True,
+        sources=(
+            Source(
+                url="https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
+                edition="51c92c6",
+            ),
+            Source(url="https://lmstudio.ai/docs/developer/api-changelog", edition="0.3.29"),
+        ),
+    ),
+    Vendor(
+        name="minimax",
+        base_url="https://api.minimax.io/v1",
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(
+                url="https://platform.minimax.io/docs/api-reference/text-openai-api",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="moonshot",
+        base_url="https://api.moonshot.ai/v1",
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(url="https://platform.kimi.ai/docs/api/models-overview", edition="2026-11"),
+        ),
+    ),
+    Vendor(
+        name="nvidia-nim",
+        base_url="https://integrate.api.nvidia.com/v1",
+        unsupported=frozenset({"input.tokens"}),
+        sources=(
+            Source(
+                url="https://docs.nvidia.com/nim/nemo-retriever/text-embedding/2.0.0/use-the-api-openai.html",
+                edition="2.0.0",
+            ),
+            Source(
+                url="https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
+                edition="2026-11",
+            ),
+            Source(
+                url="https://docs.pipecat.ai/api-reference/server/services/llm/nvidia",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="openrouter",
+        marked=True,
+        base_url="https://openrouter.ai/api/v1",
+        unsupported=frozenset({"n", "best_of"}),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
+        max_tokens="max_completion_tokens",
+        sources=(
+            Source(url="https://pypi.org/project/openrouter/", edition="1.3.84"),
+            Source(url="https://openrouter.ai/docs/api/reference/streaming", edition="2026-11"),
+            Source(
+                url="https://openrouter.ai/docs/api/reference/errors-and-debugging",
+                edition="2026-11",
+            ),
+        ),
+    ),
+    Vendor(
+        name="perplexity",
+        base_url="https://api.perplexity.ai",
+        unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),
+        beyond=frozenset({"top_k"}),
+        one_bound=True,
+        stream_usage=False,
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(url="https://pypi.org/project/perplexityai/", edition="0.46.1"),
+            Source(
+                url="https://docs.perplexity.ai/docs/sonar/openai-compatibility", edition="2026-11"
+            ),
+        ),
+    ),
+    Vendor(
+        name="sambanova",
+        base_url="https://api.sambanova.ai/v1",
+        unsupported=frozenset(
+            {
+                "best_of",
+                "frequency_penalty",
+                "presence_penalty",
+                "user",
+                "metadata",
+                "echo",
+                "suffix",
+                "prompt.tokens",
+                "prompt.batch",
+                "messages.remote_image",
+                "dimensions",
+                "input.tokens",
+            }
+        ),
+        beyond=frozenset({"top_k", "repetition_penalty"}),
+        sources=(Source(url="https://pypi.org/project/sambanova/", edition="1.13.0"),),
+    ),
+    Vendor(
+        name="together",
+        base_url="https://api.together.ai/v1",
+        unsupported=frozenset(
+            {
+                "best_of",
+                "parallel_tool_calls",
+                "user",
+                "metadata",
+                "suffix",
+                "prompt.tokens",
+                "prompt.batch",
+                "dimensions",
+                "input.tokens",
+            }
+        ),
+        beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
+        one_bound=True,
+        counted_logprobs=True,
+        ranges={"top_logprobs": Range(minimum=0, maximum=20)},
+        sources=(Source(url="https://github.com/togethercomputer/together-py", edition="3.1.1"),),
+    ),
+    # In front of TensorRT-LLM: some of these are refused, and what is not made an input tensor is
+    # ignored.
+    Vendor(
+        name="triton-openai",
+        unsupported=frozenset(
+            {
+                "n",
+                "best_of",
+                "logit_bias",
+                "logprobs",
+                "top_logprobs",
+                "suffix",
+                "echo",
+                "response_format",
+                "parallel_tool_calls",
+                "reasoning_effort",
+                "prompt.tokens",
+                "prompt.batch",
+                "messages.image",
+                "messages.remote_image",
+                "messages.audio",
+            }
+        ),
+        beyond=frozenset(),
+        embeddings=False,
+        sources=(
+            Source(
+                url="https://github.com/triton-inference-server/server/tree/main/python/openai",
+                edition="2026-07",
+            ),
+        ),
+    ),
+    Vendor(
+        name="xai",
+        marked=True,
+        base_url="https://api.x.ai/v1",
+        unsupported=frozenset({"logit_bias"}),
+        completion=False,
+        embeddings=False,
+        sources=(
+            Source(
+                url="https://docs.x.ai/developers/rest-api-reference/inference/chat-completions",
+                edition="2026-11",
+            ),
+            Source(
+                url="https://github.com/vercel/ai/blob/main/packages/xai/src/convert-xai-chat-usage.ts",
+                edition="0d67d0f",
+            ),
+        ),
+    ),
+    Vendor(
+        name="zai",
+        base_url="https://api.z.ai/api/paas/v4",
+        completion=False,
+        embeddings=False,
+        sources=(Source(url="https://docs.z.ai/guides/overview/concept-param", edition="2026-11"),),
+    ),
+)

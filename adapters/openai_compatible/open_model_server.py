@@ -1,0 +1,59 @@
+"""Servers of open models that speak the OpenAI dialect and add their engine's own parameters.
+
+They ignore in silence what they do not know, so nothing reaches them that they do not read.
+"""
+
+from typing import ClassVar
+
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from adapters.base import Endpoint, Outbound
+from adapters.openai.adapter import OpenAIAdapter
+from adapters.openai.encode import Body, encode_body, message
+from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.wire import read_object
+from schemas.messages import Message, thinking_of
+from schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    Request,
+)
+
+LAST = 5
+"""Our priority of a request that asks for none."""
+
+
+class ServedEngineAdapter(OpenAIAdapter):
+    """row: how the server differs from OpenAI. upwards: a higher number goes first."""
+
+    row: ClassVar[Vendor]
+    upwards: ClassVar[bool] = False
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, self.row)
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, ChatRequest):
+            request = replace(
+                request, messages=tuple(_with_reasoning(one) for one in request.messages)
+            )
+        return super().encode(request, model)
+
+    def finish_body(self, body: Body, request: Request) -> bytes:
+        """Ours is 1 (first) … 5, theirs begins at 0, which goes without saying."""
+        own = UNSET if isinstance(request, EmbeddingsRequest) else request.priority
+        if own is not UNSET and body.pop("priority", None) is not None and own != LAST:
+            body["priority"] = LAST - own if self.upwards else own - LAST
+        return encode_body(body)
+
+
+def _with_reasoning(one: Message) -> Message:
+    """Thoughts that came back block by block alone, as the text that a chat template reads."""
+    if one.reasoning or not one.thoughts:
+        return one
+    text = thinking_of(one)
+    if not text:
+        return one
+    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
+    return replace(one, raw=Raw(encode_body({**fields, "reasoning_content": text})))

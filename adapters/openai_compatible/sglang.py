@@ -1,0 +1,155 @@
+"""SGLang's OpenAI server: the dialect, and every parameter of its runtime that it reads beyond it.
+
+Constrained answers are asked for by `response_format`, `regex` or `ebnf`. Audio goes as
+`audio_url`, for only servers of August 2026 and later read OpenAI's `input_audio`.
+https://docs.sglang.io/basic_usage/openai_api_completions.html
+https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py
+https://github.com/sgl-project/sglang/pull/33606
+"""
+
+from typing import ClassVar
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.base import READABLE, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.openai.encode import Body, encode_body, message, part
+from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.wire import read_object
+from adapters.openai_compatible.open_model_server import ServedEngineAdapter
+from schemas.fields import MESSAGES
+from schemas.messages import AudioPart, Message, Part
+from schemas.requests import ChatRequest, Request
+
+SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "max_tokens",
+        "min_tokens",
+        "stop",
+        "stop_token_ids",
+        "ignore_eos",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "n",
+        "priority",
+    }
+)
+"""Not: `suffix`, which is read only where a completion template was given to the server."""
+
+CHAT = SAMPLING | {
+    *MESSAGES,
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "reasoning_effort",
+}
+COMPLETION = SAMPLING | {"echo", "prompt.tokens", "prompt.batch"}
+EMBEDDINGS = frozenset({"dimensions", "input.tokens"})
+
+EXTRA = frozenset(
+    {
+        "cache_salt",
+        "custom_logit_processor",
+        "custom_params",
+        "ebnf",
+        "extra_key",
+        "lora_path",
+        "no_stop_trim",
+        "regex",
+        "return_cached_tokens_details",
+        "return_hidden_states",
+        "rid",
+        "session_params",
+        "skip_special_tokens",
+        "stop_regex",
+        "stream_options",
+    }
+)
+CHAT_EXTRA = EXTRA | {
+    "chat_template_kwargs",
+    "continue_final_message",
+    "reasoning",
+    "return_meta_info",
+    "return_prompt_token_ids",
+    "return_token_ids",
+    "separate_reasoning",
+    "stream_reasoning",
+}
+COMPLETION_EXTRA = EXTRA | {"json_schema", "response_format", "return_token_ids"}
+EMBEDDINGS_EXTRA = frozenset({"lora_path", "priority", "rid"})
+
+RANGES = {
+    "temperature": Range(minimum=0),
+    "top_p": Range(above=0, maximum=1),
+    "top_k": Range(minimum=-1),
+    "min_p": Range(minimum=0, maximum=1),
+    "max_tokens": Range(minimum=1),
+    "min_tokens": Range(minimum=0),
+    "presence_penalty": Range(minimum=-2, maximum=2),
+    "frequency_penalty": Range(minimum=-2, maximum=2),
+    "repetition_penalty": Range(above=0, maximum=2),
+    "n": Range(minimum=1),
+}
+
+
+AUDIO = "messages[].content[].audio_url"
+PRIORITY = {"priority": "priority (1 … 5 as 4 … 0)"}
+
+
+class SglangAdapter(ServedEngineAdapter):
+    """Priorities go upwards, as they do unless the server was told otherwise."""
+
+    name: ClassVar[str] = "sglang"
+    row: ClassVar[Vendor] = Vendor(name="sglang", marked=True)
+    upwards: ClassVar[bool] = True
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, ChatRequest):
+            request = replace(request, messages=tuple(_heard(one) for one in request.messages))
+        return super().encode(request, model)
+
+    def supported(self) -> Supports:
+        return Supports(
+            client_fields=withheld("sglang"),
+            thoughts=READABLE,
+            chat=CHAT,
+            completion=COMPLETION,
+            embeddings=EMBEDDINGS,
+            extra_fields={
+                "chat": CHAT_EXTRA,
+                "completion": COMPLETION_EXTRA,
+                "embeddings": EMBEDDINGS_EXTRA,
+            },
+            ranges=RANGES,
+            translated={"chat": PRIORITY | {"messages.audio": AUDIO}, "completion": PRIORITY},
+        )
+
+
+def _heard(one: Message) -> Message:
+    """The message with its audio where the server looks for it."""
+    if not isinstance(one.content, tuple):
+        return one
+    if not any(isinstance(piece, AudioPart) for piece in one.content):
+        return one
+    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
+    content = [_piece(piece) for piece in one.content]
+    return replace(one, raw=Raw(encode_body({**fields, "content": content})))
+
+
+def _piece(piece: Part) -> Raw | Body:
+    if not isinstance(piece, AudioPart):
+        return part(piece)
+    kind = "mpeg" if piece.format == "mp3" else piece.format
+    url: Body = {"url": f"data:audio/{kind};base64,{piece.data}"}
+    return {"type": "audio_url", "audio_url": url}

@@ -1,0 +1,164 @@
+"""Hugging Face's Text Generation Inference: text over `/generate`, chat over its OpenAI route.
+
+One server has one model. The base URL is the server's own; a trailing `/v1` is read past.
+https://huggingface.github.io/text-generation-inference/
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, assert_never
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.errors import error_from
+from adapters.openai.adapter import accept, merged_headers
+from adapters.tgi.chat import EXTRA, TgiChat, nucleus
+from adapters.tgi.chat import FIELDS as CHAT
+from adapters.tgi.decode import TgiDecoder, prompt_tokens
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+
+Parameters = dict[str, object]
+
+PARAMETERS: Mapping[str, str] = {
+    "max_tokens": "max_new_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "typical_p": "typical_p",
+    "do_sample": "do_sample",
+    "seed": "seed",
+    "repetition_penalty": "repetition_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "watermark": "watermark",
+}
+"""Our names -> TGI's. Not `stop`: the match is returned, so the gateway stops the answer itself."""
+
+CUTS = ("temperature", "top_p", "top_k", "typical_p")
+"""Any of these makes the server draw lots, whatever `do_sample` says."""
+
+COMPLETION_EXTRA = frozenset({"adapter_id", "grammar", "truncate"})
+
+SUPPORTS = Supports(
+    client_fields=withheld("tgi"),
+    chat=CHAT,
+    completion=frozenset(PARAMETERS),
+    extra_fields={"chat": EXTRA, "completion": COMPLETION_EXTRA},
+    ranges={
+        "temperature": Range(minimum=0),
+        "top_p": Range(minimum=0, maximum=1),
+        "top_k": Range(minimum=1),
+        "typical_p": Range(above=0, maximum=1),
+        "max_tokens": Range(minimum=1),
+        "seed": Range(minimum=0, maximum=2**64 - 1),
+        "repetition_penalty": Range(above=0),
+        "frequency_penalty": Range(minimum=-2, maximum=2),
+    },
+    translated={
+        "chat": {"response_format": "response_format.value"},
+        "completion": {
+            **{field: f"parameters.{wire}" for field, wire in PARAMETERS.items()},
+            "temperature": "parameters.temperature + parameters.do_sample",
+        },
+    },
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TgiAdapter:
+    """Embeddings are not offered: another server of the same makers has them."""
+
+    name: ClassVar[str] = "tgi"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        base = urlsplit(endpoint.base_url)
+        self._base = base.path.rstrip("/").removesuffix("/v1")
+        root = base._replace(path=f"{self._base}/v1").geturl()
+        self._chat = TgiChat(replace(endpoint, base_url=root))
+        self._headers = {
+            stream: merged_headers(self._chat.credentials(), accept(stream), endpoint.headers)
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        match request:
+            case ChatRequest():
+                return self._chat.encode(request, model)
+            case CompletionRequest():
+                return self._generate(request)
+            case EmbeddingsRequest():
+                raise self._lacks("embeddings")
+            case TokenRequest():
+                raise self._lacks("tokens")
+        assert_never(request)
+
+    def decoder(self, request: GenerateRequest) -> Decoder:
+        return self.decoder_of(request, {})
+
+    def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> Decoder:
+        """See HeadReader."""
+        if isinstance(request, ChatRequest):
+            return self._chat.decoder(request)
+        return TgiDecoder(self._endpoint, stream=request.stream, prompt=prompt_tokens(headers))
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._lacks("embeddings")
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _generate(self, request: CompletionRequest) -> Outbound:
+        """Details are always asked for: they hold the counts and the finish reason."""
+        if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
+            raise InvalidRequest("prompt: this backend takes one prompt, as text", param="prompt")
+        if not request.prompts[0]:
+            raise InvalidRequest("prompt: this backend takes no empty prompt", param="prompt")
+        parameters: Parameters = {"details": True, **_parameters(request.sampling)}
+        parameters.update(request.extra)
+        path = "/generate_stream" if request.stream else "/generate"
+        return Outbound(
+            target=f"{self._base}{path}",
+            headers=self._headers[request.stream],
+            body=_encode({"inputs": request.prompts[0], "parameters": parameters}),
+            stream=request.stream,
+        )
+
+    def _lacks(self, task: str) -> InvalidRequest:
+        return InvalidRequest(f"{self._endpoint.name} does not offer {task}", param="model")
+
+
+def _parameters(sampling: Sampling) -> Parameters:
+    """A temperature asks for lots to be drawn, which the server does not conclude from 1."""
+    sampling = nucleus(sampling)
+    if sampling.typical_p == 1:
+        sampling = replace(sampling, typical_p=UNSET)
+    given: Parameters = {
+        wire: getattr(sampling, name)
+        for name, wire in PARAMETERS.items()
+        if getattr(sampling, name) is not UNSET and getattr(sampling, name) is not None
+    }
+    if sampling.do_sample is False or sampling.temperature == 0:
+        return {**{k: v for k, v in given.items() if k not in CUTS}, "do_sample": False}
+    if sampling.temperature is not UNSET:
+        given["do_sample"] = True
+    return given

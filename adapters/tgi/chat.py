@@ -1,0 +1,82 @@
+"""TGI's `/v1/chat/completions`: the OpenAI dialect, less what the server ignores or misreads.
+
+`n`, `logit_bias` and the model's name are not read, and `presence_penalty` becomes a repetition
+penalty of twice its strength and more, so neither is offered. A JSON schema is a grammar.
+https://github.com/huggingface/text-generation-inference/blob/main/router/src/lib.rs
+"""
+
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from adapters.base import Endpoint, Outbound, Supports
+from adapters.client_fields.denied import withheld
+from adapters.openai.adapter import OpenAIAdapter
+from adapters.openai.encode import Body, encode_body, message
+from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.wire import read_object
+from schemas.messages import Message, ResponseFormat
+from schemas.requests import ChatRequest, Request
+from schemas.sampling import Sampling
+
+TGI = Vendor(name="tgi", completion=False, embeddings=False, marked=True)
+
+FIELDS = frozenset(
+    {
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "frequency_penalty",
+        "logprobs",
+        "top_logprobs",
+        "tools",
+        "tool_choice",
+        "response_format",
+        "messages.image",
+        "messages.remote_image",
+    }
+)
+"""Not `stop`: the server returns the match, so the gateway stops the answer itself."""
+
+EXTRA = frozenset({"guideline", "tool_prompt"})
+
+
+class TgiChat(OpenAIAdapter):
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, TGI)
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if isinstance(request, ChatRequest):
+            form = request.response_format
+            request = replace(
+                request,
+                messages=tuple(_message(one) for one in request.messages),
+                sampling=nucleus(request.sampling),
+                response_format=_grammar(form) if form else form,
+                max_tokens_field="max_tokens",
+            )
+        return super().encode(request, model)
+
+    def supported(self) -> Supports:
+        return Supports(client_fields=withheld("tgi"), chat=FIELDS, extra_fields={"chat": EXTRA})
+
+
+def nucleus(sampling: Sampling) -> Sampling:
+    """The server takes what lies between 0 and 1 alone: 1 goes without saying, 0 is greedy."""
+    if sampling.top_p == 0:
+        return replace(sampling, temperature=0.0, top_p=UNSET)
+    return replace(sampling, top_p=UNSET) if sampling.top_p == 1 else sampling
+
+
+def _grammar(form: ResponseFormat) -> ResponseFormat:
+    if form.type != "json_schema" or form.schema is UNSET:
+        return form
+    return replace(form, raw=Raw(encode_body({"type": "json", "value": form.schema})))
+
+
+def _message(one: Message) -> Message:
+    """Chat templates know no developer."""
+    if one.role != "developer":
+        return one
+    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
+    return replace(one, raw=Raw(encode_body({**fields, "role": "system"})))

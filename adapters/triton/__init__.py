@@ -1,0 +1,1 @@
+"""NVIDIA Triton with the TensorRT-LLM backend."""

@@ -1,0 +1,188 @@
+"""TensorRT-LLM's text models on a Triton server: `ensemble` and `tensorrt_llm_bls`.
+
+The generate extension, whose differences from our schema are: keys that name no input of the
+model are no error there but request parameters that nobody reads, `max_tokens` is mandatory, a
+stop string is part of the answer, and nothing says why an answer ended or that it has ended. So
+counts are asked for always, and what was renamed (`random_seed` and `min_length`, now `seed` and
+`min_tokens`) is sent under both names: each server reads the one that it has.
+
+`model` in the configuration is the Triton model's name, or `NAME/versions/VERSION`.
+https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
+https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
+"""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import UnsetType
+
+from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
+from adapters.errors import error_from
+from adapters.openai.adapter import accept, merged_headers
+from adapters.triton.ensemble_decode import TextDecoder
+from adapters.triton.sampling import INT64, answers, beams, bound, numbers, returned
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.fields import task_of
+from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Request
+
+NUMBERS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_tokens": "min_tokens",
+    "end_id": "end_id",
+    "pad_id": "pad_id",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "repetition_penalty": "repetition_penalty",
+    "beam_width": "beam_width",
+    "length_penalty": "length_penalty",
+}
+"""Our names -> the inputs'."""
+
+OLDER: Mapping[str, str] = {"seed": "random_seed", "min_tokens": "min_length"}
+"""What older models call an input. A number that is no input must fit in an int64."""
+
+WORDS: Mapping[str, str] = {"stop": "stop_words", "bad_words": "bad_words"}
+
+RETURNED = "num_return_sequences"
+
+ASKED: Mapping[str, bool] = {
+    "exclude_input_in_output": True,
+    "return_num_input_tokens": True,
+    "return_num_output_tokens": True,
+}
+
+COMPLETION = frozenset({*NUMBERS, *WORDS, "max_tokens", "n", "ignore_eos", "do_sample"})
+
+TRANSLATED: Mapping[str, str] = {
+    **{field: f"{NUMBERS[field]} + {older}" for field, older in OLDER.items()},
+    "temperature": "temperature + top_p (1 where no candidates are cut)",
+    "do_sample": "top_p (1; false is top_k 1)",
+    "ignore_eos": "end_id (-1)",
+    "stop": WORDS["stop"],
+    "n": RETURNED,
+    "beam_width": f"beam_width + {RETURNED}",
+}
+
+SUPPORTS = Supports(
+    completion=COMPLETION,
+    translated={"completion": TRANSLATED},
+    ranges={"max_tokens": Range(minimum=1)},
+    requires=frozenset({"max_tokens"}),
+    max_tokens=Ceilings(),
+)
+
+_MODEL = re.compile(r"(?P<name>[^/]+)(?P<version>/versions/[0-9]+)?")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TritonAdapter:
+    """Completions of one text prompt; no chat: a text model has no chat template."""
+
+    name: ClassVar[str] = "triton"
+    framing: ClassVar[Framing] = "sse-unmarked"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._models = models_path(endpoint)
+        self._headers = headers(endpoint)
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, CompletionRequest):
+            raise not_offered(self.endpoint, request)
+        body = self._body(request)
+        streamed = request.stream and beams(request.sampling) == 1
+        if streamed:
+            body["stream"] = True
+        several = answers(request.sampling) > 1 and beams(request.sampling) == 1
+        name = "generate_stream" if streamed or several else "generate"
+        return Outbound(
+            target=door(self._models, model, name),
+            headers=self._headers[streamed],
+            body=_encode(body),
+            stream=streamed,
+        )
+
+    def decoder(self, request: GenerateRequest) -> TextDecoder:
+        if not isinstance(request, CompletionRequest):
+            raise not_offered(self.endpoint, request)
+        return TextDecoder(self.endpoint, request)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise not_offered(self.endpoint, request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self.endpoint, status, headers, body)
+
+    def _body(self, request: CompletionRequest) -> dict[str, object]:
+        sampling = request.sampling
+        body: dict[str, object] = {
+            "text_input": prompt_of(request),
+            "max_tokens": bound(request),
+            **ASKED,
+        }
+        for field, value in numbers(sampling, NUMBERS).items():
+            body[NUMBERS[field]] = value
+            if field in OLDER and value < INT64:
+                body[OLDER[field]] = value
+        for field, name in WORDS.items():
+            words: tuple[str, ...] | UnsetType = getattr(sampling, field)
+            if words:
+                body[name] = words
+        count = returned(sampling)
+        if count is not None:
+            body[RETURNED] = count
+        return body
+
+
+def prompt_of(request: CompletionRequest) -> str:
+    """Raises InvalidRequest for token ids, and for more prompts than one."""
+    prompt = request.prompts[0]
+    if len(request.prompts) != 1 or not isinstance(prompt, str):
+        raise InvalidRequest("prompt: this backend takes one text at a time", param="prompt")
+    return prompt
+
+
+def models_path(endpoint: Endpoint) -> str:
+    return f"{urlsplit(endpoint.base_url).path.rstrip('/')}/v2/models"
+
+
+def door(models: str, model: str, name: str) -> str:
+    """The target of one of a model's doors.
+
+    Raises InvalidRequest for what is no `NAME` or `NAME/versions/VERSION`: behind a wildcard it is
+    the client that names the model, and no other path of the server is its to reach.
+    """
+    found = _MODEL.fullmatch(model)
+    if found is None or found["name"] in (".", ".."):
+        raise InvalidRequest(
+            f"model: {model!r} is no model of a Triton server; send NAME or NAME/versions/VERSION",
+            param="model",
+        )
+    version = found["version"] or ""
+    return f"{models}/{quote(found['name'], safe='')}{version}/{name}"
+
+
+def headers(endpoint: Endpoint) -> dict[bool, tuple[tuple[str, str], ...]]:
+    """For whole answers (false) and streams (true). Triton knows no keys; a proxy may."""
+    key = endpoint.key.reveal()
+    credentials = (("authorization", f"Bearer {key}"),) if key else ()
+    return {
+        stream: merged_headers(credentials, accept(stream), endpoint.headers)
+        for stream in (False, True)
+    }
+
+
+def not_offered(endpoint: Endpoint, request: Request) -> InvalidRequest:
+    return InvalidRequest(f"{endpoint.name} does not offer {task_of(request)}", param="model")

@@ -1,0 +1,110 @@
+"""A token request as the input tensors of tensorrtllm_backend's `tensorrt_llm` model.
+
+Today's names and datatypes, with a first dimension for the batch, which is always 1.
+https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import UnsetType
+
+from adapters.triton.open_inference_protocol import DATATYPES, Input, Number
+from adapters.triton.sampling import bound, numbers, returned, stop_words
+from schemas.errors import InvalidRequest
+from schemas.requests import TokenRequest
+from schemas.tensors import Tensor, pack_words
+
+SCALARS: Mapping[str, tuple[str, str]] = {
+    "temperature": ("temperature", "FP32"),
+    "top_p": ("runtime_top_p", "FP32"),
+    "top_k": ("runtime_top_k", "INT32"),
+    "top_p_min": ("runtime_top_p_min", "FP32"),
+    "top_p_decay": ("runtime_top_p_decay", "FP32"),
+    "top_p_reset_id": ("runtime_top_p_reset_ids", "INT32"),
+    "min_tokens": ("min_tokens", "INT32"),
+    "end_id": ("end_id", "INT32"),
+    "pad_id": ("pad_id", "INT32"),
+    "seed": ("seed", "UINT64"),
+    "presence_penalty": ("presence_penalty", "FP32"),
+    "frequency_penalty": ("frequency_penalty", "FP32"),
+    "repetition_penalty": ("repetition_penalty", "FP32"),
+    "beam_width": ("beam_width", "INT32"),
+    "length_penalty": ("len_penalty", "FP32"),
+    "early_stopping": ("early_stopping", "BOOL"),
+}
+"""Our names -> the inputs' names and datatypes; each has the shape [1, 1]."""
+
+NAMES: Mapping[str, str] = {field: wire for field, (wire, _) in SCALARS.items()}
+
+
+def inputs(request: TokenRequest) -> Iterator[Input]:
+    """Every tensor of a request. Raises InvalidRequest for shapes that the server cannot take."""
+    sampling = request.sampling
+    yield _listed("input_ids", "INT32", request.tokens)
+    yield _scalar("input_lengths", "INT32", len(request.tokens))
+    yield _scalar("request_output_len", "INT32", bound(request))
+    yield _scalar("exclude_input_in_output", "BOOL", True)
+    for field, value in numbers(sampling, NAMES).items():
+        name, datatype = SCALARS[field]
+        yield _scalar(name, datatype, value)
+    count = returned(sampling)
+    if count is not None:
+        yield _scalar("num_return_sequences", "INT32", count)
+    yield from _words("stop_words_list", stop_words(sampling))
+    yield from _words("bad_words_list", sampling.bad_word_ids or ())
+    if not isinstance(sampling.embedding_bias, UnsetType):
+        yield _tensor("embedding_bias", sampling.embedding_bias, 1, "embedding_bias")
+    for name, wanted in (
+        ("return_log_probs", sampling.logprobs),
+        ("return_context_logits", request.return_context_logits),
+        ("return_generation_logits", request.return_generation_logits),
+    ):
+        if wanted is True:
+            yield _scalar(name, "BOOL", True)
+    yield from _adapted(request)
+
+
+def _adapted(request: TokenRequest) -> Iterator[Input]:
+    """What changes the model itself: a LoRA, a prompt table, draft tokens."""
+    lora, table, draft = request.lora, request.prompt_table, request.draft
+    if not isinstance(lora, UnsetType):
+        yield _scalar("lora_task_id", "UINT64", lora.task_id)
+        if not isinstance(lora.weights, UnsetType):
+            yield _tensor("lora_weights", lora.weights, 2, "lora.weights")
+        if not isinstance(lora.config, UnsetType):
+            yield _tensor("lora_config", lora.config, 2, "lora.config")
+    if not isinstance(table, UnsetType):
+        yield _tensor("prompt_embedding_table", table.table, 2, "prompt_table")
+        yield _scalar("prompt_vocab_size", "INT32", table.vocab_size)
+    if not isinstance(draft, UnsetType):
+        yield _listed("draft_input_ids", "INT32", draft.tokens)
+        if not isinstance(draft.logits, UnsetType):
+            yield _tensor("draft_logits", draft.logits, 2, "draft.logits")
+
+
+def _scalar(name: str, datatype: str, value: Number) -> Input:
+    return Input(name=name, datatype=datatype, shape=(1, 1), data=(value,))
+
+
+def _listed(name: str, datatype: str, values: Sequence[int]) -> Input:
+    return Input(name=name, datatype=datatype, shape=(1, len(values)), data=values)
+
+
+def _words(name: str, words: Sequence[Sequence[int]]) -> Iterator[Input]:
+    """[1, 2, K]; an empty list is no list."""
+    ids, ends = pack_words([word for word in words if word])
+    if ids:
+        yield Input(name=name, datatype="INT32", shape=(1, 2, len(ids)), data=(*ids, *ends))
+
+
+def _tensor(name: str, tensor: Tensor, rank: int, field: str) -> Input:
+    """With a first dimension of 1, which the client may have sent itself."""
+    shape = tensor.shape
+    if len(shape) == rank:
+        shape = (1, *shape)
+    if len(shape) != rank + 1 or shape[0] != 1:
+        raise InvalidRequest(
+            f"{field}: its shape is {list(tensor.shape)}, this backend takes {rank} dimensions",
+            param=field,
+        )
+    return Input(name=name, datatype=DATATYPES[tensor.dtype], shape=shape, data=tensor.data)

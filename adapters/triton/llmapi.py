@@ -1,0 +1,104 @@
+"""TensorRT-LLM's LLM API behind Triton: the `llmapi` model of tensorrtllm_backend, text to text.
+
+Its inputs have the names of SamplingParams with `sampling_param_` before them, it says why an
+answer ended (and so when), it takes the stop string out of the text itself, and it neither counts
+tokens nor takes more than one prompt.
+https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi/tensorrt_llm
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+from msgspec import UnsetType
+
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.errors import error_from
+from adapters.triton.ensemble import door, headers, models_path, not_offered, prompt_of
+from adapters.triton.llmapi_decode import LlmApiDecoder
+from adapters.triton.sampling import numbers
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError
+from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Request
+
+NUMBERS: Mapping[str, str] = {
+    field: f"sampling_param_{field}"
+    for field in (
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "best_of",
+    )
+}
+
+ASKED: Mapping[str, bool] = {
+    "sampling_param_exclude_input_from_output": True,
+    "return_finish_reason": True,
+    "return_stop_reason": True,
+}
+
+SUPPORTS = Supports(
+    completion=frozenset({*NUMBERS, "stop", "do_sample"}),
+    translated={
+        "completion": {
+            **NUMBERS,
+            "temperature": f"{NUMBERS['temperature']} + {NUMBERS['top_p']} "
+            "(1 where no candidates are cut)",
+            "do_sample": f"{NUMBERS['top_p']} (1; false is top_k 1)",
+            "stop": "sampling_param_stop",
+        }
+    },
+    ranges={"max_tokens": Range(minimum=1)},
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TritonLlmApiAdapter:
+    """Completions of one text prompt. Without `max_tokens` the server's own bound holds."""
+
+    name: ClassVar[str] = "triton-llmapi"
+    framing: ClassVar[Framing] = "sse"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._models = models_path(endpoint)
+        self._headers = headers(endpoint)
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, CompletionRequest):
+            raise not_offered(self.endpoint, request)
+        sampling = request.sampling
+        body: dict[str, object] = {"text_input": prompt_of(request), **ASKED}
+        for field, value in numbers(sampling, NUMBERS).items():
+            body[NUMBERS[field]] = value
+        if not isinstance(sampling.stop, UnsetType) and sampling.stop:
+            body["sampling_param_stop"] = sampling.stop
+        if request.stream:
+            body["streaming"] = True
+        name = "generate_stream" if request.stream else "generate"
+        return Outbound(
+            target=door(self._models, model, name),
+            headers=self._headers[request.stream],
+            body=_encode(body),
+            stream=request.stream,
+        )
+
+    def decoder(self, request: GenerateRequest) -> LlmApiDecoder:
+        if not isinstance(request, CompletionRequest):
+            raise not_offered(self.endpoint, request)
+        return LlmApiDecoder(self.endpoint, stream=request.stream)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise not_offered(self.endpoint, request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self.endpoint, status, headers, body)

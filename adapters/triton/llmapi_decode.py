@@ -1,0 +1,93 @@
+"""Answers of Triton's `llmapi` model as events.
+
+Every event of a stream has the whole text so far, and "None" for the reasons until the last.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.base import Endpoint
+from adapters.errors import error_inside
+from adapters.openai.wire import NULL, UNREADABLE
+from adapters.triton.ensemble_decode import INFERRED
+from schemas.errors import UpstreamBroken, UpstreamFailed
+from schemas.events import Event, Finished, FinishReason, Started, TextDelta
+
+NONE = "None"
+
+FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+"""Its other words are `timeout` and `cancelled`: answers that the server gave up."""
+
+BROKEN = "\ufffd"
+"""An unfinished character, which the next event has whole."""
+
+
+class Generated(Struct, frozen=True, kw_only=True):
+    """One event, or a whole answer."""
+
+    model_name: str = ""
+    text_output: str | None = None
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+    error: Raw = NULL
+
+
+_read = msgspec.json.Decoder(Generated).decode
+
+
+class LlmApiDecoder:
+    """Reads one answer, whole or streamed."""
+
+    def __init__(self, endpoint: Endpoint, *, stream: bool) -> None:
+        self._endpoint = endpoint
+        self._stream = stream
+        self._shown = ""
+        self._started = False
+        self._finished = False
+
+    def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        """See Decoder."""
+        try:
+            answer = _read(data)
+        except UNREADABLE as exc:
+            head = data[:80].decode(errors="replace")
+            raise self._broken(f"an answer that cannot be read: {head}") from exc
+        if answer.error != NULL:
+            raise error_inside(self._endpoint, data)
+        if answer.text_output is None:
+            raise self._broken("an answer without text_output")
+        events: list[Event] = []
+        if not self._started:
+            self._started = True
+            events.append(Started(model=answer.model_name))
+        ended = answer.finish_reason not in (None, NONE) and not self._finished
+        whole = ended or not self._stream
+        text = answer.text_output if whole else answer.text_output.rstrip(BROKEN)
+        piece = text[len(self._shown) :]
+        self._shown += piece
+        if piece or (whole and not self._shown):
+            events.append(TextDelta(text=piece))
+        if ended:
+            events.append(self._end(answer))
+        return events
+
+    def close(self) -> Sequence[Event]:
+        """Raises UpstreamBroken where no event of a stream said why the answer ended."""
+        if self._finished:
+            return ()
+        if self._stream or not self._started:
+            raise self._broken("stream ended early")
+        return (Finished(reason="stop", native=INFERRED),)
+
+    def _end(self, answer: Generated) -> Finished:
+        word = answer.finish_reason or NONE
+        if word not in FINISH:
+            raise UpstreamFailed(f"the answer ended with {word!r}", upstream=self._endpoint.name)
+        self._finished = True
+        found = None if answer.stop_reason in (None, NONE) else answer.stop_reason
+        return Finished(reason=FINISH[word], stop_match=found)
+
+    def _broken(self, problem: str) -> UpstreamBroken:
+        return UpstreamBroken(problem, upstream=self._endpoint.name)

@@ -1,0 +1,131 @@
+"""TensorRT-LLM's raw-tensor models on a Triton server, by `infer`: token ids in, token ids out.
+
+One Triton model is either decoupled (it streams, and HTTP `infer` refuses it) or it is not (it
+refuses to stream, and HTTP `infer` takes it); `triton-tokens-decoupled` is for the other kind.
+Every tensor of a request travels here, those of 16-bit floats as bytes; a client that asked for a
+stream gets it in one piece. Such a model has no tokenizer: without `end_id` no token ends an
+answer. Several answers without beams would be several responses, which `infer` has no form for;
+with beams they are one, of `n` beams.
+https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
+from adapters.errors import error_from
+from adapters.openai.adapter import merged_headers
+from adapters.triton.ensemble import door, headers, models_path, not_offered
+from adapters.triton.input_tensors import NAMES, SCALARS, inputs
+from adapters.triton.open_inference_protocol import HEADER_LENGTH, encode_inputs
+from adapters.triton.tokens_decode import InferDecoder
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+
+TOKENS = frozenset(
+    {
+        *SCALARS,
+        "max_tokens",
+        "ignore_eos",
+        "do_sample",
+        "stop_words",
+        "stop_token_ids",
+        "bad_word_ids",
+        "embedding_bias",
+        "logprobs",
+        "lora",
+        "draft",
+        "prompt_table",
+        "return_context_logits",
+        "return_generation_logits",
+    }
+)
+
+INPUTS: Mapping[str, tuple[str, ...]] = {
+    **{field: (name,) for field, name in NAMES.items()},
+    "max_tokens": ("request_output_len",),
+    "temperature": (NAMES["temperature"], NAMES["top_p"]),
+    "do_sample": (NAMES["top_p"],),
+    "ignore_eos": (NAMES["end_id"],),
+    "beam_width": (NAMES["beam_width"], "num_return_sequences"),
+    "stop_words": ("stop_words_list",),
+    "stop_token_ids": ("stop_words_list",),
+    "bad_word_ids": ("bad_words_list",),
+    "embedding_bias": ("embedding_bias",),
+    "logprobs": ("return_log_probs",),
+    "lora": ("lora_task_id",),
+    "draft": ("draft_input_ids",),
+    "prompt_table": ("prompt_embedding_table", "prompt_vocab_size"),
+    "return_context_logits": ("return_context_logits",),
+    "return_generation_logits": ("return_generation_logits",),
+}
+"""Our names -> the tensors that say it. (`do_sample: false` is a `runtime_top_k` of 1.)"""
+
+ASKED_FOR = frozenset({"logprobs", "return_context_logits", "return_generation_logits"})
+"""What adds outputs to those asked for."""
+
+SUPPORTS = Supports(
+    tokens=TOKENS,
+    translated={
+        "tokens": {
+            field: " + ".join(
+                [*(f"inputs[{name}]" for name in names), *(["outputs"] * (field in ASKED_FOR))]
+            )
+            for field, names in INPUTS.items()
+        }
+    },
+    ranges={"max_tokens": Range(minimum=1)},
+    requires=frozenset({"max_tokens"}),
+    max_tokens=Ceilings(),
+    text_of_tokens=False,
+)
+
+
+class TritonTokensAdapter:
+    """Models that are not decoupled."""
+
+    name: ClassVar[str] = "triton-tokens"
+    framing: ClassVar[Framing] = "sse-unmarked"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._models = models_path(endpoint)
+        self._headers = headers(endpoint)[False]
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, TokenRequest):
+            raise not_offered(self.endpoint, request)
+        body, head = encode_inputs(inputs(request), _outputs(request))
+        sent = self._headers
+        if head is not None:
+            binary = (("content-type", "application/octet-stream"), (HEADER_LENGTH, str(head)))
+            sent = merged_headers(sent, binary)
+        return Outbound(target=door(self._models, model, "infer"), headers=sent, body=body)
+
+    def decoder(self, request: GenerateRequest) -> InferDecoder:
+        if not isinstance(request, TokenRequest):
+            raise not_offered(self.endpoint, request)
+        return InferDecoder(self.endpoint, request)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise not_offered(self.endpoint, request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self.endpoint, status, headers, body)
+
+
+def _outputs(request: TokenRequest) -> dict[str, bool]:
+    """The outputs to ask for, each with whether it comes as bytes: float16 has no JSON."""
+    wanted = {"output_ids": False, "sequence_length": False}
+    if request.sampling.logprobs is True:
+        wanted |= {"cum_log_probs": False, "output_log_probs": False}
+    if request.return_context_logits is True:
+        wanted["context_logits"] = True
+    if request.return_generation_logits is True:
+        wanted["generation_logits"] = True
+    return wanted

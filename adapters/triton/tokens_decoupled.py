@@ -1,0 +1,118 @@
+"""TensorRT-LLM's raw-tensor models that are decoupled, by `generate` and `generate_stream`.
+
+Tensors are keys of a JSON object without shapes, so 16-bit floats and logits have no place there
+(`triton-tokens` carries them to a model that is not decoupled), but streams are real ones.
+Lists of numbers need a server with the change that is cited last.
+https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
+https://github.com/triton-inference-server/server/pull/7624
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+
+from adapters.base import Endpoint, Framing, Outbound, Supports
+from adapters.errors import error_from
+from adapters.triton.ensemble import OLDER, door, headers, models_path, not_offered
+from adapters.triton.input_tensors import inputs
+from adapters.triton.open_inference_protocol import Input
+from adapters.triton.sampling import INT64, answers, beams
+from adapters.triton.tokens import INPUTS, TOKENS
+from adapters.triton.tokens import SUPPORTS as WHOLE
+from adapters.triton.tokens_decode import GenerateDecoder
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+
+FIELDS = (TOKENS | {"n"}) - {"prompt_table", "return_context_logits", "return_generation_logits"}
+KEYS: Mapping[str, tuple[str, ...]] = {
+    **INPUTS,
+    **{field: (field, older) for field, older in OLDER.items()},
+    "n": ("num_return_sequences",),
+}
+
+SUPPORTS = msgspec.structs.replace(
+    WHOLE,
+    tokens=FIELDS,
+    translated={
+        "tokens": {
+            **{
+                field: " + ".join(names)
+                for field, names in KEYS.items()
+                if field in FIELDS and names != (field,)
+            },
+            "embedding_bias": "embedding_bias (a list of numbers)",
+        }
+    },
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class DecoupledTritonTokensAdapter:
+    """Decoupled models."""
+
+    name: ClassVar[str] = "triton-tokens-decoupled"
+    framing: ClassVar[Framing] = "sse-unmarked"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._models = models_path(endpoint)
+        self._headers = headers(endpoint)
+
+    @property
+    def supports(self) -> Supports:
+        return SUPPORTS
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        """With several answers there are several responses, which `generate` has no place for."""
+        if not isinstance(request, TokenRequest):
+            raise not_offered(self.endpoint, request)
+        body = {one.name: _flat(one) for one in inputs(request)}
+        for newer, older in OLDER.items():
+            value = body.get(newer)
+            if isinstance(value, int) and value < INT64:
+                body[older] = value
+        alone = beams(request.sampling) == 1
+        streamed = request.stream and alone
+        if streamed:
+            body["streaming"] = True
+        several = answers(request.sampling) > 1 and alone
+        name = "generate_stream" if streamed or several else "generate"
+        return Outbound(
+            target=door(self._models, model, name),
+            headers=self._headers[streamed],
+            body=_encode(body),
+            stream=streamed,
+        )
+
+    def decoder(self, request: GenerateRequest) -> GenerateDecoder:
+        if not isinstance(request, TokenRequest):
+            raise not_offered(self.endpoint, request)
+        return GenerateDecoder(self.endpoint, request)
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise not_offered(self.endpoint, request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self.endpoint, status, headers, body)
+
+
+def _flat(one: Input) -> object:
+    """A tensor as a JSON key's value: a number or a flat list, to which the server adds the shape.
+
+    It can do so where one dimension is open, and for datatypes that JSON has.
+    """
+    if not isinstance(one.data, bytes):
+        return one.data[0] if one.shape == (1, 1) else one.data
+    if one.datatype == "FP32" and len(one.shape) == 2:
+        return struct.unpack(f"<{len(one.data) // 4}f", one.data)
+    if one.datatype == "INT32":
+        return struct.unpack(f"<{len(one.data) // 4}i", one.data)
+    raise InvalidRequest(
+        f"{one.name}: a decoupled model takes no such tensor over HTTP; deploy one that is not "
+        "decoupled behind the adapter triton-tokens",
+        param=one.name,
+    )
