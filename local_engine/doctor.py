@@ -18,9 +18,9 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import torch
 
 from local_engine.device import Available, choose_device, choose_dtype, free_bytes, probe
-from local_engine.ops.compiled import cpu_kernels
-from local_engine.ops.settle import settle
-from local_engine.ops.trials import Shape
+from local_engine.ops.kernel_selection import settle
+from local_engine.ops.native_build import cpu_kernels
+from local_engine.ops.self_test import Shape
 
 Line = tuple[str, str]
 

@@ -23,10 +23,10 @@ import msgspec
 from transformers.utils import logging as transformers_logging
 
 from local_engine.config import EngineConfig
-from local_engine.connection import Connection
-from local_engine.hosting import Hosting, host
-from local_engine.service import Service
-from local_engine.watchdog import LONGEST_TICK_S, Watchdog
+from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
+from local_engine.server.connection import Connection
+from local_engine.server.model_host import Hosting, host
+from local_engine.server.service import Service
 from schemas.errors import InvalidConfig
 
 READY = "ready"

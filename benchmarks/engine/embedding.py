@@ -29,10 +29,10 @@ from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModel
 
 from local_engine.device import probe
-from local_engine.embedding import EmbeddingLane
-from local_engine.encoder import Encoder
-from local_engine.inputs import Embedded, Inputs
-from local_engine.recipe import Normalise, Pooling, Recipe
+from local_engine.embeddings.embedding_lane import EmbeddingLane
+from local_engine.embeddings.encoder import Encoder
+from local_engine.embeddings.input_queue import Embedded, Inputs
+from local_engine.embeddings.sentence_transformers import Normalise, Pooling, Recipe
 
 VOCABULARY, PEER_BATCH, STEP_TOKENS = 30_522, 32, 512
 Rows = tuple[tuple[int, ...], ...]

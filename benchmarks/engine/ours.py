@@ -7,19 +7,19 @@ import torch
 
 from benchmarks.engine.shapes import CONTEXT, Shape, folder
 from benchmarks.engine.timing import Run, Stopwatch
-from local_engine.blocks import BlockPool
 from local_engine.config import CompileMode
-from local_engine.draw import Drawer
-from local_engine.history import new_history
-from local_engine.jobs import Job
-from local_engine.lane import Lane
-from local_engine.loading import load
-from local_engine.ops.compiled import cpu_kernels
-from local_engine.ops.half import HalfLinear
-from local_engine.params import RowParams
-from local_engine.runner import Runner
-from local_engine.scheduler import Limits, Scheduler
-from local_engine.sequence import new_sequence
+from local_engine.execution.jobs import Job
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Runner
+from local_engine.execution.step_sampler import Drawer
+from local_engine.loading.checkpoint import load
+from local_engine.ops.half_precision import HalfLinear
+from local_engine.ops.native_build import cpu_kernels
+from local_engine.sampling.sampling_params import RowParams
+from local_engine.sampling.token_history import new_history
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.scheduling.sequence import new_sequence
 
 GREEDY = RowParams(temperature=0.0)
 STEP_TOKENS = 4096

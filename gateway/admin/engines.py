@@ -11,7 +11,7 @@ from gateway.admin.access import SCHEME
 from gateway.engines import State
 from gateway.state import Gateway
 from gateway.telemetry.engine_reports import EngineReport
-from local_engine.stats import Histogram, Stats
+from local_engine.protocol.stats import Histogram, Stats
 
 
 class Times(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from gateway.processes.messages import ToLeader, ToWorker, frame
-from local_engine.frames import BrokenFrame, FrameReader
+from local_engine.protocol.frames import BrokenFrame, FrameReader
 
 _Heard = TypeVar("_Heard", ToLeader, ToWorker)
 

@@ -7,7 +7,7 @@ from gateway.config.model import Config
 from gateway.engines import EngineView, State
 from gateway.routing.breaker import Health
 from gateway.telemetry.series import Window
-from local_engine.frames import HEAD_BYTES
+from local_engine.protocol.frames import HEAD_BYTES
 from schemas.secret import Secret
 
 

@@ -14,7 +14,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from gateway.telemetry.engine_reports import EngineReport
-from local_engine.stats import BOUNDS, Histogram, Stats
+from local_engine.protocol.stats import BOUNDS, Histogram, Stats
 
 ENGINE, MODEL = ("engine",), ("engine", "model")
 

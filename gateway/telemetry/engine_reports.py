@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from gateway.engines import EngineView, State
 from gateway.upstream.local import LocalUpstream
-from local_engine.frames import Measured
-from local_engine.stats import Machine, Stats
+from local_engine.protocol.frames import Measured
+from local_engine.protocol.stats import Machine, Stats
 from schemas.errors import GatewayError
 
 PATIENCE_S = 0.5

@@ -14,8 +14,7 @@ from gateway.config.connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.local_support import LOCAL_SUPPORTS
 from gateway.upstream.local_vectors import to_embeddings
-from local_engine.bounds import refuse_excess, refuse_unfit
-from local_engine.frames import (
+from local_engine.protocol.frames import (
     Ask,
     Batch,
     BrokenFrame,
@@ -34,8 +33,9 @@ from local_engine.frames import (
     frame,
     raised,
 )
-from local_engine.lengths import Reach
-from local_engine.stats import Stats
+from local_engine.protocol.stats import Stats
+from local_engine.requests.request_limits import refuse_excess, refuse_unfit
+from local_engine.text.text_length import Reach
 from schemas.answers import Embeddings
 from schemas.errors import (
     GatewayError,

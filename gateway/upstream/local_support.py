@@ -2,7 +2,7 @@
 
 from adapters.base import READABLE, Supports
 from adapters.client_fields.carried import NOTHING
-from local_engine.support import EXTRA, SUPPORTED
+from local_engine.protocol.capabilities import EXTRA, SUPPORTED
 
 LOCAL_SUPPORTS = Supports(
     chat=SUPPORTED["chat"],

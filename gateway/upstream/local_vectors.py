@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 from gateway.upstream.base import Call
-from local_engine.frames import Vectors
+from local_engine.protocol.frames import Vectors
 from schemas.answers import Embeddings
 from schemas.events import Usage
 

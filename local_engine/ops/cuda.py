@@ -15,7 +15,7 @@ from torch import Tensor
 
 from local_engine.ops.attention import Ask, Plan, Share, attend_rows
 from local_engine.ops.kernels import PAGE
-from local_engine.ops.trials import Offer, Shape, attention_pairs
+from local_engine.ops.self_test import Offer, Shape, attention_pairs
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDEST = 256

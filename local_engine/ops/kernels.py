@@ -12,9 +12,9 @@ from msgspec import Struct
 from torch import Tensor
 from torch.nn.functional import silu
 
-from local_engine.candidates import Finder
 from local_engine.ops.attention import LayerCaches
-from local_engine.ops.cache import KeyValueCache
+from local_engine.ops.contiguous_cache import KeyValueCache
+from local_engine.sampling.top_candidates import Finder
 
 PAGE = 16
 """Tokens of a page of the cache where the kernels do not care."""

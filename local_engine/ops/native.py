@@ -19,10 +19,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.candidates import BLOCK, Finder
 from local_engine.ops.attention import Ask, Plan, extend
-from local_engine.ops.cache import KeyValueCache
+from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.ops.kernels import PAGE, Kernels, swiglu
+from local_engine.sampling.top_candidates import BLOCK, Finder
 
 SOURCE = Path(__file__).with_name("native.cpp")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffast-math", "-fPIC", "-fopenmp")

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from local_engine.ops import kernels as plain
 from local_engine.ops.kernels import TORCH
-from local_engine.ops.paged import PAGE, Attend, Tables, Write, paged, write_by_index
-from local_engine.ops.trials import Offer, Shape, attention_pairs, noise
+from local_engine.ops.paged_cache import PAGE, Attend, Tables, Write, paged, write_by_index
+from local_engine.ops.self_test import Offer, Shape, attention_pairs, noise
 
 MASK = 2048
 """Side of the triangular mask that sparse mode 3 wants, whatever the lengths are."""

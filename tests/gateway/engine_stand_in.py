@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gateway.config.model import Config
 from gateway.engines import EngineView, State
-from local_engine.frames import (
+from local_engine.protocol.frames import (
     Ask,
     Batch,
     Cancel,
@@ -29,7 +29,7 @@ from local_engine.frames import (
     failed,
     frame,
 )
-from local_engine.stats import Machine
+from local_engine.protocol.stats import Machine
 from schemas.errors import GatewayError
 from schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
 from schemas.requests import TokenRequest

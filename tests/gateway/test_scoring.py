@@ -25,7 +25,7 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 
 from local_engine.bundled import bundled_path
-from local_engine.offsets import offsets
+from local_engine.text.text_offsets import offsets
 
 pytestmark = pytest.mark.anyio
 

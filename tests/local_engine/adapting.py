@@ -14,8 +14,8 @@ from torch import nn
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading import load
-from local_engine.lora import Adapter, AdapterSites, Site
+from local_engine.loading.checkpoint import load
+from local_engine.peft.lora_layers import Adapter, AdapterSites, Site
 from schemas.requests import LoraRequest
 from schemas.tensors import Tensor
 from tests.local_engine.tiny import save_tokenizer

@@ -11,8 +11,8 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.config import EngineConfig, ModelConfig
-from local_engine.service import Service
-from local_engine.tokens import Tokenizer
+from local_engine.server.service import Service
+from local_engine.text.tokenizer import Tokenizer
 from schemas.answers import Answer, Fold
 from schemas.events import Event
 from schemas.messages import Message

@@ -7,10 +7,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from local_engine.config import EngineConfig, ModelConfig
-from local_engine.embedders import Embedder, host_embedders
-from local_engine.inputs import Embedded, Inputs
-from local_engine.service import Service
-from local_engine.vectors import Vectors
+from local_engine.embeddings.input_queue import Embedded, Inputs
+from local_engine.server.embedding_host import Embedder, host_embedders
+from local_engine.server.embedding_service import Vectors
+from local_engine.server.service import Service
 from schemas.requests import EmbeddingsRequest, Prompt
 from tests.local_engine.asking import serving
 

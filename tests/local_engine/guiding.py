@@ -1,7 +1,7 @@
 """Grammars over the tiny tokenizer's vocabulary, compiled for a test."""
 
-from local_engine.apart.work import Guide, Part
-from local_engine.guided import COMPILE_SECONDS, Guides, MaskedGrammar
+from local_engine.child_process.messages import Guide, Part
+from local_engine.guided.compiler import COMPILE_SECONDS, Guides, MaskedGrammar
 from tests.local_engine.tiny import VOCABULARY, tokenizer
 
 END = 2

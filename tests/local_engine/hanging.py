@@ -11,11 +11,11 @@ from typing import cast
 import msgspec
 
 from local_engine.config import EngineConfig
-from local_engine.hosting import Hosted, host
-from local_engine.jobs import Delta, Job
-from local_engine.lane import Lane
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.model_lane import Lane
 from local_engine.process import main
-from local_engine.stats import Stats
+from local_engine.protocol.stats import Stats
+from local_engine.server.model_host import Hosted, host
 
 
 class HangingLane:

@@ -7,14 +7,14 @@ from pathlib import Path
 import torch
 from msgspec import UNSET
 
-from local_engine.conditions import Conditions
-from local_engine.draw import Drawn
-from local_engine.history import new_history
-from local_engine.hosting import Hosted, host
-from local_engine.jobs import Beams, Job, Outcome
-from local_engine.lane import Lane
-from local_engine.params import RowParams, settle
-from local_engine.sequence import new_sequence
+from local_engine.execution.jobs import Beams, Job, Outcome
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.step_sampler import Drawn
+from local_engine.sampling.sampling_params import RowParams, settle
+from local_engine.sampling.token_history import new_history
+from local_engine.scheduling.sequence import new_sequence
+from local_engine.server.model_host import Hosted, host
+from local_engine.server.request_adapters import Conditions
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, config

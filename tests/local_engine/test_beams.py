@@ -14,8 +14,8 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.jobs import Beams
-from local_engine.service import Service
+from local_engine.execution.jobs import Beams
+from local_engine.server.service import Service
 from schemas.errors import InvalidRequest
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from local_engine.config import LoraConfig
-from local_engine.frames import decode_request, encode_request
-from local_engine.service import Service
+from local_engine.protocol.frames import decode_request, encode_request
+from local_engine.server.service import Service
 from schemas.errors import InvalidRequest, UpstreamBusy
 from schemas.events import Tokens
 from schemas.requests import LoraRequest, PromptTable, TokenRequest

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from local_engine.connection import Connection
-from local_engine.frames import (
+from local_engine.protocol.frames import (
     Deltas,
     Failed,
     FrameReader,
@@ -20,7 +19,8 @@ from local_engine.frames import (
     encode_request,
     frame,
 )
-from local_engine.service import Service
+from local_engine.server.connection import Connection
+from local_engine.server.service import Service
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, chat, config, serving
 from tests.local_engine.conftest import Folder

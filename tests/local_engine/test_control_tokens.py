@@ -15,9 +15,9 @@ from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Library
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.control_tokens import Controls
-from local_engine.respelling import respelt
-from local_engine.tokens import Tokenizer
+from local_engine.text.control_tokens import Controls
+from local_engine.text.private_tokenizer import respelt
+from local_engine.text.tokenizer import Tokenizer
 from schemas.messages import FunctionTool, Message, ToolCall
 from tests.local_engine.tiny import Kind, save_tokenizer
 

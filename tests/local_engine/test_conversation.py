@@ -7,10 +7,10 @@ import pytest
 import torch
 from msgspec import UNSET, Raw
 
-from local_engine.conversation import Conversations
-from local_engine.guided import Guides
-from local_engine.lengths import Reach
-from local_engine.tokens import Tokenizer
+from local_engine.guided.compiler import Guides
+from local_engine.requests.chat_request import Conversations
+from local_engine.text.text_length import Reach
+from local_engine.text.tokenizer import Tokenizer
 from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest
 from tests.local_engine.conftest import Folder

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.lookup import PromptLookup
+from local_engine.execution.prompt_lookup import PromptLookup
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import Runs, hosted

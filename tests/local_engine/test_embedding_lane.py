@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from local_engine.embedding import EmbeddingLane
-from local_engine.inputs import Embedded, Inputs
+from local_engine.embeddings.embedding_lane import EmbeddingLane
+from local_engine.embeddings.input_queue import Embedded, Inputs
 
 
 class Lengths:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from local_engine.inputs import Inputs
+from local_engine.embeddings.input_queue import Inputs
 from schemas.errors import InvalidConfig
 from tests.local_engine.embedding import run, seated
 from tests.local_engine.tiny_embedders import CASES, PLACES, Case, save_embedder, write

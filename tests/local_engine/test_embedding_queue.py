@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.inputs import ROUND, Inputs, Pick, Queue
+from local_engine.embeddings.input_queue import ROUND, Inputs, Pick, Queue
 
 BUDGET = 128
 

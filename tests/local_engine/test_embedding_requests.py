@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from local_engine.config import ModelConfig
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.errors import InvalidRequest, ModelNotFound
 from schemas.requests import EmbeddingsRequest
 from schemas.sampling import Sampling

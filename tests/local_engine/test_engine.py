@@ -8,15 +8,15 @@ from typing import cast
 import pytest
 import torch
 
-from local_engine.blocks import BlockPool
-from local_engine.draw import Drawer
-from local_engine.engine import Engine
-from local_engine.jobs import Delta, Job
-from local_engine.lane import Lane
-from local_engine.loading import load
-from local_engine.runner import Rows, Runner
-from local_engine.scheduler import Chunk, Limits, Scheduler
-from local_engine.sequence import new_sequence
+from local_engine.execution.engine_loop import Engine
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Rows, Runner
+from local_engine.execution.step_sampler import Drawer
+from local_engine.loading.checkpoint import load
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Chunk, Limits, Scheduler
+from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import Runs, hosted, settled

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.frames import (
+from local_engine.protocol.frames import (
     KINDS,
     MAX_FRAME_BYTES,
     Batch,

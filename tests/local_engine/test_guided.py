@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.guided import MaskedGrammar
+from local_engine.guided.compiler import MaskedGrammar
 from schemas.errors import InvalidRequest
 from tests.local_engine.guiding import BACKEND, END, KNOWN, compiled, guide, guides
 from tests.local_engine.reading import integers

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.answers import Answer
 from schemas.errors import InvalidRequest
 from schemas.messages import ResponseFormat

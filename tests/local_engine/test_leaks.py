@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, chat, config, serving
 from tests.local_engine.conftest import Folder

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from local_engine.lengths import BLANKS, Reach, reach_of
+from local_engine.text.text_length import BLANKS, Reach, reach_of
 from schemas.errors import InvalidRequest
 from tests.local_engine.tiny import tokenizer
 

@@ -13,8 +13,8 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading import load
-from local_engine.runner import Runner
+from local_engine.execution.model_runner import Runner
+from local_engine.loading.checkpoint import load
 from schemas.errors import InvalidConfig
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import hosted

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.lora import Adapter
-from local_engine.lora_bank import AdapterBank, Task
+from local_engine.peft.lora_cache import AdapterBank, Task
+from local_engine.peft.lora_layers import Adapter
 from schemas.errors import UpstreamBusy
 
 MOST, MOST_BYTES = 3, 10

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from local_engine.config import LoraConfig
-from local_engine.hosting import Hosted, host
+from local_engine.server.model_host import Hosted, host
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.adapting import Pairs, random_pairs, save_adapter, save_merged

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file  # pyright: ignore[reportUnknownVariableType]  # a generic path inside
 
 from local_engine.config import LoraConfig, ModelConfig
-from local_engine.hosting import host
-from local_engine.lora import AdapterSites
-from local_engine.lora_folder import load_adapter
+from local_engine.peft.lora_layers import AdapterSites
+from local_engine.peft.peft_format import load_adapter
+from local_engine.server.model_host import host
 from schemas.errors import InvalidConfig
 from tests.local_engine.adapting import Pairs, random_pairs, save_adapter, sites_of, weights_of
 from tests.local_engine.asking import MODEL, config

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from local_engine.lora import Adapter, AdapterSites
-from local_engine.lora_tensors import read_adapter
+from local_engine.peft.lora_layers import Adapter, AdapterSites
+from local_engine.peft.trtllm_format import read_adapter
 from schemas.errors import InvalidRequest
 from tests.local_engine.adapting import (
     Pairs,

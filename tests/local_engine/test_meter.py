@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.blocks import BlockPool
-from local_engine.meter import Meter, Tally
-from local_engine.scheduler import Limits, Scheduler
-from local_engine.sequence import Sequence, new_sequence
-from local_engine.stats import BOUNDS, NOWHERE, Histogram
+from local_engine.protocol.stats import BOUNDS, NOWHERE, Histogram
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.request_metrics import Meter, Tally
+from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.scheduling.sequence import Sequence, new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import Runs, hosted

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local_engine.bundled import bundled_path
-from local_engine.places import model_folder
+from local_engine.loading.model_paths import model_folder
 from schemas.errors import InvalidConfig
 
 

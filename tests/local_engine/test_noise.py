@@ -7,7 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.noise import derive_seed, exponentials, fold_seed, row_keys, uniforms
+from local_engine.sampling.counter_rng import (
+    derive_seed,
+    exponentials,
+    fold_seed,
+    row_keys,
+    uniforms,
+)
 from tests.local_engine.reading import numbers
 
 MASK = (1 << 64) - 1

@@ -8,16 +8,16 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.blocks import BlockPool
-from local_engine.draw import Drawer
-from local_engine.lane import Lane
-from local_engine.loading import load
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Runner
+from local_engine.execution.step_sampler import Drawer
+from local_engine.loading.checkpoint import load
+from local_engine.ops.kernel_selection import Settled, settle_npu
 from local_engine.ops.npu import TorchNPU
 from local_engine.ops.npu_sampling import SamplingNPU
-from local_engine.ops.paged import PAGE
-from local_engine.ops.settle import Settled, settle_npu
-from local_engine.runner import Runner
-from local_engine.scheduler import Limits, Scheduler
+from local_engine.ops.paged_cache import PAGE
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Limits, Scheduler
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.npu_stand_in import StandIn, torch_npu

@@ -19,10 +19,10 @@ from local_engine.ops.npu_sampling import (
     operator_takes,
     probe_operator,
 )
-from local_engine.params import RowParams
-from local_engine.rows import SamplingRows
-from local_engine.sampler import probabilities, sample
-from local_engine.sampling import top_k_top_p_sample, use_operator
+from local_engine.sampling.batch_params import SamplingRows
+from local_engine.sampling.sampler import probabilities, sample
+from local_engine.sampling.sampling_params import RowParams
+from local_engine.sampling.top_k_top_p_operator import top_k_top_p_sample, use_operator
 from tests.local_engine.npu_stand_in import StandIn, torch_npu
 
 OPERATOR = "npu_top_k_top_p_sample"

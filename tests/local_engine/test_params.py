@@ -6,7 +6,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from local_engine.params import RowParams, TopPDecay, settle
+from local_engine.sampling.sampling_params import RowParams, TopPDecay, settle
 from schemas.errors import InvalidRequest
 from schemas.sampling import Sampling
 from schemas.tensors import Tensor

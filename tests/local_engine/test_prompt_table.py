@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import torch
 
-from local_engine.hosting import Hosted
-from local_engine.prompt_table import table_rows
+from local_engine.execution.prompt_tuning import table_rows
+from local_engine.server.model_host import Hosted
 from schemas.errors import InvalidRequest
 from schemas.requests import PromptTable, TokenRequest
 from schemas.sampling import Sampling

@@ -11,7 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling

@@ -7,7 +7,7 @@ from contextlib import aclosing
 import msgspec
 import pytest
 
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.errors import (
     DeadlineExceeded,
     GatewayError,

@@ -7,14 +7,21 @@ from typing import cast
 import pytest
 import torch
 
-from local_engine.blocks import BlockPool
-from local_engine.draw import Drawer
-from local_engine.lane import Lane
-from local_engine.loading import load
-from local_engine.relief import HOPELESS, UNDISTURBED, BrokenDevice, Computed, Refused, Relief
-from local_engine.runner import Rows, Runner
-from local_engine.scheduler import Chunk, Limits, Scheduler
-from local_engine.sequence import new_sequence
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Rows, Runner
+from local_engine.execution.oom_backoff import (
+    HOPELESS,
+    UNDISTURBED,
+    BrokenDevice,
+    Computed,
+    Refused,
+    Relief,
+)
+from local_engine.execution.step_sampler import Drawer
+from local_engine.loading.checkpoint import load
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Chunk, Limits, Scheduler
+from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import Runs

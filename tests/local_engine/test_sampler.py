@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.history import new_history
-from local_engine.params import RowParams
-from local_engine.processors import Allowed
-from local_engine.rows import SamplingRows
-from local_engine.sampler import probabilities, sample
+from local_engine.sampling.batch_params import SamplingRows
+from local_engine.sampling.logits_processors import Allowed
+from local_engine.sampling.sampler import probabilities, sample
+from local_engine.sampling.sampling_params import RowParams
+from local_engine.sampling.token_history import new_history
 from tests.local_engine.reading import integers, numbers
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.sampling import InvalidOperand, top_k_top_p_sample
+from local_engine.sampling.top_k_top_p_operator import InvalidOperand, top_k_top_p_sample
 from tests.local_engine.operator_oracle import literal, plain
 from tests.local_engine.reading import finite_places, integers
 

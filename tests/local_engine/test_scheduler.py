@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.blocks import BlockPool, CorruptBlocks
-from local_engine.extents import Extents
-from local_engine.scheduler import AGEING_S, Limits, Scheduler, Step
-from local_engine.sequence import Sequence, State, new_sequence
+from local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
+from local_engine.scheduling.free_extents import Extents
+from local_engine.scheduling.scheduler import AGEING_S, Limits, Scheduler, Step
+from local_engine.scheduling.sequence import Sequence, State, new_sequence
 from schemas.errors import InvalidRequest
 
 BLOCK = 4

@@ -6,9 +6,9 @@ from itertools import count, product
 
 import pytest
 
-from local_engine.blocks import BlockPool
-from local_engine.scheduler import Chunk, Limits, Scheduler
-from local_engine.sequence import Sequence, State, new_sequence, twin
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Chunk, Limits, Scheduler
+from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
 
 BLOCK = 4
 EVENTS = 1500

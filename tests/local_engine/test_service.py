@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from local_engine.config import ModelConfig
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.events import TextDelta, Tokens
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, TokenRequest

@@ -7,9 +7,9 @@ import pytest
 from gateway.config.model import Engine as EngineSection
 from gateway.config.model import EngineModel, Provider
 from gateway.engines import cores, engine_settings
-from local_engine.engine import Engine
-from local_engine.jobs import Delta, Job
-from local_engine.sequence import new_sequence
+from local_engine.execution.engine_loop import Engine
+from local_engine.execution.jobs import Delta, Job
+from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import hosted, settled

@@ -2,9 +2,9 @@
 
 import torch
 
-from local_engine.jobs import Delta, Job
-from local_engine.lane import Lane
-from local_engine.sequence import new_sequence
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.model_lane import Lane
+from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.stepping import hosted, settled

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.speech import Form, Reading, Thinking, thinking_of
-from local_engine.tool_formats import HERMES
+from local_engine.guided.tool_call_formats import HERMES
+from local_engine.requests.output_parser import Form, Reading, Thinking, thinking_of
 from schemas.answers import Fold
 from schemas.events import ReasoningDelta
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.answers import Answer, Choice
 from schemas.events import Event, Tokens
 from schemas.requests import Draft, TokenRequest

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from local_engine.detokenize import PATIENCE, Detokenizer
-from local_engine.stops import StopStrings
-from local_engine.tokens import Tokenizer
+from local_engine.text.detokenizer import PATIENCE, Detokenizer
+from local_engine.text.stop_strings import StopStrings
+from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import FunctionTool, ImagePart, Message, OpaqueTool, TextPart, ToolCall
 from tests.local_engine.tiny import CORPUS, Kind, save_tokenizer

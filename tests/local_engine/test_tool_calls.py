@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from local_engine.tool_calls import ToolReader
-from local_engine.tool_formats import GENERIC, HERMES, LLAMA, MISTRAL, ToolFormat, format_of
+from local_engine.guided.tool_call_formats import (
+    GENERIC,
+    HERMES,
+    LLAMA,
+    MISTRAL,
+    ToolFormat,
+    format_of,
+)
+from local_engine.guided.tool_call_parser import ToolReader
 from schemas.events import Event, TextDelta, ToolDelta
 
 NAMES = frozenset({"weather", "now"})

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from local_engine.service import Service
+from local_engine.server.service import Service
 from schemas.answers import Choice
 from schemas.errors import InvalidRequest
 from schemas.events import ToolDelta

@@ -12,7 +12,7 @@ import pytest
 from gateway.upstream.base import Call
 from gateway.upstream.local import LocalUpstream
 from local_engine.config import ModelConfig
-from local_engine.watchdog import Pulse, Watchdog
+from local_engine.execution.watchdog import Pulse, Watchdog
 from schemas.errors import UpstreamLost
 from schemas.sampling import Sampling
 from tests.local_engine.asking import chat, config

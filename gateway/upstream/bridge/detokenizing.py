@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.bridge.tokenizer import TextTokenizer
-from local_engine.detokenize import Detokenizer
+from local_engine.text.detokenizer import Detokenizer
 from schemas.answers import Embeddings
 from schemas.events import Event, Finished, TokenLogprob, Tokens
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest

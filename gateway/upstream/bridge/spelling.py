@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from gateway.upstream.bridge.tokenizer import TextTokenizer, Unspellable
-from local_engine.detokenize import Detokenizer
+from local_engine.text.detokenizer import Detokenizer
 from schemas.errors import UpstreamFailed
 
 LONGEST = 32

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from local_engine.stops import StopStrings
+from local_engine.text.stop_strings import StopStrings
 from schemas.errors import UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
 

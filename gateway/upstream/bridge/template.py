@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
-from local_engine.control_tokens import Controls, Rendered
+from local_engine.text.control_tokens import Controls, Rendered
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import Message, TextPart, ToolCall, thinking_of
 

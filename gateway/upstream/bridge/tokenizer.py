@@ -18,7 +18,7 @@ import tokenizers
 
 from gateway.upstream.bridge.files import read_beside, tokenizer_file
 from gateway.upstream.bridge.template import ChatTemplate
-from local_engine.apart.encoding import (
+from local_engine.child_process.text_encoder import (
     INLINE,
     Encoder,
     Encoding,
@@ -26,9 +26,9 @@ from local_engine.apart.encoding import (
     on_errand,
     reading_gate,
 )
-from local_engine.control_tokens import Controls, Rendered
-from local_engine.respelling import Normalizer, normalizing, respelt
-from local_engine.token_bytes import TokenBytes, fallback_byte
+from local_engine.text.control_tokens import Controls, Rendered
+from local_engine.text.private_tokenizer import Normalizer, normalizing, respelt
+from local_engine.text.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
 

@@ -19,8 +19,8 @@ from gateway.upstream.base import Call, Upstream
 from gateway.upstream.bridge.answers import TextOfTokens, TokensOfText
 from gateway.upstream.bridge.offers import INPUT_IDS, PROMPT_IDS, ways_to, widened
 from gateway.upstream.bridge.tokenizer import TextTokenizer, aside, reading
-from local_engine.apart.encoding import Errand
-from local_engine.bounds import length
+from local_engine.child_process.text_encoder import Errand
+from local_engine.requests.request_limits import length
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
 from schemas.events import Event

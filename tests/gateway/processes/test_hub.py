@@ -15,7 +15,7 @@ from gateway.processes.leases import Leases
 from gateway.processes.messages import Begin, Busy, News, frame, to_worker
 from gateway.routing.breaker import Breaker, Health
 from gateway.telemetry.families import added, counted, families, text
-from local_engine.frames import HEAD_BYTES
+from local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
 
 RULE = Rule(min_requests=2, cooldown_s=10, max_cooldown_s=40)

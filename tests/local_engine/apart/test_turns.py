@@ -14,9 +14,9 @@ from typing import cast
 
 import pytest
 
-from local_engine.apart.encoding import LONG, BatchEncoder, Encoder, on_errand
-from local_engine.apart.gate import Gate
-from local_engine.places import model_folder
+from local_engine.child_process.fair_gate import Gate
+from local_engine.child_process.text_encoder import LONG, BatchEncoder, Encoder, on_errand
+from local_engine.loading.model_paths import model_folder
 from schemas.errors import InvalidConfig, Throttled, Unavailable
 from tests.local_engine.tiny import tokenizer
 
@@ -136,7 +136,7 @@ def test_a_pinned_model_is_the_folder_of_its_commit(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     asked = f"print(model_folder('org/name', '{COMMIT}'))"
-    script = f"from local_engine.places import model_folder; {asked}"
+    script = f"from local_engine.loading.model_paths import model_folder; {asked}"
 
     found = subprocess.run(
         [sys.executable, "-c", script],

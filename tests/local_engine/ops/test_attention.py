@@ -11,7 +11,7 @@ from msgspec import Struct
 from torch import Tensor, nn
 
 from local_engine.ops.attention import Group, Plan, Span, UnsupportedAttention, attend
-from local_engine.ops.cache import KeyValueCache
+from local_engine.ops.contiguous_cache import KeyValueCache
 
 SLOTS, HEADS, KV_HEADS, WIDTH = 96, 4, 2, 8
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.candidates import block_maxima, use_finder
 from local_engine.ops.attention import Ask, Plan, Share, Span
-from local_engine.ops.compiled import cpu_kernels
 from local_engine.ops.kernels import PAGE, TORCH, Kernels
 from local_engine.ops.native import NoCompiler, library, native_kernels
-from local_engine.params import RowParams
-from local_engine.rows import SamplingRows
-from local_engine.sampler import sample
+from local_engine.ops.native_build import cpu_kernels
+from local_engine.sampling.batch_params import SamplingRows
+from local_engine.sampling.sampler import sample
+from local_engine.sampling.sampling_params import RowParams
+from local_engine.sampling.top_candidates import block_maxima, use_finder
 from schemas.errors import InvalidConfig
 
 needs_compiler = pytest.mark.skipif(

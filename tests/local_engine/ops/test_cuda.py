@@ -12,7 +12,7 @@ from torch import Tensor
 from local_engine.ops.attention import Share
 from local_engine.ops.cuda import FlashCache, cuda_offers, offsets_of
 from local_engine.ops.kernels import PAGE, TORCH
-from local_engine.ops.trials import (
+from local_engine.ops.self_test import (
     Shape,
     attention_pairs,
     choose_kernels,

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from local_engine.blocks import BlockPool
-from local_engine.draw import Drawer
-from local_engine.lane import Lane
-from local_engine.loading import load
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Runner
+from local_engine.execution.step_sampler import Drawer
+from local_engine.loading.checkpoint import load
 from local_engine.ops.cuda import cuda_offers
-from local_engine.ops.graphs import Capture, bucket_of, call_again
-from local_engine.ops.trials import choose_kernels, run_trials
-from local_engine.runner import Runner
-from local_engine.scheduler import Limits, Scheduler
+from local_engine.ops.cuda_graphs import Capture, bucket_of, call_again
+from local_engine.ops.self_test import choose_kernels, run_trials
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Limits, Scheduler
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.ops.test_cuda import flash

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from local_engine.ops.half import HalfLinear, half_linear
+from local_engine.ops.half_precision import HalfLinear, half_linear
 from local_engine.ops.linear import optimise
 
 needs_fbgemm = pytest.mark.skipif(

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from local_engine.ops.kernels import TORCH, norm
 from local_engine.ops.npu import TorchNPU, npu_offers
-from local_engine.ops.paged import PAGE
-from local_engine.ops.trials import (
+from local_engine.ops.paged_cache import PAGE
+from local_engine.ops.self_test import (
     Offer,
     Shape,
     Trial,

@@ -1,0 +1,1 @@
+"""Work that can hold the interpreter for long, in child processes that can be ended."""

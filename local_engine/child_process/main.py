@@ -1,0 +1,112 @@
+"""The child process: `python -m local_engine.child_process.main`, frames on stdin, answers on
+stdout.
+
+It holds no secret and no model, only tokenizers, and it may be killed at any time: by its parent,
+by the kernel when a task takes more CPU time or memory than it may, and with its parent.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import threading
+from array import array
+from typing import TYPE_CHECKING, cast
+
+from local_engine.child_process import messages as work
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
+
+    from local_engine.child_process.text_encoder import BatchEncoder
+
+STACK_BYTES = 256 << 20
+"""Address space, not memory: the grammar compiler recurses through the client's rules."""
+
+MEMORY_BYTES = 4 << 30
+REASON = 400
+"""Characters of an exception that are passed on."""
+
+NICE = 5
+"""Answers in progress come first."""
+
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG, see prctl(2)."""
+
+
+class Child:
+    """Serves tasks one after the other until stdin ends."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, str] = {}
+        self._tokenizers: dict[str, BatchEncoder] = {}
+        self._compilers: dict[tuple[str, int, tuple[int, ...]], LLTokenizer] = {}
+
+    def serve(self) -> None:
+        orders, answers = sys.stdin.buffer, sys.stdout.buffer
+        while body := work.read(orders):
+            match work.decode_order.decode(body):
+                case work.Load(key=key, tokenizer=tokenizer):
+                    self._sources[key] = tokenizer
+                case work.Limits(cpu_s=seconds):
+                    limit_cpu(seconds)
+                case task:
+                    work.write(answers, self._done(task))
+
+    def _done(self, task: work.Task) -> work.Answer:
+        """Rust code panics with an exception that is not an Exception."""
+        try:
+            return self._encode(task) if isinstance(task, work.Encode) else self._compile(task)
+        except BaseException as exc:  # noqa: BLE001  the parent reports it to the client
+            return work.Broken(reason=f"{type(exc).__name__}: {exc}"[:REASON])
+
+    def _encode(self, task: work.Encode) -> work.Encoded:
+        tokenizer = self._tokenizers.get(task.key)
+        if tokenizer is None:
+            import tokenizers
+
+            read = tokenizers.Tokenizer.from_str(self._sources[task.key])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # tokenizers annotates in part
+            read.no_truncation()
+            read.no_padding()
+            tokenizer = self._tokenizers[task.key] = cast("BatchEncoder", read)
+        (found,) = tokenizer.encode_batch_fast([task.text], add_special_tokens=task.special)
+        ids = found.ids if task.most is None else found.ids[-task.most :]
+        return work.Encoded(ids=array("I", ids).tobytes(), count=len(found))
+
+    def _compile(self, task: work.Compile) -> work.Compiled:
+        from llguidance import LLTokenizer
+
+        from local_engine.child_process.grammar_compiler import compiled
+
+        known = (task.key, task.width, task.ends)
+        tokenizer = self._compilers.get(known)
+        if tokenizer is None:
+            tokenizer = self._compilers[known] = LLTokenizer(
+                self._sources[task.key], n_vocab=task.width, eos_token=list(task.ends) or None
+            )
+        return compiled(tokenizer, task.guide)[1]
+
+
+def limit_cpu(seconds: int) -> None:
+    """The kernel ends this process (SIGXCPU) once it has used so much more CPU time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    os.nice(NICE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    threading.stack_size(STACK_BYTES)
+    thread = threading.Thread(target=Child().serve, name="tasks")
+    thread.start()
+    thread.join()
+
+
+if __name__ == "__main__":
+    main()

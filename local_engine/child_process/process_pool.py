@@ -1,0 +1,187 @@
+"""Child processes for work that cannot be stopped in a thread, and that would hold up the process.
+
+A child is started when it is first needed and used again afterwards. It is killed when the client
+that waits for it leaves, when the task takes too long, and when this process ends.
+"""
+
+import asyncio
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from local_engine.child_process import messages as work
+
+IDLE = 2
+"""Children that are kept for the next task."""
+
+THREADS = 8
+"""That wait for a child's answer; how many tasks there are at a time is up to the gates."""
+
+LARGE_BYTES = 4 << 20
+"""Of a task; a child that had one ends afterwards, because it does not give its memory back."""
+
+START_S, WALL_TIMES = 15.0, 4
+"""A task may take so much longer than its CPU time where the machine has other things to do, and
+the child has to be started."""
+
+
+class TooMuchWork(Exception):
+    """The task needs more CPU time or memory than it may, or it ended the child."""
+
+
+class Starved(Exception):
+    """The task had not enough of the machine to be done in time; it may be right."""
+
+
+class Pool:
+    """Its verbs are called on an event loop, of which there may be several in a row."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def run(
+        self, task: work.Task, *, tokenizer: str, cpu_s: int, size: int = 0
+    ) -> work.Answer:
+        """tokenizer: the tokenizer.json that the task's `key` stands for. size: bytes of the task.
+
+        Cancelling kills the child. Raises TooMuchWork and Starved.
+        """
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="apart")
+            atexit.register(self.close)
+        child = self._idle.pop() if self._idle else _Child()
+        self._all.add(child)
+        loop = asyncio.get_running_loop()
+        kept = False
+        try:
+            async with asyncio.timeout(START_S + WALL_TIMES * cpu_s):
+                call = loop.run_in_executor(self._threads, child.call, task, tokenizer, cpu_s)
+                answer = await call
+        except TimeoutError as exc:
+            raise Starved from exc
+        else:
+            kept = size <= LARGE_BYTES and len(self._idle) < IDLE
+            return answer
+        finally:
+            if kept:
+                self._idle.append(child)
+            else:
+                self._all.discard(child)
+                child.end()
+
+    def close(self) -> None:
+        """Ends all children. Later tasks start new ones."""
+        self._idle.clear()
+        while self._all:
+            self._all.pop().end()
+
+
+class _Child:
+    """One process, started by its first task.
+
+    `end` is called on the event loop while `call` may be blocked in its thread; the lock decides
+    which of them closes the pipes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._known: dict[str, str] = {}
+        self._running = False
+        self._ended = False
+
+    def call(self, task: work.Task, tokenizer: str, cpu_s: int) -> work.Answer:
+        """Blocks, so it runs in a thread. Raises TooMuchWork, and Starved where it was ended."""
+        with self._lock:
+            if self._ended:
+                raise Starved
+            self._running = True
+            process = self._process = self._process or _spawn()
+        try:
+            body = self._exchange(process, task, tokenizer, cpu_s)
+        finally:
+            with self._lock:
+                self._running = False
+                if self._ended:
+                    _reap(process)
+        if not body:
+            raise TooMuchWork(_ending(process.wait()))
+        answer = work.decode_answer.decode(body)
+        if isinstance(answer, work.Broken):
+            raise TooMuchWork(answer.reason)
+        return answer
+
+    def _exchange(
+        self, process: subprocess.Popen[bytes], task: work.Task, tokenizer: str, cpu_s: int
+    ) -> bytes:
+        """The answer's bytes; b"" where the child ended before it."""
+        orders, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
+        try:
+            if self._known.get(task.key) is not tokenizer:
+                work.write(orders, work.Load(key=task.key, tokenizer=tokenizer))
+                self._known[task.key] = tokenizer
+            work.write(orders, work.Limits(cpu_s=cpu_s))
+            work.write(orders, task)
+            return work.read(answers)
+        except OSError:
+            return b""
+
+    def end(self) -> None:
+        """Kills it; `call`, if it runs, returns at once and reaps it."""
+        with self._lock:
+            self._ended = True
+            process = self._process
+            if process is None:
+                return
+            process.kill()
+            if not self._running:
+                _reap(process)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+def _spawn() -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("PATH", "HOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+    }
+    inherited = os.environ.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join((root, inherited) if inherited else (root,))
+    environment["TOKENIZERS_PARALLELISM"] = "false"
+    return subprocess.Popen(
+        [sys.executable, "-m", "local_engine.child_process.main"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+def _ending(status: int) -> str:
+    if status == -signal.SIGXCPU:
+        return "it takes too long"
+    if status in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGKILL):
+        return "it needs too much memory"
+    return f"the process that worked on it ended with status {status}"
+
+
+pool = Pool()
+"""Of this process."""

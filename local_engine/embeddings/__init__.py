@@ -1,0 +1,1 @@
+"""Embedding models: reading requests, batching, pooling."""

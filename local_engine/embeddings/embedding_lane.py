@@ -1,0 +1,132 @@
+"""One embedding model's share of the engine's loop: a batch of waiting inputs a step."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from local_engine.embeddings.input_queue import Embedded, Inputs, Pick, Queue
+from local_engine.protocol.stats import Stats
+from local_engine.scheduling.request_metrics import Tally
+
+
+class Embeds(Protocol):
+    """What a lane needs of an encoder: [B][T of each] token ids, [B] skips -> [B, width]."""
+
+    def embed(self, rows: Sequence[Sequence[int]], skips: Sequence[int]) -> Tensor: ...
+
+
+class EmbeddingLane:
+    """Everything but `stats` and `waiting` is the engine thread's own."""
+
+    def __init__(
+        self,
+        encoder: Embeds,
+        *,
+        max_step_tokens: int,
+        weights_bytes: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """max_step_tokens: of a forward pass, padding included. weights_bytes: for `stats`."""
+        self._encoder = encoder
+        self._weights_bytes = weights_bytes
+        self._loaded_since = time.time()
+        self._clock = clock
+        self._step_time = Tally()
+        self._finished: Counter[str] = Counter()
+        self._budget = max_step_tokens
+        self._queue = Queue()
+        self._found: dict[int, list[Tensor | None]] = {}
+        self._left: dict[int, int] = {}
+        self._steps = self._computed = 0
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._left)
+
+    @property
+    def waiting(self) -> int:
+        """Inputs."""
+        return self._queue.count
+
+    def add(self, inputs: Inputs) -> None:
+        self._queue.add(inputs)
+        self._found[inputs.id] = [None] * len(inputs.rows)
+        self._left[inputs.id] = len(inputs.rows)
+
+    def drop(self, id: int, outcome: str = "cancelled") -> None:
+        """Frees a request's inputs at once; one that has ended is none of our business."""
+        self._queue.drop(id)
+        self._found.pop(id, None)
+        if self._left.pop(id, None) is not None:
+            self._finished[outcome] += 1
+
+    def drop_all(self) -> list[int]:
+        ids = list(self._left)
+        for id in ids:
+            self.drop(id)
+        return ids
+
+    def step(self, now: float) -> list[Embedded]:
+        """Late requests end; then one batch goes through the model."""
+        told: list[Embedded] = []
+        for inputs in self._queue.late(now):
+            self.drop(inputs.id, "expired")
+            told.append(Embedded(id=inputs.id, outcome="expired"))
+        batch = self._queue.take(self._budget)
+        if not batch:
+            return told
+        began = self._clock()
+        try:
+            vectors = self._encoder.embed(
+                [pick.row for pick in batch], [pick.inputs.skip for pick in batch]
+            )
+        except torch.OutOfMemoryError as exc:
+            if len(batch) == 1:
+                return told + self._failed(batch, exc)
+            self._queue.put_back(batch)
+            self._budget = max(1, self._budget // 2)
+            return told
+        except RuntimeError as exc:
+            return told + self._failed(batch, exc)
+        self._step_time.add(self._clock() - began)
+        self._steps += 1
+        self._computed += sum(len(pick.row) for pick in batch)
+        return told + self._settled(batch, vectors)
+
+    def stats(self) -> Stats:
+        """What waits are inputs, what has finished are requests; there is no cache."""
+        return Stats(
+            waiting=self._queue.count,
+            running=sum(self._left.copy().values()) - self._queue.count,
+            weights_bytes=self._weights_bytes,
+            loaded_since=self._loaded_since,
+            steps=self._steps,
+            computed_tokens=self._computed,
+            num_input_tokens=self._computed,
+            finished=dict(self._finished),
+            step_time=self._step_time.histogram(),
+        )
+
+    def _settled(self, batch: list[Pick], vectors: Tensor) -> list[Embedded]:
+        done: list[Embedded] = []
+        for pick, vector in zip(batch, vectors.unbind(), strict=True):
+            id = pick.inputs.id
+            self._found[id][pick.place] = vector
+            self._left[id] -= 1
+            if self._left[id] == 0:
+                found = [vector for vector in self._found[id] if vector is not None]
+                done.append(Embedded(id=id, outcome="done", vectors=torch.stack(found)))
+                self.drop(id, "done")
+        return done
+
+    def _failed(self, batch: list[Pick], exc: RuntimeError) -> list[Embedded]:
+        """The device refused the batch: its requests end, others go on."""
+        failed: list[Embedded] = []
+        for id in dict.fromkeys(pick.inputs.id for pick in batch):
+            self.drop(id, "failed")
+            failed.append(Embedded(id=id, outcome="failed", reason=str(exc)))
+        return failed

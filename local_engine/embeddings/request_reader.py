@@ -1,0 +1,157 @@
+"""From an embeddings request to token rows: instructions, limits, and what is refused."""
+
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from local_engine.child_process.text_encoder import Errand
+from local_engine.embeddings.encoder import Shape
+from local_engine.embeddings.sentence_transformers import Recipe
+from local_engine.protocol.capabilities import SUPPORTED
+from local_engine.text.text_length import reach_of
+from local_engine.text.tokenizer import Tokenizer
+from schemas.errors import InvalidRequest
+from schemas.fields import extra_fields, sent_fields
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
+from schemas.requests import EmbeddingsRequest, Prompt
+
+REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
+"""LangChain's class sends ids of OpenAI's tokenizer unless it is told not to.
+https://reference.langchain.com/python/integrations/langchain_openai/embeddings/base/"""
+
+
+class Rows(Struct, frozen=True, kw_only=True):
+    """A request, read.
+
+    rows:  token ids of each input. skip: how many of them, at the beginning, are an instruction.
+    width: numbers of each vector to return, from its beginning.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    skip: int
+    width: int
+    timeout_s: float | None
+
+    @property
+    def tokens(self) -> int:
+        """Of all inputs, instructions and special tokens included."""
+        return sum(len(row) for row in self.rows)
+
+
+class TextReader:
+    """Reads requests for one embedding model. Safe to call from any thread."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        recipe: Recipe,
+        shape: Shape,
+        *,
+        shrinks: bool,
+        takes_tokens: bool,
+    ) -> None:
+        """By the operator. shrinks: the beginning of a vector is a vector. takes_tokens: clients
+        that send token ids have this model's tokenizer.
+        """
+        self._tokenizer = tokenizer
+        self._recipe = recipe
+        self._shape = shape
+        self._shrinks = shrinks or recipe.shrinks
+        self._takes_tokens = takes_tokens
+        self.reach = reach_of(tokenizer.describe(), shape.longest)
+        self._width = min(recipe.width or shape.width, shape.width)
+
+    def read(self, request: EmbeddingsRequest, errand: Errand | None = None) -> Rows:
+        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
+        _refuse_unsupported(request)
+        if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
+            raise InvalidRequest(
+                f"input: token ids are not accepted, since nothing says whose they are; {REMEDY}, "
+                "or have the operator set token_inputs: accept for this model if they are its own",
+                param="input",
+            )
+        instruction = self._instruction(request)
+        rows = tuple(
+            self._row(prompt, f"input[{place}]" if request.batch else "input", instruction, errand)
+            for place, prompt in enumerate(request.inputs)
+        )
+        return Rows(
+            rows=rows,
+            skip=self._length(instruction) if instruction else 0,
+            width=self._asked_width(request.dimensions),
+            timeout_s=None if request.timeout_s is UNSET else request.timeout_s,
+        )
+
+    def _instruction(self, request: EmbeddingsRequest) -> str:
+        """The client's own, by name where the model has one of that name, else the default."""
+        asked = request.instruction
+        texts = all(isinstance(prompt, str) for prompt in request.inputs)
+        if asked is UNSET:
+            return self._recipe.default if texts else ""
+        if not texts:
+            raise InvalidRequest(
+                "instruction: goes before text; send the inputs as text, or leave it out",
+                param="instruction",
+            )
+        return self._recipe.prompts.get(asked, asked)
+
+    def _row(
+        self, prompt: Prompt, where: str, instruction: str, errand: Errand | None
+    ) -> tuple[int, ...]:
+        if isinstance(prompt, str):
+            text = instruction + prompt
+            self.reach.refuse(text, where)
+            row, count = self._encode(text, errand)
+        else:
+            row, count = prompt, len(prompt)
+            for place, token in enumerate(row[: self._shape.longest]):
+                if not 0 <= token < self._shape.vocabulary:
+                    raise InvalidRequest(
+                        f"{where}[{place}]: token {token} must be within 0 and "
+                        f"{self._shape.vocabulary - 1}; if it is another tokenizer's, {REMEDY}",
+                        param=where,
+                    )
+        if not row:
+            raise InvalidRequest(f"{where} must not be empty", param=where)
+        if count > self._shape.longest:
+            raise InvalidRequest(
+                too_long(f", and {where} has {count}; shorten it or split it", self._shape.longest),
+                param=where,
+                code=CONTEXT_LENGTH,
+            )
+        return row
+
+    def _encode(self, text: str, errand: Errand | None = None) -> tuple[tuple[int, ...], int]:
+        """The last tokens, as many as the model reads, and how many there are."""
+        lowered = text.lower() if self._recipe.lower_case else text
+        ids, count = self._tokenizer.counted(lowered, most=self._shape.longest, errand=errand)
+        return tuple(ids), count
+
+    def _length(self, instruction: str) -> int:
+        """Its tokens and what stands before a text, but not what stands behind one."""
+        row, _ = self._encode(instruction)
+        return len(row) - (row[-1] in self._tokenizer.specials)
+
+    def _asked_width(self, asked: int | UnsetType) -> int:
+        if asked is UNSET or asked == self._width:
+            return self._width
+        if not self._shrinks:
+            raise InvalidRequest(
+                f"dimensions: this model's vectors have {self._width} numbers, and it was not made "
+                "to be shortened; leave it out (the operator can allow it: matryoshka: true)",
+                param="dimensions",
+            )
+        if not 1 <= asked <= self._shape.width:
+            raise InvalidRequest(
+                f"dimensions: {asked} must be within 1 and {self._shape.width}", param="dimensions"
+            )
+        return asked
+
+
+def _refuse_unsupported(request: EmbeddingsRequest) -> None:
+    supported = SUPPORTED["embeddings"] or frozenset()
+    for field in (*sorted(sent_fields(request) - supported), *sorted(extra_fields(request))):
+        raise InvalidRequest(
+            f"{field}: the local engine cannot do this; leave it out or ask another model",
+            param=field,
+        )

@@ -1,0 +1,1 @@
+"""The engine loop: what runs on the device, step by step."""

@@ -1,0 +1,122 @@
+"""The beam searches of a lane: their beams as sequences that fork, wait for each other and end."""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import torch
+
+from local_engine.execution.beam_search import Beam, BeamSearch, Candidate
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.model_runner import Rows
+from local_engine.execution.prompt_logits import PromptRows
+from local_engine.execution.step_sampler import Drawer
+from local_engine.scheduling.scheduler import Scheduler
+from local_engine.scheduling.sequence import Sequence as TokenSequence
+from local_engine.scheduling.sequence import twin
+
+
+class Searches:
+    """Which search a sequence belongs to. Forked beams have ids below 0.
+
+    copy: (page, page), in every layer of the cache.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, copy: Callable[[int, int], None], drawer: Drawer
+    ) -> None:
+        self._scheduler = scheduler
+        self._copy = copy
+        self._drawer = drawer
+        self._of: dict[int, BeamSearch] = {}
+        self._ids = count(-1, -1)
+
+    def __contains__(self, id: int) -> bool:
+        return id in self._of
+
+    def owner(self, id: int) -> int:
+        """The answer that a beam's sequence belongs to; other sequences are their own."""
+        search = self._of.get(id)
+        return id if search is None else search.job.sequence.id
+
+    def begin(self, job: Job) -> None:
+        self._of[job.sequence.id] = BeamSearch(
+            job, vocabulary=self._drawer.vocabulary, device=self._drawer.device
+        )
+
+    def end(self, job: Job) -> None:
+        """Frees what the search's beams hold."""
+        for id in [id for id, search in self._of.items() if search.job is job]:
+            for beam in self._of.pop(id).live:
+                self._scheduler.finish(beam.sequence)
+
+    def offer(self, rows: Rows) -> list[BeamSearch]:
+        """Hands a step's rows to their searches; returns those that have all of their beams'."""
+        touched: dict[int, BeamSearch] = {}
+        for kept in rows.kept:
+            search = self._of.get(kept.chunk.sequence.id)
+            if search is not None and kept.chunk.rows:
+                search.offer(kept.chunk.sequence.id, rows.logits[kept.draw])
+                touched[id(search)] = search
+        return [search for search in touched.values() if search.ready]
+
+    def move(self, search: BeamSearch) -> int:
+        """One token more for every beam; how many live on, 0 when the search is done."""
+        candidates = search.choose()
+        if search.done:
+            return 0
+        taken: set[int] = set()
+        beams: list[Beam] = []
+        for candidate in candidates:
+            parent = candidate.parent.sequence
+            sequence = parent if parent.id not in taken else twin(parent, next(self._ids))
+            taken.add(sequence.id)
+            beams.append(search.beam(candidate, sequence))
+        self._regroup(search, candidates, beams)
+        return len(beams)
+
+    def _regroup(
+        self, search: BeamSearch, candidates: Sequence[Candidate], beams: list[Beam]
+    ) -> None:
+        """Forks go first, as long as their parents are as they were; then all get their token."""
+        for candidate, beam in zip(candidates, beams, strict=True):
+            parent = candidate.parent.sequence
+            if beam.sequence is not parent:
+                beam.sequence.tokens.append(candidate.token)
+                self._fork(parent, beam.sequence)
+        going = {beam.sequence.id for beam in beams}
+        for beam in search.live:
+            if beam.sequence.id not in going:
+                del self._of[beam.sequence.id]
+                self._scheduler.finish(beam.sequence)
+        for candidate, beam in zip(candidates, beams, strict=True):
+            if beam.sequence is candidate.parent.sequence:
+                beam.sequence.tokens.append(candidate.token)
+            self._of[beam.sequence.id] = search
+        search.live = beams
+
+    def _fork(self, parent: TokenSequence, child: TokenSequence) -> None:
+        copy = self._scheduler.fork(parent, child)
+        if copy is not None:
+            self._copy(*copy)
+
+
+def answers(search: BeamSearch, ids: Sequence[int], prompt: PromptRows | None) -> list[Delta]:
+    """The best hypotheses of a search that is done, one for each of `ids`."""
+    lead = search.job.sequence
+    found_none = [
+        Delta(id=id, outcome="failed", reason="beam search ended with fewer hypotheses")
+        for id in ids[len(search.hypotheses) :]
+    ]
+    return found_none + [
+        Delta(
+            id=id,
+            drawn=found.drawn,
+            outcome=found.finish,
+            match=found.match,
+            cached=max(lead.cached, 0),
+            logits=torch.stack(found.rows) if found.rows else None,
+            context=prompt.logits if prompt is not None and id == lead.id else None,
+            prompt=prompt.drawn if prompt is not None else (),
+        )
+        for id, found in zip(ids, search.hypotheses, strict=False)
+    ]

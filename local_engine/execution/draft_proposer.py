@@ -1,0 +1,45 @@
+"""Who gets drafts for the next step, and what is learnt from those of the last one."""
+
+from collections.abc import Iterable
+from itertools import takewhile
+
+from local_engine.execution.jobs import Job, before_end
+from local_engine.execution.prompt_lookup import PromptLookup
+from local_engine.scheduling.sequence import Sequence
+
+CROWD = 4
+"""With more answers in progress a step is full enough without guesses."""
+
+
+class Guesses:
+    """Prompt lookup for the answers of one lane.
+
+    most: drafts a step; 0 turns it off. vocabulary: ids from here on are rows of a prompt table.
+    """
+
+    def __init__(self, most: int, vocabulary: int) -> None:
+        self._most = most
+        self._vocabulary = vocabulary
+        self._lookups: dict[int, PromptLookup] = {}
+
+    def make(self, jobs: Iterable[Job], crowd: int) -> None:
+        """Gives each job drafts for its next step: none past an end token, or the answer's last
+        place. crowd: answers in progress."""
+        if self._most == 0 or crowd > CROWD:
+            return
+        for job in jobs:
+            sequence = job.sequence
+            room = sequence.max_total - len(sequence.tokens) - 1
+            if room > 0:
+                lookup = self._lookups.setdefault(sequence.id, PromptLookup(self._most))
+                drafts = lookup.propose(sequence.tokens)[:room]
+                words = takewhile(lambda id: id < self._vocabulary, drafts)
+                sequence.drafts.extend(before_end(job, list(words)))
+
+    def learn(self, sequence: Sequence, proposed: int, accepted: int) -> None:
+        lookup = self._lookups.get(sequence.id)
+        if lookup is not None:
+            lookup.learn(proposed, accepted)
+
+    def forget(self, id: int) -> None:
+        self._lookups.pop(id, None)

@@ -1,0 +1,146 @@
+"""The loop: one thread owns the device and, step after step, moves every answer by what it can.
+
+Other threads talk to it through one queue; it talks back once a step, with everything that the
+step brought.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from threading import Thread
+from types import MappingProxyType
+from typing import TypeVar
+
+import torch
+
+from local_engine.embeddings.embedding_lane import EmbeddingLane
+from local_engine.embeddings.input_queue import Embedded, Inputs
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.watchdog import Pulse
+
+_T = TypeVar("_T")
+STOPPED = "the engine has stopped"
+
+
+class Engine:
+    """The thread. `start` it, `submit` and `cancel` from anywhere, `stop` it.
+
+    deliver: called by the thread once a step with what it brought; it must not wait.
+    ended:   called by the thread when it ends, whatever the reason.
+    pulse:   tells a watchdog what the thread is at.
+    embedders: each moves by a batch between two steps of the others. embedded: as `deliver`.
+    """
+
+    def __init__(
+        self,
+        lanes: Mapping[str, Lane],
+        deliver: Callable[[list[Delta]], None],
+        ended: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        pulse: Pulse | None = None,
+        embedders: Mapping[str, EmbeddingLane] = MappingProxyType({}),
+        embedded: Callable[[list[Embedded]], None] = lambda _: None,
+    ) -> None:
+        self._lanes = dict(lanes)
+        self._embedders = dict(embedders)
+        self._all = (*self._lanes.values(), *self._embedders.values())
+        self._embedded = embedded
+        self._deliver = deliver
+        self._ended = ended
+        self._clock = clock
+        self._pulse = pulse or Pulse()
+        self._inbox: SimpleQueue[Job | Inputs | int | None] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends after the step in progress; whatever is unfinished fails."""
+        self._inbox.put(None)
+        self._thread.join()
+
+    def submit(self, job: Job | Inputs) -> None:
+        """A job's prompt must have passed the lane's `refuse`."""
+        self._inbox.put(job)
+        if self._closed:
+            self._refuse_late_orders()
+
+    def cancel(self, id: int) -> None:
+        """Frees the sequence before the next step; no further delta is promised or forbidden."""
+        self._inbox.put(id)
+
+    def _run(self) -> None:
+        """Whatever ends the loop, nobody is left waiting for an answer."""
+        try:
+            with torch.inference_mode():
+                while self._take_orders():
+                    for name, lane in self._lanes.items():
+                        if lane.busy and (deltas := self._step(name, lane.step)):
+                            self._deliver(deltas)
+                    for name, embedder in self._embedders.items():
+                        if embedder.busy and (ended := self._step(name, embedder.step)):
+                            self._embedded(ended)
+        finally:
+            self._pulse.end()
+            ids = [id for lane in self._lanes.values() for id in lane.drop_all()]
+            inputs = [id for lane in self._embedders.values() for id in lane.drop_all()]
+            self._closed = True
+            self._deliver([_stopped(id) for id in ids])
+            self._embedded([_stopped_inputs(id) for id in inputs])
+            self._refuse_late_orders()
+            self._ended()
+
+    def _step(self, name: str, step: Callable[[float], list[_T]]) -> list[_T]:
+        self._pulse.begin(name)
+        brought = step(self._clock())
+        self._pulse.end()
+        return brought
+
+    def _take_orders(self) -> bool:
+        """Empties the inbox, waiting for it where there is nothing else to do. False: stop."""
+        wait = not any(lane.busy for lane in self._all)
+        while True:
+            try:
+                order = self._inbox.get(block=wait)
+            except Empty:
+                return True
+            wait = False
+            match order:
+                case None:
+                    return False
+                case int():
+                    for lane in self._all:
+                        lane.drop(order)
+                case Job():
+                    self._lanes[order.lane].add(order)
+                case Inputs():
+                    self._embedders[order.lane].add(order)
+
+    def _refuse_late_orders(self) -> None:
+        while True:
+            try:
+                order = self._inbox.get_nowait()
+            except Empty:
+                return
+            match order:
+                case Job():
+                    self._deliver([_stopped(one.sequence.id) for one in (order, *order.siblings)])
+                case Inputs():
+                    self._embedded([_stopped_inputs(order.id)])
+                case _:
+                    continue
+
+
+def _stopped(id: int) -> Delta:
+    return Delta(id=id, outcome="failed", reason=STOPPED, lost=True)
+
+
+def _stopped_inputs(id: int) -> Embedded:
+    return Embedded(id=id, outcome="lost", reason=STOPPED)

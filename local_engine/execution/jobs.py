@@ -1,0 +1,105 @@
+"""What the loop is asked for, and what it gives back step by step."""
+
+from typing import Literal
+
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.execution.step_sampler import Drawn
+from local_engine.guided.grammar import Grammar
+from local_engine.sampling.sampling_params import RowParams
+from local_engine.sampling.token_history import History
+from local_engine.scheduling.sequence import Finish, Sequence
+
+Outcome = Finish | Literal["expired", "failed"]
+
+
+class Beams(Struct, frozen=True, kw_only=True):
+    """Beam search. width: at least 2. early_stopping: as transformers means it."""
+
+    width: int
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+
+
+class Job(Struct, frozen=True, kw_only=True, eq=False):
+    """One answer to generate.
+
+    lane:     the model's name. history: `new_history` of params and prompt.
+    ends:     the model's end tokens that count; stops: the client's own single tokens.
+    words:    token sequences that end the answer.
+    siblings: more answers to the same prompt, which is computed once; with `beams`, the ids of
+              further hypotheses, best first.
+    grammar:  what the answer must match.
+    proposal: [D, V] float32 logits that the sequence's first drafts were drawn from; without it
+              they count as certain.
+    context, generation: deliver the logits of the prompt, and of each drawn token.
+    prompt_logprobs: deliver the log probabilities of the prompt's own tokens.
+    """
+
+    lane: str
+    sequence: Sequence
+    params: RowParams
+    history: History | None = None
+    ends: frozenset[int] = frozenset()
+    stops: frozenset[int] = frozenset()
+    words: tuple[tuple[int, ...], ...] = ()
+    siblings: "tuple[Job, ...]" = ()
+    grammar: Grammar | None = None
+    beams: Beams | None = None
+    proposal: Tensor | None = None
+    context: bool = False
+    generation: bool = False
+    prompt_logprobs: bool = False
+
+
+class Delta(Struct, frozen=True, kw_only=True, eq=False):
+    """What one step brought for one answer.
+
+    drawn:   the new tokens, in order; none where there is only an outcome.
+    outcome: `None` as long as more is to come. Nothing follows an outcome.
+    match:   the token or word that ended it.
+    reason:  of the outcome "failed". lost: the whole engine has come to its end.
+    field:   of the request, where its own content is why it failed; "" where the engine is.
+    cached:  prompt tokens that the prefix cache gave.
+    logits:  [len(drawn), V] float32 on the CPU, where the job wants them.
+    context: [prompt, V] float32 on the CPU, with the first token, where the job wants it.
+    prompt:  of the prompt's tokens from the second on, with the first token, where wanted.
+    """
+
+    id: int
+    drawn: tuple[Drawn, ...] = ()
+    outcome: Outcome | None = None
+    match: tuple[int, ...] = ()
+    cached: int = 0
+    reason: str = ""
+    lost: bool = False
+    field: str = ""
+    logits: Tensor | None = None
+    context: Tensor | None = None
+    prompt: tuple[Drawn, ...] = ()
+
+
+def ended(job: Job, tokens: list[int]) -> tuple[Finish | None, tuple[int, ...]]:
+    """Whether the answer is over with the last of `tokens` (prompt and answer), and by what."""
+    generated = len(tokens) - job.sequence.prompt
+    token = tokens[-1]
+    if token in job.ends:
+        return "eos_token", ()
+    if token in job.stops:
+        return "stop_sequence", (token,)
+    if job.words and generated > job.params.min_tokens:
+        for word in job.words:
+            if len(word) <= generated and tokens[-len(word) :] == list(word):
+                return "stop_sequence", word
+    if len(tokens) >= job.sequence.max_total:
+        return "length", ()
+    return None, ()
+
+
+def before_end(job: Job, drafts: list[int]) -> list[int]:
+    """The drafts up to one that would end the answer: it is drawn, never guessed past."""
+    for place, token in enumerate(drafts):
+        if token in job.ends or token in job.stops:
+            return drafts[:place]
+    return drafts

@@ -1,0 +1,280 @@
+"""One model's share of the loop: schedule, compute, draw, settle."""
+
+from collections.abc import Sequence as Many
+
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.execution.beam_groups import Searches, answers
+from local_engine.execution.beam_search import BeamSearch
+from local_engine.execution.draft_proposer import Guesses
+from local_engine.execution.jobs import Delta, Job, Outcome, ended
+from local_engine.execution.model_runner import Kept, Rows, Runner
+from local_engine.execution.oom_backoff import Computed, Relief
+from local_engine.execution.prompt_logits import PromptRows
+from local_engine.execution.row_drawing import Turn, take
+from local_engine.execution.step_sampler import Drawer, Drawn
+from local_engine.protocol.stats import NOWHERE, Footprint, Stats
+from local_engine.scheduling.request_metrics import Meter
+from local_engine.scheduling.scheduler import Chunk, Scheduler
+from local_engine.scheduling.sequence import Sequence
+
+
+class Rolled(Struct, frozen=True, kw_only=True, eq=False):
+    """What a forward pass and the drawing brought: tokens by turn, and searches to go on."""
+
+    rows: Rows
+    turns: list[Turn]
+    drawn: list[list[Drawn]]
+    searches: list[BeamSearch]
+
+
+class Lane:
+    """Everything but `stats`, `refuse…` and `longest` is the thread's own."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: Scheduler,
+        drawer: Drawer,
+        footprint: Footprint = NOWHERE,
+        *,
+        drafts: int = 0,
+    ) -> None:
+        """drafts: the most tokens that are guessed ahead for an answer; 0: none."""
+        self._runner = runner
+        self._scheduler = scheduler
+        self._drawer = drawer
+        self._footprint = footprint
+        self._relief = Relief(scheduler.budget)
+        self.meter = Meter()
+        self._jobs: dict[int, Job] = {}
+        self._unborn: dict[int, list[Job]] = {}
+        self._prompts: dict[int, PromptRows] = {}
+        self._searches = Searches(scheduler, runner.copy, drawer)
+        self._guesses = Guesses(drafts, drawer.vocabulary)
+        self.refuse = scheduler.refuse
+        self.refuse_beams = scheduler.refuse_beams
+        self.longest = scheduler.longest
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._jobs)
+
+    def add(self, job: Job) -> None:
+        """Its siblings begin when its prompt is computed."""
+        id = job.sequence.id
+        self._scheduler.add(job.sequence)
+        self._jobs[id] = job
+        for one in (job, *job.siblings):
+            self.meter.arrived(one.sequence)
+        if job.siblings:
+            self._unborn[id] = list(job.siblings)
+        if job.context or job.prompt_logprobs:
+            self._prompts[id] = PromptRows(job)
+        if job.beams is not None:
+            self._searches.begin(job)
+
+    def drop(self, id: int) -> None:
+        """Frees a sequence at once; one that has ended already is none of our business.
+
+        Siblings that were waiting for its prompt go on without it.
+        """
+        self.meter.ended(id, "cancelled")
+        job = self._jobs.pop(id, None)
+        if job is None:
+            for waiting in self._unborn.values():
+                waiting[:] = [one for one in waiting if one.sequence.id != id]
+            return
+        self._prompts.pop(id, None)
+        self._guesses.forget(id)
+        self._scheduler.finish(job.sequence)
+        heirs = self._unborn.pop(id, [])
+        if job.beams is not None:
+            self._searches.end(job)
+            for one in job.siblings:
+                self.meter.ended(one.sequence.id, "cancelled")
+            return
+        if heirs:
+            self.add(heirs[0])
+            self._unborn[heirs[0].sequence.id] = heirs[1:]
+
+    def drop_all(self) -> list[int]:
+        ids = [one for id in list(self._jobs) for one in self._family(id)]
+        for id in reversed(ids):
+            self.drop(id)
+        return ids
+
+    def step(self, now: float) -> list[Delta]:
+        """Schedule, compute, draw, settle."""
+        step = self._scheduler.schedule(now)
+        deltas = [
+            Delta(id=id, outcome="expired")
+            for sequence in step.expired
+            for id in self._leave(sequence.id, "expired")
+        ]
+        if not step.chunks:
+            return deltas
+        began = self.meter.now()
+        self.meter.began(chunk.sequence for chunk in step.chunks)
+        for part in self._relief.parts(step.chunks, self._roll):
+            if isinstance(part, Computed):
+                deltas += self._settle(part.chunks, part.result)
+            else:
+                deltas += self._failed(part.chunk, part.reason)
+        self._scheduler.budget = self._relief.budget
+        self.meter.stepped(sum(chunk.count for chunk in step.chunks), began)
+        return deltas
+
+    def stats(self) -> Stats:
+        """May be called from any thread; the numbers need not be of the same step."""
+        return self.meter.stats(self._scheduler, self._footprint)
+
+    def begin_counting(self) -> None:
+        """What was counted so far is forgotten. The lane must be idle."""
+        self.meter = Meter()
+        self._scheduler.begin_counting()
+
+    def check(self) -> None:
+        """Raises CorruptBlocks unless pages and sequences agree; for tests, after a step."""
+        self._scheduler.check()
+
+    def _roll(self, chunks: tuple[Chunk, ...]) -> Rolled:
+        """Compute and draw. Raises RuntimeError for what the device refuses."""
+        rows = self._runner.forward(chunks)
+        turns = self._turns(rows)
+        drawn = take(self._drawer, rows.logits, turns)
+        return Rolled(rows=rows, turns=turns, drawn=drawn, searches=self._searches.offer(rows))
+
+    def _turns(self, rows: Rows) -> list[Turn]:
+        """Who draws from which rows; siblings that begin now draw from their prompt's last."""
+        turns: list[Turn] = []
+        for kept in rows.kept:
+            if kept.chunk.rows and kept.chunk.sequence.id not in self._searches:
+                turns += self._turns_of(kept)
+        return turns
+
+    def _turns_of(self, kept: Kept) -> list[Turn]:
+        sequence = kept.chunk.sequence
+        job = self._jobs[sequence.id]
+        drafts = tuple(sequence.drafts[: kept.chunk.rows - 1])
+        siblings = self._unborn.get(sequence.id, ())
+        return [
+            Turn(job=job, row=kept.draw, drafts=drafts),
+            *(Turn(job=sibling, row=kept.draw, parent=job) for sibling in siblings),
+        ]
+
+    def _settle(self, chunks: Many[Chunk], rolled: Rolled) -> list[Delta]:
+        """Every answer gets its tokens, the chunks count as computed, and siblings begin."""
+        logits, now = rolled.rows.logits, self.meter.now()
+        for kept in rolled.rows.kept:
+            if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
+                prompt.add(kept.chunk.start, logits[kept.first : kept.first + kept.count])
+        deltas = [
+            self._give(turn, tokens, logits, now)
+            for turn, tokens in zip(rolled.turns, rolled.drawn, strict=True)
+        ]
+        right = {delta.id: len(delta.drawn) for delta in deltas}
+        for chunk in chunks:
+            tokens = right.get(chunk.sequence.id, 1)
+            self._scheduler.advance(chunk, max(0, chunk.rows - tokens))
+            if chunk.rows > 1:
+                self._guesses.learn(chunk.sequence, chunk.rows - 1, tokens - 1)
+            chunk.sequence.drafts.clear()
+        for turn in rolled.turns:
+            if turn.parent is not None:
+                self._begin(turn.job, turn.parent)
+        for delta in deltas:
+            if delta.outcome is not None:
+                self.meter.ended(delta.id, delta.outcome)
+                self.drop(delta.id)
+        for search in rolled.searches:
+            deltas += self._move(search, now)
+        going = [turn.job for turn in rolled.turns if turn.job.sequence.id in self._jobs]
+        self._guesses.make(going, len(self._jobs))
+        return deltas
+
+    def _begin(self, job: Job, parent: Job) -> None:
+        """A sibling goes on from its parent's prompt."""
+        self._unborn.pop(parent.sequence.id, None)
+        self._jobs[job.sequence.id] = job
+        self._fork(parent.sequence, job.sequence)
+
+    def _give(self, turn: Turn, drawn: list[Drawn], logits: Tensor, now: float) -> Delta:
+        """Appends the tokens, up to one that ends the answer."""
+        job, sequence = turn.job, turn.job.sequence
+        first = sequence.generated == 0
+        outcome: Outcome | None = None
+        match: tuple[int, ...] = ()
+        count = 0
+        while outcome is None and count < len(drawn):
+            sequence.tokens.append(drawn[count].token)
+            outcome, match = ended(job, sequence.tokens)
+            count += 1
+        self.meter.drew(sequence, count, now)
+        self.meter.drafted(len(turn.drafts), count - 1 if turn.drafts else 0)
+        reason = field = ""
+        if job.grammar is not None and (reason := job.grammar.failure):
+            outcome, field = "failed", job.grammar.field
+        elif outcome is None and job.grammar is not None and job.grammar.over:
+            outcome = "stop_sequence"
+        cached = max((turn.parent or job).sequence.cached, 0)
+        if first and turn.parent is None:
+            sequence.fresh = False
+        prompt = self._prompts.pop(sequence.id, None)
+        rows = logits[turn.row : turn.row + count].cpu() if job.generation else None
+        return Delta(
+            id=sequence.id,
+            drawn=tuple(drawn[:count]),
+            outcome=outcome,
+            match=match,
+            reason=reason,
+            field=field,
+            cached=cached,
+            logits=rows,
+            context=prompt.logits if prompt is not None and job.context else None,
+            prompt=prompt.drawn if prompt is not None else (),
+        )
+
+    def _move(self, search: BeamSearch, now: float) -> list[Delta]:
+        """One token more for every beam of a search, or its answers."""
+        lead = search.job.sequence
+        going = self._searches.move(search)
+        self.meter.drew(lead, max(going, 1), now)
+        if going:
+            return []
+        prompt = self._prompts.get(lead.id)
+        deltas = answers(search, self._family(lead.id), prompt)
+        for delta in deltas:
+            self.meter.ended(delta.id, delta.outcome or "")
+        self.drop(lead.id)
+        return deltas
+
+    def _fork(self, parent: Sequence, child: Sequence) -> None:
+        copy = self._scheduler.fork(parent, child)
+        if copy is not None:
+            self._runner.copy(*copy)
+
+    def _family(self, id: int) -> list[int]:
+        """An answer, and those that wait for its prompt."""
+        return [id, *(one.sequence.id for one in self._unborn.get(id, ()))]
+
+    def _leave(self, id: int, outcome: Outcome) -> list[int]:
+        """A sequence's answer, and those that wait for its prompt, are over; their ids."""
+        id = self._searches.owner(id)
+        if id not in self._jobs:
+            return []
+        ids = self._family(id)
+        self._unborn.pop(id, None)
+        for one in ids:
+            self.meter.ended(one, outcome)
+        self.drop(id)
+        return ids
+
+    def _failed(self, chunk: Chunk, reason: str) -> list[Delta]:
+        """The device refused it (memory, a kernel): its answer ends, others go on."""
+        text = f"the device cannot compute this answer, not even alone: {reason}"
+        return [
+            Delta(id=id, outcome="failed", reason=text)
+            for id in self._leave(chunk.sequence.id, "failed")
+        ]

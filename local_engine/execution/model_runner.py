@@ -1,0 +1,323 @@
+"""The forward pass: packs a step, runs the model once, returns the rows to draw from."""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+from msgspec import Struct
+from msgspec.structs import replace
+from torch import Tensor
+
+from local_engine.execution.fused_decoder import LeanDecoder, lean_decoder
+from local_engine.execution.prompt_tuning import Overlay, overlay
+from local_engine.loading.checkpoint import Loaded
+from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Share, Span
+from local_engine.ops.cuda import FlashCache
+from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
+from local_engine.ops.kernels import TORCH, Kernels
+from local_engine.peft.lora_layers import lay
+from local_engine.scheduling.scheduler import Chunk
+from local_engine.scheduling.sequence import Sequence as TokenSequence
+from schemas.errors import InvalidConfig
+
+TRIAL_TOKENS = 8
+
+
+class Kept(Struct, frozen=True, kw_only=True, eq=False):
+    """Rows `first` … `first + count - 1` are those of the chunk's last `count` tokens."""
+
+    chunk: Chunk
+    first: int
+    count: int
+
+    @property
+    def draw(self) -> int:
+        """The first row that a token is drawn from; there are `chunk.rows` of them."""
+        return self.first + self.count - self.chunk.rows
+
+
+class Rows(Struct, frozen=True, kw_only=True, eq=False):
+    """logits: [R, V] float32; only chunks that keep rows are listed."""
+
+    kept: tuple[Kept, ...]
+    logits: Tensor
+
+
+class Runner:
+    """One model and its cache. Used by the engine's thread alone."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        device: str,
+        kv_bytes: int,
+        max_tokens: int,
+        kernels: Kernels = TORCH,
+        capture: Capture | None = None,
+    ) -> None:
+        """kv_bytes: for keys and values. max_tokens: more slots than this are of no use.
+        kernels: what has been found to work on the device.
+        capture: makes its decoding steps replayable, where kernels and model allow it.
+
+        Raises InvalidConfig if the model's layers cannot be run, or do not all attend through the
+        engine, or if not even one block fits.
+        """
+        self._loaded = loaded
+        self._device = device
+        self.block_size = kernels.page
+        self._cache = TORCH.cache(self.block_size)
+        self._lean: LeanDecoder | None = None
+        try:
+            expected, asks = self._trial()
+        except (RuntimeError, TypeError, ValueError) as exc:
+            raise InvalidConfig((f"the model's layers cannot be run here: {exc}",)) from exc
+        if self._cache.layers != loaded.layers:
+            raise InvalidConfig(
+                (
+                    f"only {self._cache.layers} of the model's {loaded.layers} layers attend in a "
+                    "way that the engine can serve; serve it by another engine",
+                )
+            )
+        self.kernels = kernels if kernels is TORCH else self._proven(kernels, expected)
+        block_bytes = self._cache.slot_bytes * self.block_size
+        self.blocks = min(kv_bytes // block_bytes, -(-max_tokens // self.block_size))
+        if self.blocks < 1:
+            raise InvalidConfig(
+                (f"engine.kv_cache: {kv_bytes} bytes hold no block; {block_bytes} is the least",)
+            )
+        spare = 0 if capture is None else 1
+        self._cache = self.kernels.cache((self.blocks + spare) * self.block_size)
+        for candidate in (self.kernels, replace(TORCH, page=self.block_size)):
+            self._lean = lean_decoder(loaded.module, asks, candidate)
+            if self._lean is None or self._agrees(expected):
+                break
+            self._lean = None
+        self._trial()
+        self.graphs = None if capture is None else self._capturing(capture)
+
+    def _capturing(self, capture: Capture) -> DecodeGraphs | None:
+        """`None` where a step is more than kernels over the flash cache."""
+        cache, lean = self._cache, self._lean
+        if lean is None or not isinstance(cache, FlashCache) or self._loaded.sites is not None:
+            return None
+        return DecodeGraphs(
+            lambda ids, positions, plan: lean(ids, positions, None, plan),
+            cache,
+            capture,
+            spare=self.blocks * self.block_size,
+            longest=min(self._loaded.context, self.blocks * self.block_size),
+            device=self._device,
+        )
+
+    def _proven(self, kernels: Kernels, expected: Tensor) -> Kernels:
+        """`kernels` if the whole model says with them what it says with torch's, else torch's."""
+        for candidate in (kernels, replace(TORCH, page=self.block_size)):
+            self._cache = candidate.cache(self.block_size)
+            if self._agrees(expected):
+                break
+        else:
+            raise InvalidConfig(("the model gives other logits each time that it is run",))
+        return candidate
+
+    def _agrees(self, expected: Tensor) -> bool:
+        """Another implementation of the same sums: the mean difference is one of rounding."""
+        allowed = 1e-3 if self._loaded.module.dtype == torch.float32 else 5e-2
+        found = self._trial()[0]
+        return bool((found - expected).abs().mean() <= allowed * expected.abs().mean())
+
+    @torch.inference_mode()
+    def forward(self, chunks: Sequence[Chunk]) -> Rows:
+        """Computes the chunks in one pass. Single tokens go first, in the order of their slots."""
+        size = self.block_size
+        laid = [(chunk, _runs(chunk, size)) for chunk in chunks]
+        laid.sort(key=lambda pair: (pair[0].count > 1, len(pair[1]) > 1, pair[1][0][0]))
+        ids: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        wanted: list[int] = []
+        kept: list[Kept] = []
+        for chunk, _ in laid:
+            end = chunk.start + chunk.count
+            blocks = chunk.sequence.blocks
+            ids += _tokens(chunk.sequence, chunk.start, end)
+            positions += range(chunk.start, end)
+            slots += [blocks[p // size] * size + p % size for p in range(chunk.start, end)]
+            if count := _kept(chunk):
+                kept.append(Kept(chunk=chunk, first=len(wanted), count=count))
+                wanted += range(len(ids) - count, len(ids))
+        groups, spans = _layout(laid, self.blocks * size)
+        shares = tuple(_share(chunk, size) for chunk, _ in laid)
+        replaced = overlay(
+            [(chunk.sequence, chunk.count) for chunk, _ in laid],
+            ids,
+            self._loaded.vocab,
+            self._device,
+        )
+        self._adapt(laid)
+        packed = torch.tensor([ids, positions, slots], device=self._device)
+        plan = self._plan(packed[2], groups, spans, shares)
+        keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
+        logits: Tensor | None = None
+        if self.graphs is not None and keep is None and replaced is None:
+            logits = self.graphs.logits(packed, plan)
+        if logits is None:
+            logits = self._run(packed[0], packed[1], keep, plan, replaced)
+        return Rows(kept=tuple(kept), logits=logits.float() if wanted else logits[:0].float())
+
+    @torch.inference_mode()
+    def copy(self, source: int, target: int) -> None:
+        """The content of one page to another, in every layer."""
+        size = self.block_size
+        self._cache.copy(source * size, target * size, size)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory of all pages."""
+        return self._cache.slot_bytes * self.block_size * self.blocks
+
+    @property
+    def lean(self) -> bool:
+        """Whether the model runs without transformers' modules."""
+        return self._lean is not None
+
+    def _adapt(self, laid: "Laid") -> None:
+        """Tells the model's layers which of the step's rows want which adapter."""
+        if self._loaded.sites is not None:
+            step = self._loaded.sites.step
+            step.active = lay(((c.sequence.adapter, c.count) for c, _ in laid), self._device)
+            step.rows = sum(chunk.count for chunk, _ in laid)
+
+    def _run(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        keep: Tensor | None,
+        plan: Plan,
+        replaced: Overlay | None = None,
+    ) -> Tensor:
+        """[R, V] float32 for the rows `keep` of T packed tokens, `None` being all of them."""
+        embedded: Tensor | None = None
+        if replaced is not None:
+            embedded = cast(Tensor, self._loaded.embed(ids))
+            embedded.index_copy_(0, replaced.rows, replaced.values)
+        if self._lean is not None:
+            return self._lean(ids, positions, keep, plan, embedded).float()
+        output = self._loaded.forward(
+            input_ids=ids.unsqueeze(0) if embedded is None else None,
+            inputs_embeds=None if embedded is None else embedded.unsqueeze(0),
+            position_ids=positions.unsqueeze(0),
+            use_cache=False,
+            logits_to_keep=0 if keep is None else keep,
+            plan=plan,
+        )
+        return output.logits[0].float()
+
+    @torch.inference_mode()
+    def _trial(self) -> tuple[Tensor, dict[int, Ask]]:
+        """A few tokens through every layer: makes the caches, and shows what the layers ask for.
+
+        Returns [TRIAL_TOKENS, V] logits, and the asks by layer.
+        """
+        places = torch.arange(TRIAL_TOKENS, device=self._device)
+        span = Span(row=0, count=TRIAL_TOKENS, runs=((0, TRIAL_TOKENS),))
+        share = Share(count=TRIAL_TOKENS, keys=TRIAL_TOKENS, blocks=(0,))
+        plan = self._plan(places, (), (span,), (share,))
+        ids = places * 37 % self._loaded.vocab
+        return self._run(ids, places, None, plan), plan.asks
+
+    def _plan(
+        self,
+        slots: Tensor,
+        groups: tuple[Group, ...],
+        spans: tuple[Span, ...],
+        shares: tuple[Share, ...],
+    ) -> Plan:
+        return Plan(
+            cache=self._cache,
+            slots=slots,
+            groups=groups,
+            spans=spans,
+            shares=shares,
+            masks={},
+            asks={},
+        )
+
+
+def _tokens(sequence: TokenSequence, start: int, end: int) -> list[int]:
+    """Those of the tokens and, after them, the drafts."""
+    found = sequence.tokens[start:end]
+    if len(found) < end - start:
+        found += sequence.drafts[: end - start - len(found)]
+    return found
+
+
+def _kept(chunk: Chunk) -> int:
+    """How many of the chunk's last rows are wanted: to draw from, or the whole prompt's."""
+    sequence = chunk.sequence
+    whole = sequence.fresh and chunk.start < sequence.prompt
+    return chunk.count if whole else chunk.rows
+
+
+Laid = list[tuple[Chunk, tuple[tuple[int, int], ...]]]
+
+
+def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
+    """The slots (first, length) of a sequence's keys up to the chunk's end, in order."""
+    total = chunk.start + chunk.count
+    blocks = chunk.sequence.blocks[: -(-total // size)]
+    runs: list[tuple[int, int]] = []
+    first = previous = blocks[0]
+    for block in blocks[1:]:
+        if block != previous + 1:
+            runs.append((first * size, (previous + 1 - first) * size))
+            first = block
+        previous = block
+    done = sum(length for _, length in runs)
+    runs.append((first * size, total - done))
+    return tuple(runs)
+
+
+def _share(chunk: Chunk, size: int) -> Share:
+    keys = chunk.start + chunk.count
+    return Share(
+        count=chunk.count, keys=keys, blocks=tuple(chunk.sequence.blocks[: -(-keys // size)])
+    )
+
+
+def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]]:
+    """Which sequences are read as one batch, and which one by one. `laid` is sorted."""
+    spans: list[Span] = []
+    singles: list[tuple[int, int]] = []
+    row = 0
+    for chunk, runs in laid:
+        if chunk.count == 1 and len(runs) == 1:
+            singles.append(runs[0])
+        else:
+            spans.append(Span(row=row, count=chunk.count, runs=runs))
+        row += chunk.count
+    return tuple(_groups(singles, slots)), tuple(spans)
+
+
+def _groups(singles: Sequence[tuple[int, int]], slots: int) -> Iterable[Group]:
+    """Cuts decoding sequences (slot, keys), by slot, into batches of equal distances."""
+    row = 0
+    while row < len(singles):
+        end, stride = row + 1, 0
+        longest = total = singles[row][1]
+        while end < len(singles):
+            slot, keys = singles[end]
+            step = slot - singles[end - 1][0]
+            longest, total = max(longest, keys), total + keys
+            if stride not in {0, step} or slot + longest > slots:
+                break
+            if longest * (end + 1 - row) > RAGGED * total:
+                break
+            stride, end = step, end + 1
+        yield Group(
+            row=row,
+            slot=singles[row][0],
+            stride=stride,
+            keys=tuple(keys for _, keys in singles[row:end]),
+        )
+        row = end

@@ -1,0 +1,102 @@
+"""Prompt tuning: rows of a request's own table stand where its prompt has ids past the vocabulary.
+
+TensorRT-LLM's convention: row i is id V + i, V being the model's vocabulary
+(https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html, prompt_embedding_table).
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.protocol.tensors import floats
+from local_engine.scheduling.sequence import Sequence as TokenSequence
+from schemas.errors import InvalidRequest
+from schemas.requests import PromptTable
+
+FIELD, COUNT_FIELD = "prompt_embedding_table", "prompt_vocab_size"
+
+
+class Overlay(Struct, frozen=True, kw_only=True, eq=False):
+    """What replaces the embeddings of some packed tokens. rows: [n] int64. values: [n, hidden]."""
+
+    rows: Tensor
+    values: Tensor
+
+
+def table_rows(asked: PromptTable, hidden: int) -> int:
+    """How many ids past the vocabulary the table serves.
+
+    Accepts [P, hidden], [1, P, hidden], and P x hidden numbers in a row. hidden: 0 for a model
+    that takes no tables. Raises InvalidRequest.
+    """
+    if hidden == 0:
+        raise _refused("this model takes none: its layers look at the tokens themselves too")
+    shape = asked.table.shape
+    match shape:
+        case (rows, width) | (1, rows, width):
+            flat = False
+        case (count,):
+            rows, width, flat = count // hidden, hidden, True
+            if rows * hidden != count:
+                raise _refused(f"{count} numbers are no rows of {hidden}, the model's width")
+        case _:
+            raise _refused(f"shape {list(shape)} is none of [P, {hidden}] and [1, P, {hidden}]")
+    if width != hidden:
+        raise _refused(f"a row has {width} numbers; this model's embeddings have {hidden}")
+    if rows < 1:
+        raise _refused("the table has no rows")
+    if asked.vocab_size != rows:
+        given = f"{shape[0]} numbers" if flat else f"shape {list(shape)}"
+        raise InvalidRequest(
+            f"{COUNT_FIELD}: {asked.vocab_size}, but the table has {rows} rows ({given})",
+            param=COUNT_FIELD,
+        )
+    return rows
+
+
+def read_table(
+    asked: PromptTable, *, hidden: int, dtype: torch.dtype, device: str
+) -> tuple[Tensor, bytes]:
+    """[P, hidden] in the model's dtype, and a digest of it. Raises InvalidRequest."""
+    rows = table_rows(asked, hidden)
+    table = floats(asked.table, FIELD).reshape(rows, hidden).to(device=device, dtype=dtype)
+    if not bool(table.isfinite().all()):
+        raise _refused("a number is infinite or none in the model's own dtype")
+    digest = blake2b(asked.table.dtype.encode(), digest_size=16)
+    digest.update(asked.table.data)
+    return table, digest.digest()
+
+
+def overlay(
+    chunks: Sequence[tuple[TokenSequence, int]], ids: list[int], vocabulary: int, device: str
+) -> Overlay | None:
+    """Takes the ids past the vocabulary out of a packed step, and says what stands for them.
+
+    chunks: each chunk's sequence and token count, in packed order. ids: of all their tokens;
+    those that select rows of a table become 0.
+    """
+    if all(sequence.table is None for sequence, _ in chunks):
+        return None
+    rows: list[int] = []
+    values: list[Tensor] = []
+    start = 0
+    for sequence, count in chunks:
+        mine = [row for row in range(start, start + count) if ids[row] >= vocabulary]
+        start += count
+        if sequence.table is None or not mine:
+            continue
+        selected = torch.tensor([ids[row] - vocabulary for row in mine], device=device)
+        values.append(sequence.table.index_select(0, selected))
+        rows += mine
+    for row in rows:
+        ids[row] = 0
+    if not rows:
+        return None
+    return Overlay(rows=torch.tensor(rows, device=device), values=torch.cat(values))
+
+
+def _refused(why: str) -> InvalidRequest:
+    return InvalidRequest(f"{FIELD}: {why}", param=FIELD)

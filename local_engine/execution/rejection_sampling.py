@@ -1,0 +1,74 @@
+"""Drafts that come with the logits they were drawn from are accepted by rejection sampling.
+
+A draft d is accepted with probability min(1, p(d) / q(d)); at the first refusal a token is drawn
+from the normalised max(p - q, 0). What comes out is distributed as p, whatever q is
+(https://arxiv.org/abs/2211.17192, theorem 1).
+"""
+
+import torch
+from torch import Tensor
+
+from local_engine.execution.step_sampler import Drawer, Drawing, Drawn, allowed_by
+from local_engine.sampling.batch_params import SamplingRows
+from local_engine.sampling.counter_rng import exponentials, row_keys, uniforms
+from local_engine.sampling.sampler import probabilities, processed
+
+
+def verify(
+    drawer: Drawer, logits: Tensor, answer: Drawing, drafts: tuple[int, ...], proposal: Tensor
+) -> list[Drawn]:
+    """The right drafts, and one token more.
+
+    logits: [1 + D, V] float32 rows of the model, after the answer's last token and each draft.
+    proposal: [at least D, V] float32; its softmax is what the drafts were drawn from.
+    """
+    drawn: list[Drawn] = []
+    for place, draft in enumerate(drafts):
+        row = logits[place : place + 1]
+        token = _settle(drawer, row, answer, place, draft, proposal[place])
+        drawn.append(_drawn(row[0], token, answer.params.logprobs))
+        if token != draft:
+            return drawn
+    return drawn + drawer.draw(logits[len(drafts) :], [answer], [len(drafts)])
+
+
+def _settle(
+    drawer: Drawer, row: Tensor, answer: Drawing, place: int, draft: int, guess: Tensor
+) -> int:
+    """The draft, or the token that takes its place; history and grammar are told.
+
+    Where p and q are the same, a draft is refused only if it was not drawn from q; p decides.
+    """
+    position = answer.sequence.generated + place
+    rows = SamplingRows(
+        [answer.params],
+        [position],
+        [answer.history],
+        vocabulary=drawer.vocabulary,
+        device=drawer.device,
+    )
+    allowed = allowed_by([answer.grammar], drawer.vocabulary, drawer.device)
+    wanted = probabilities(processed(row, rows, allowed), rows)[0].double()
+    offered = guess.to(wanted.device).double().softmax(-1)
+    seed = torch.tensor([[answer.params.seed]], dtype=torch.int64, device=wanted.device)
+    keys = row_keys(seed, torch.full_like(seed, position))
+    token = draft
+    if not bool(uniforms(keys.clone())[0, 0] * offered[draft] < wanted[draft]):
+        rest = (wanted - offered).clamp_min_(0)
+        if not bool(rest.sum() > 0):
+            rest = wanted
+        ids = torch.arange(drawer.vocabulary, device=wanted.device).unsqueeze(0)
+        token = int((rest / exponentials(keys, ids)[0]).argmax())
+    rows.advance([token])
+    if answer.grammar is not None:
+        answer.grammar.advance(token)
+    return token
+
+
+def _drawn(row: Tensor, token: int, logprobs: int) -> Drawn:
+    if logprobs < 0:
+        return Drawn(token=token)
+    scores = row.log_softmax(-1)
+    best = scores.topk(logprobs)
+    top = [(int(id), float(value)) for id, value in zip(best.indices, best.values, strict=True)]
+    return Drawn(token=token, logprob=float(scores[token]), top=tuple(top))

@@ -1,0 +1,1 @@
+"""Guided decoding: grammars, and tool calls in the text of an answer."""

@@ -1,0 +1,284 @@
+"""Grammars compiled for one model's tokenizer, and the masks that come of them.
+
+What clients send is bounded in bytes, in the compiler's own work and in time, compiled first in a
+child process that can be stopped, and in turns by tenant; a compiled grammar is kept.
+"""
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from hashlib import sha256
+from queue import SimpleQueue
+
+import numpy
+import torch
+from llguidance import LLMatcher, LLTokenizer
+from msgspec import structs
+from torch import Tensor
+
+from local_engine.child_process.fair_gate import Gate
+from local_engine.child_process.grammar_compiler import compiled, reason
+from local_engine.child_process.messages import Compile, Compiled, Guide
+from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
+from schemas.errors import InvalidRequest, Unavailable
+
+MAX_PART_BYTES = 128 * 1024
+"""Of one schema, pattern or grammar."""
+
+MAX_BYTES = 512 * 1024
+"""Of all that one request wants to be matched."""
+
+NAME = "local engine"
+
+COMPILE_SECONDS = 5
+"""CPU time."""
+
+REFUSED_S = 60.0
+"""For so long a grammar that took too much is refused without another try."""
+
+KEPT = 64
+"""Compiled grammars per model, and as many that were refused."""
+
+SLOTS, WAITING, WAIT_S = 2, 1024, 30.0
+"""Grammars that compile at a time; those of one tenant that wait, and for how long, seconds."""
+
+_THREADS = 2
+_STACK_BYTES = 256 << 20
+"""Address space, not memory: the compiler recurses through the client's rules."""
+
+
+class MaskedGrammar:
+    """The state of one answer; see `local_engine.guided.grammar.Grammar`."""
+
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        *,
+        width: int,
+        own_ends: tuple[int, ...],
+        ends: tuple[int, ...],
+        field: str,
+    ) -> None:
+        """width: tokens that the matcher knows, at least V. own_ends: the model's end tokens.
+
+        ends: tokens that end this answer. field: of the request, where its form comes from.
+        """
+        self.field = field
+        self._matcher = matcher
+        self._width = width
+        self._own_ends = list(own_ends)
+        self._ends = list(ends)
+
+    def allow(self, row: Tensor) -> None:
+        bits = numpy.zeros(-(-self._width // 32) * 4, dtype=numpy.uint8)
+        self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.size)
+        allowed = numpy.unpackbits(bits, count=row.numel(), bitorder="little")
+        allowed[self._own_ends] = 0
+        if self._matcher.is_accepting():
+            allowed[self._ends] = 1
+        if not allowed.max():
+            allowed[self._own_ends or [0]] = 1
+        row.copy_(torch.from_numpy(allowed))  # pyright: ignore[reportUnknownMemberType]  # torch
+
+    def advance(self, token: int) -> None:
+        if token not in self._ends and not self._matcher.is_stopped():
+            self._matcher.consume_token(token)
+
+    def fork(self) -> "MaskedGrammar":
+        return MaskedGrammar(
+            self._matcher.deep_copy(),
+            width=self._width,
+            own_ends=tuple(self._own_ends),
+            ends=tuple(self._ends),
+            field=self.field,
+        )
+
+    @property
+    def over(self) -> bool:
+        return self._matcher.is_stopped() and not self._matcher.is_error()
+
+    @property
+    def failure(self) -> str:
+        if not self._matcher.is_error():
+            return ""
+        return f"the grammar cannot go on: {reason(self._matcher.get_error())}"
+
+
+class Guides:
+    """One model's compiler and what it has compiled. Its verbs are called on the event loop."""
+
+    def __init__(
+        self,
+        tokenizer: str,
+        *,
+        vocabulary: int,
+        known: int,
+        ends: frozenset[int],
+        seconds: int = COMPILE_SECONDS,
+    ) -> None:
+        """tokenizer: tokenizer.json's text. vocabulary: V. known: tokens of the tokenizer.
+
+        ends: the model's end tokens. seconds: CPU time that one request's grammar may take.
+        A tokenizer that the compiler cannot read is an error of the requests that need it.
+        """
+        self._source = tokenizer
+        self._key = sha256(tokenizer.encode()).hexdigest()
+        self._refused: OrderedDict[Guide, tuple[float, str]] = OrderedDict()
+        self._seconds = seconds
+        self._width = max(vocabulary, known)
+        self._own_ends = tuple(sorted(end for end in ends if end < vocabulary))
+        self._vocabulary = vocabulary
+        self._compiled: OrderedDict[Guide, LLMatcher] = OrderedDict()
+        self._tokenizer: LLTokenizer | None = None
+        self._unreadable = ""
+        try:
+            self._tokenizer = LLTokenizer(
+                tokenizer, n_vocab=self._width, eos_token=list(self._own_ends) or None
+            )
+        except ValueError as exc:
+            self._unreadable = str(exc)
+
+    def spell(self, marker: str, token: int | None) -> str:
+        """A marker of the model's own in lark: its token where it is one, else its text."""
+        if token is not None and self._tokenizer and self._tokenizer.is_special_token(token):
+            return f"<[{token}]>"
+        return quote(marker)
+
+    async def compile(self, guide: Guide, ends: frozenset[int], tenant: str = "") -> MaskedGrammar:
+        """A fresh state. ends: the tokens that end this answer. tenant: whose turn this takes.
+
+        Raises InvalidRequest naming the field that is too large, wrong, or takes too long,
+        Throttled where too many of the tenant's own grammars are waiting, and Unavailable where
+        those of others, or the machine, left it no time.
+        """
+        matcher = self._compiled.get(guide)
+        if matcher is None:
+            matcher = await self._compile(guide, tenant)
+            self._compiled[guide] = matcher
+            if len(self._compiled) > KEPT:
+                self._compiled.popitem(last=False)
+        else:
+            self._compiled.move_to_end(guide)
+        return MaskedGrammar(
+            matcher.deep_copy(),
+            width=self._width,
+            own_ends=self._own_ends,
+            ends=tuple(end for end in ends if 0 <= end < self._vocabulary),
+            field=guide.parts[0].field,
+        )
+
+    async def _compile(self, guide: Guide, tenant: str) -> LLMatcher:
+        """First in a child process, which can be stopped; what compiles there compiles here."""
+        field = guide.parts[0].field
+        if self._tokenizer is None:
+            raise InvalidRequest(
+                f"{field}: this model's tokenizer cannot be guided: {self._unreadable}",
+                param=field,
+            )
+        _refuse_large(guide)
+        self._refuse_again(guide)
+        tokenizer = self._tokenizer
+        async with _gate.turn(tenant):
+            if (matcher := self._compiled.get(guide)) is not None:
+                return matcher
+            self._refuse_again(guide)
+            proven = await self._proven(guide)
+            if proven.problem:
+                raise InvalidRequest(f"{proven.field}: {proven.problem}", param=proven.field)
+            known = structs.replace(guide, client=proven.client, gbnf=False)
+            compiling = asyncio.wrap_future(_compilers.run(lambda: compiled(tokenizer, known)))
+            matcher, result = await asyncio.shield(compiling)
+        if matcher is None:
+            raise InvalidRequest(f"{result.field}: {result.problem}", param=result.field)
+        return matcher
+
+    async def _proven(self, guide: Guide) -> Compiled:
+        """What a child process makes of it. Raises InvalidRequest for too much work."""
+        task = Compile(key=self._key, guide=guide, width=self._width, ends=self._own_ends)
+        field = guide.parts[0].field
+        try:
+            answer = await pool.run(task, tokenizer=self._source, cpu_s=self._seconds)
+        except TooMuchWork as exc:
+            problem = f"{field}: not compiled within {self._seconds} s of work: {exc}; simplify it"
+            self._refused[guide] = (time.monotonic() + REFUSED_S, problem)
+            if len(self._refused) > KEPT:
+                self._refused.popitem(last=False)
+            raise InvalidRequest(problem, param=field) from exc
+        except Starved as exc:
+            raise Unavailable(
+                f"{NAME}: the machine is too busy to compile a grammar", retry_after=1.0
+            ) from exc
+        assert isinstance(answer, Compiled)
+        return answer
+
+    def _refuse_again(self, guide: Guide) -> None:
+        """Raises InvalidRequest for a guide that took too long a short while ago."""
+        until, problem = self._refused.get(guide, (0.0, ""))
+        if until > time.monotonic():
+            raise InvalidRequest(problem, param=guide.parts[0].field)
+        self._refused.pop(guide, None)
+
+
+def quote(text: str) -> str:
+    """A lark literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _refuse_large(guide: Guide) -> None:
+    for part in guide.parts:
+        size = len(part.lark.encode()) + len(guide.client.encode()) * ("@client" in part.lark)
+        if size > MAX_PART_BYTES:
+            raise InvalidRequest(
+                f"{part.field}: {size} bytes are too much to match; {MAX_PART_BYTES} is the most",
+                param=part.field,
+            )
+    total = sum(len(part.lark.encode()) for part in guide.parts)
+    if total > MAX_BYTES:
+        field = guide.parts[0].field.partition("[")[0]
+        raise InvalidRequest(
+            f"{field}: {total} bytes together are too much to match; {MAX_BYTES} is the most",
+            param=field,
+        )
+
+
+_Matched = tuple[LLMatcher | None, Compiled]
+_Task = Callable[[], _Matched]
+
+
+class _Compilers:
+    """Threads with deep stacks, started when they are first needed; they die with the process."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[tuple[Future[_Matched], _Task]] = SimpleQueue()
+        self._started = False
+
+    def run(self, task: _Task) -> "Future[_Matched]":
+        if not self._started:
+            self._started = True
+            usual = threading.stack_size(_STACK_BYTES)
+            for number in range(_THREADS):
+                name = f"grammars-{number}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+            threading.stack_size(usual)
+        future: Future[_Matched] = Future()
+        self._work.put((future, task))
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            future, task = self._work.get()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(task())
+            except BaseException as exc:  # noqa: BLE001  whatever it is, who waits is told
+                future.set_exception(exc)
+
+
+_compilers = _Compilers()
+
+_gate = Gate("compiling a grammar", slots=SLOTS, waiting=WAITING, wait_s=WAIT_S, name=NAME)

@@ -1,0 +1,1 @@
+"""Checkpoints: where they are, and how they are loaded."""

@@ -1,0 +1,176 @@
+"""From a folder or hub name to a model that is ready to run: safetensors, no code of the model's.
+
+Whatever cannot be served is refused here, at the start, with the reason and the remedy.
+"""
+
+# transformers annotates these members in part only:
+# pyright: reportUnknownMemberType=false
+
+from typing import Protocol, cast
+
+import torch
+from msgspec import Struct
+from torch import Tensor, nn
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.generation.configuration_utils import GenerationConfig
+from transformers.modeling_utils import AttentionInterface, PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+
+from local_engine.ops.attention import NAME, Plan, attend
+from local_engine.ops.linear import optimise
+from local_engine.ops.self_test import Shape
+from local_engine.peft.lora_layers import AdapterSites, measure
+from schemas.errors import InvalidConfig
+
+AttentionInterface.register(NAME, attend)
+
+LENGTH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
+"""Rotary embeddings that change for the whole batch once any sequence outgrows the original
+context; sequences would no longer be independent, so they are kept below it."""
+
+
+class CausalLM(Protocol):
+    """The part of a transformers model that is called for each step."""
+
+    def __call__(
+        self,
+        *,
+        input_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        position_ids: Tensor,
+        use_cache: bool,
+        logits_to_keep: int | Tensor,
+        plan: Plan,
+    ) -> "Output": ...
+
+
+class Output(Protocol):
+    logits: Tensor
+
+
+class Loaded(Struct, frozen=True, kw_only=True, eq=False):
+    """A model on its device, in evaluation mode.
+
+    context:   the most tokens that it was made for.
+    vocab:     columns of its logits.
+    layers:    how many must attend through the engine.
+    shape:     of a layer; of the first one where they differ.
+    generation: the defaults that come with the checkpoint.
+    embed:     its token embeddings, as the first layer gets them.
+    hidden:    their width; 0 where its layers look at the tokens themselves too, so that nothing
+               can stand in for an embedding.
+    sites:     where adapters act, if it was loaded for them.
+    weights_bytes: of all weights, in the dtype that they are kept in.
+    """
+
+    module: PreTrainedModel
+    forward: CausalLM
+    context: int
+    vocab: int
+    layers: int
+    shape: Shape
+    generation: GenerationConfig
+    embed: nn.Module
+    hidden: int
+    sites: AdapterSites | None = None
+    weights_bytes: int = 0
+
+
+def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) -> Loaded:
+    """Reads the weights. adapters: its layers are to take low-rank adapters.
+
+    Raises InvalidConfig naming the model and why it cannot be served.
+    """
+    try:
+        config = cast(PreTrainedConfig, AutoConfig.from_pretrained(path, trust_remote_code=False))
+        kind = _model_class(path, config)
+        module = kind.from_pretrained(
+            path, config=config, dtype=dtype, use_safetensors=True, attn_implementation=NAME
+        )
+    except (OSError, ValueError, ImportError) as exc:
+        raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
+    module.eval().requires_grad_(requires_grad=False)
+    module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
+    sites = measure(module) if adapters else None
+    weights = sum(one.numel() * one.element_size() for one in module.parameters())
+    optimise(module)
+    if sites is not None:
+        sites.wrap(module)
+    text = config.get_text_config(decoder=True)
+    return Loaded(
+        module=module,
+        forward=cast(CausalLM, module),
+        context=longest_context(text),
+        vocab=int(text.vocab_size),
+        layers=int(text.num_hidden_layers),
+        shape=_shape(text),
+        generation=module.generation_config or GenerationConfig(),
+        embed=module.get_input_embeddings(),
+        hidden=_table_width(module, text),
+        sites=sites,
+        weights_bytes=weights,
+    )
+
+
+def end_tokens(loaded: Loaded, tokenizer_end: int | None) -> frozenset[int]:
+    """The checkpoint's end tokens, else the tokenizer's."""
+    ends = cast(int | list[int] | None, loaded.generation.eos_token_id)
+    if isinstance(ends, int):
+        return frozenset({ends})
+    if ends:
+        return frozenset(ends)
+    return frozenset() if tokenizer_end is None else frozenset({tokenizer_end})
+
+
+def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
+    mapping = cast(
+        dict[type[PreTrainedConfig], type[PreTrainedModel]],
+        AutoModelForCausalLM._model_mapping,  # pyright: ignore[reportPrivateUsage]  # the only way to ask before loading
+    )
+    if type(config) not in mapping:
+        raise InvalidConfig(
+            (f"the model at {path} is a {config.model_type}, which generates no text here",)
+        )
+    kind = mapping[type(config)]
+    if getattr(kind, "_is_stateful", False) or not getattr(
+        kind, "_supports_attention_backend", False
+    ):
+        raise InvalidConfig(
+            (
+                f"the model at {path} is a {config.model_type}, whose attention cannot be "
+                "replaced (transformers' _supports_attention_backend); serve it by another "
+                "engine, vLLM for one, and add that as a provider",
+            )
+        )
+    return kind
+
+
+def _shape(config: PreTrainedConfig) -> Shape:
+    heads = int(getattr(config, "num_attention_heads", 0) or 1)
+    hidden = int(getattr(config, "hidden_size", 0) or heads)
+    return Shape(
+        heads=heads,
+        kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
+        width=int(getattr(config, "head_dim", None) or hidden // heads),
+        hidden=hidden,
+    )
+
+
+def _table_width(module: PreTrainedModel, config: PreTrainedConfig) -> int:
+    if getattr(config, "hidden_size_per_layer_input", 0):
+        return 0
+    return int(cast(Tensor, module.get_input_embeddings().weight).shape[-1])
+
+
+def longest_context(config: PreTrainedConfig) -> int:
+    """max_position_embeddings, or the original context where rotary scaling binds the batch."""
+    context = int(getattr(config, "max_position_embeddings", 0) or 2048)
+    parameters = cast(dict[str, object], getattr(config, "rope_parameters", None) or {})
+    if parameters.get("rope_type") in LENGTH_BOUND_ROPE:
+        original = parameters.get("original_max_position_embeddings") or getattr(
+            config, "original_max_position_embeddings", None
+        )
+        if isinstance(original, int):
+            context = min(context, original)
+    return context

@@ -1,0 +1,183 @@
+"""Decoding steps that are captured once a batch size and replayed, over buffers that stay in place.
+
+A small model's decoding step on a GPU is bound by the launches of its kernels; a captured graph is
+one launch. Steps are rounded up to a size of `sizes`, and what is left over computes on a spare
+page. Each size is first run beside the same step uncaptured: one that differs ends the capturing.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.ops.attention import Plan, Share
+from local_engine.ops.cuda import FlashCache, Offsets, in_one_piece
+from local_engine.ops.self_test import REFUSALS
+
+LARGEST = 256
+ROUNDING = 5e-2
+
+
+class Capture(Protocol):
+    """Makes a step replayable: what it returns computes anew from the buffers that it reads."""
+
+    def __call__(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]: ...
+
+
+class Forward(Protocol):
+    """ids, positions: [T] int64. Returns [T, V]."""
+
+    def __call__(self, ids: Tensor, positions: Tensor, plan: Plan) -> Tensor: ...
+
+
+def call_again(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """`Capture` where nothing can be captured: the same buffers, without the gain."""
+    return step
+
+
+def cuda_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """`Capture` by torch.cuda.graph, after a warm-up on a stream of its own."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = step()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return out
+
+    return replay
+
+
+class _Bucket(Struct, frozen=True, kw_only=True, eq=False):
+    """Buffers of one batch size. lanes: [3, size] int64 ids, positions and slots."""
+
+    lanes: Tensor
+    offsets: Offsets
+    plan: Plan
+
+
+class DecodeGraphs:
+    """Captured steps of one model. `problem` is "" as long as they are right."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        cache: FlashCache,
+        capture: Capture,
+        *,
+        spare: int,
+        longest: int,
+        device: str,
+    ) -> None:
+        """spare: a slot that belongs to no sequence. longest: keys that a sequence may have."""
+        self._forward = forward
+        self._cache = cache
+        self._capture = capture
+        self._spare = spare
+        self._longest = longest
+        self._device = device
+        self._buckets: dict[int, tuple[_Bucket, Callable[[], Tensor]]] = {}
+        self.problem = ""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Captured so far."""
+        return tuple(sorted(self._buckets))
+
+    def logits(self, packed: Tensor, plan: Plan) -> Tensor | None:
+        """packed: [3, T] int64 ids, positions and slots of `plan`. Returns [T, V], or `None` for a
+        step that is no plain decoding, or of more than LARGEST sequences."""
+        count = packed.shape[1]
+        if self.problem or count > LARGEST or not all(map(_decodes, plan.shares)):
+            return None
+        size = bucket_of(count)
+        found = self._buckets.get(size)
+        if found is not None:
+            self._fill(found[0], packed, plan.shares)
+            return found[1]()[:count].clone()
+        return self._captured(size, packed, plan)
+
+    def _captured(self, size: int, packed: Tensor, plan: Plan) -> Tensor:
+        """The step uncaptured, and from now on captured, if both say the same."""
+        expected = self._forward(packed[0], packed[1], plan)
+        bucket = self._bucket(size)
+        self._fill(bucket, packed, plan.shares)
+
+        def step() -> Tensor:
+            self._cache.pin(bucket.plan, bucket.offsets)
+            return self._forward(bucket.lanes[0], bucket.lanes[1], bucket.plan)
+
+        try:
+            replay = self._capture(step)
+            self.problem = _difference(replay()[: packed.shape[1]], expected)
+        except REFUSALS as exc:
+            self.problem = f"{type(exc).__name__}: {exc}"
+        else:
+            if not self.problem:
+                self._buckets[size] = (bucket, replay)
+        return expected
+
+    def _bucket(self, size: int) -> _Bucket:
+        def ints(count: int) -> Tensor:
+            return torch.zeros(count, dtype=torch.int32, device=self._device)
+
+        lanes = torch.zeros(3, size, dtype=torch.int64, device=self._device)
+        offsets = Offsets(
+            ends=torch.arange(size + 1, dtype=torch.int32, device=self._device),
+            starts=ints(size + 1),
+            used=ints(size),
+            most_rows=1,
+            most_keys=self._longest,
+            gather=None,
+        )
+        plan = Plan(
+            cache=self._cache,
+            slots=lanes[2],
+            groups=(),
+            spans=(),
+            shares=(),
+            masks={},
+            asks={},
+        )
+        return _Bucket(lanes=lanes, offsets=offsets, plan=plan)
+
+    def _fill(self, bucket: _Bucket, packed: Tensor, shares: tuple[Share, ...]) -> None:
+        """Every number of every buffer is written: nothing of an earlier step may stay."""
+        count = packed.shape[1]
+        rest = bucket.lanes.shape[1] - count
+        starts = [self._cache.first_slot(share) for share in shares] + [self._spare] * (rest + 1)
+        used = [share.keys for share in shares] + [1] * rest + [0]
+        lengths = torch.tensor([starts, used], dtype=torch.int32).to(self._device)
+        bucket.lanes[:, :count].copy_(packed)
+        bucket.lanes[:2, count:] = 0
+        bucket.lanes[2, count:] = self._spare
+        bucket.offsets.starts.copy_(lengths[0])
+        bucket.offsets.used.copy_(lengths[1, :-1])
+
+
+def bucket_of(count: int) -> int:
+    """1, 2, 4, 8, 16, then multiples of 16."""
+    if count > 16:
+        return -(-count // 16) * 16
+    return 1 << (count - 1).bit_length()
+
+
+def _difference(one: Tensor, other: Tensor) -> str:
+    """A matrix of another number of rows may be multiplied by another kernel: only rounding may
+    differ, on average."""
+    gap = (one.float() - other.float()).abs().mean()
+    return (
+        "" if bool(gap <= ROUNDING * other.float().abs().mean()) else "differs from the same step"
+    )
+
+
+def _decodes(share: Share) -> bool:
+    return share.count == 1 and in_one_piece(share)

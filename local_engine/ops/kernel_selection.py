@@ -1,0 +1,104 @@
+"""Settles, once a model, which kernels the device runs it with, by trying them."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
+
+import torch
+from msgspec import Struct
+from msgspec.structs import replace
+
+from local_engine.ops.cuda import cuda_offers
+from local_engine.ops.cuda_graphs import Capture, cuda_graph
+from local_engine.ops.kernels import Kernels
+from local_engine.ops.npu import TorchNPU, npu_offers
+from local_engine.ops.npu_sampling import (
+    NPUOperator,
+    NPUSampler,
+    Probe,
+    SamplingNPU,
+    Version,
+    probe_operator,
+)
+from local_engine.ops.self_test import Offer, Shape, Trial, choose_kernels, run_trials
+from local_engine.sampling.batch_params import RowOperator
+from local_engine.sampling.top_k_top_p_operator import use_operator
+
+
+class Settled(Struct, frozen=True, kw_only=True, eq=False):
+    """trials: in the order in which they were made. operator: for sampling, if the device has one.
+
+    capture: for decoding steps, where the device has graphs.
+    probe: which version of it, and why not a better one; `None` where the device never has one.
+    """
+
+    kernels: Kernels
+    trials: tuple[Trial, ...]
+    operator: RowOperator | None
+    probe: Probe | None
+    capture: Capture | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What an operator should read: what is used, and what is not with the reason."""
+        used = [trial.kernel for trial in self.trials if not trial.problem]
+        lines = [f"kernels: {', '.join(used) or 'of torch itself'}"]
+        lines += [
+            f"not used: {trial.kernel}: {trial.problem}" for trial in self.trials if trial.problem
+        ]
+        if self.probe is not None:
+            reason = f" ({self.probe.problem})" if self.probe.problem else ""
+            lines.append(f"sampling operator: {self.probe.version.value}{reason}")
+        return tuple(lines)
+
+
+def settle(device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = False) -> Settled:
+    """thorough: try every kernel, also those that a better one makes superfluous."""
+    match device:
+        case "npu":
+            vendor = import_module("torch_npu")
+            soc = str(torch.get_device_module("npu").get_device_name(0))
+            sampling = cast(SamplingNPU, vendor)
+            settled = settle_npu(
+                cast(TorchNPU, vendor), sampling, soc, dtype, shape, thorough=thorough
+            )
+            version = Version.NONE if settled.probe is None else settled.probe.version
+            use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
+            return settled
+        case "cuda":
+            settled = _settled("cuda", cuda_offers(shape, dtype), thorough=thorough)
+            return replace(settled, capture=cuda_graph)
+        case _:
+            return _settled(device, (), thorough=thorough)
+
+
+def settle_npu(
+    vendor: TorchNPU,
+    sampling: SamplingNPU,
+    soc: str,
+    dtype: torch.dtype,
+    shape: Shape,
+    *,
+    device: str = "npu",
+    thorough: bool = False,
+) -> Settled:
+    """vendor, sampling: the module torch_npu. soc: the product's name. device: of its tensors."""
+    probe = probe_operator(sampling, soc, device)
+    operator = None
+    if probe.version is not Version.NONE:
+        operator = NPUSampler(sampling, probe.version)
+    offers = npu_offers(vendor, shape, dtype, device)
+    return _settled("npu", offers, thorough=thorough, operator=operator, probe=probe)
+
+
+def _settled(
+    name: str,
+    offers: Sequence[Offer],
+    *,
+    thorough: bool,
+    operator: RowOperator | None = None,
+    probe: Probe | None = None,
+) -> Settled:
+    trials = run_trials(offers, thorough=thorough)
+    kernels = choose_kernels(name, offers, trials)
+    return Settled(kernels=kernels, trials=trials, operator=operator, probe=probe)

@@ -1,0 +1,115 @@
+"""Whether this machine's own kernels are compiled and used, and what is said about it.
+
+They are tried beside torch's first: a library that gives other numbers costs speed, never a token.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from local_engine.config import CompileMode
+from local_engine.ops.attention import Ask, LayerCaches, Plan, Share, Span
+from local_engine.ops.kernels import PAGE, TORCH, Kernels
+from local_engine.ops.native import NoCompiler, library, native_kernels
+from local_engine.sampling.top_candidates import BLOCK, block_maxima
+from schemas.errors import InvalidConfig
+
+CLOSE = 1e-4
+
+
+def cpu_kernels(
+    mode: CompileMode, device: str, dtype: torch.dtype, report: Callable[[str], None]
+) -> Kernels:
+    """torch's own, or with a compiler on a CPU those of native.cpp.
+
+    mode: "auto" uses them where it can, "on" raises InvalidConfig where it cannot.
+    report: gets a line when something long begins, and what came of it.
+    """
+    if mode == "off":
+        return TORCH
+    problem = _unsuited(device, dtype)
+    if not problem:
+        report("compiling kernels for this CPU, unless they are from an earlier start")
+        begin = time.monotonic()
+        try:
+            kernels = native_kernels(library())
+        except NoCompiler as exc:
+            problem = str(exc)
+        else:
+            if problem := _difference(kernels):
+                report(f"compiled kernels are left out: {problem}")
+            else:
+                report(f"compiled kernels are ready after {time.monotonic() - begin:.1f} s")
+                return kernels
+    if mode == "on":
+        raise InvalidConfig((f"engine.compile: on, but {problem}; set it to auto or off",))
+    if device == "cpu":
+        report(f"kernels of torch itself: {problem}")
+    return TORCH
+
+
+def _unsuited(device: str, dtype: torch.dtype) -> str:
+    if device != "cpu":
+        return f"only a CPU's kernels are compiled, and the device is {device}"
+    if dtype != torch.float32:
+        return f"compiled kernels calculate in float32, and dtype is {dtype}"
+    return ""
+
+
+def _difference(kernels: Kernels) -> str:
+    """ "" if every operation gives what torch's gives, but for rounding."""
+    for name, mine, theirs in _pairs(kernels):
+        if not torch.allclose(mine, theirs, rtol=CLOSE, atol=CLOSE):
+            return f"{name} gives other numbers than torch"
+    return ""
+
+
+def _pairs(kernels: Kernels) -> Iterable[tuple[str, Tensor, Tensor]]:
+    source = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=source)
+
+    x, branch, weight = noise(5, 48), noise(5, 48), noise(48)
+    heads, cos, sin = noise(5, 6, 16), noise(5, 16), noise(5, 16)
+    yield "norm", kernels.norm(x, weight, 1e-6), TORCH.norm(x, weight, 1e-6)
+    mine = kernels.add_norm(x.clone(), branch, weight, 1e-6)
+    theirs = TORCH.add_norm(x.clone(), branch, weight, 1e-6)
+    yield "add_norm", mine[0], theirs[0]
+    yield "add_norm", mine[1], theirs[1]
+    turned = [
+        one.rotary.turn(heads[:, :5], *one.rotary.prepare(cos, sin)) for one in (kernels, TORCH)
+    ]
+    yield "rotary", turned[0], turned[1]
+    yield "swiglu", kernels.swiglu(x), TORCH.swiglu(x)
+    if kernels.best is not None:
+        logits = noise(3, 9 * BLOCK + 5).round(decimals=1)
+        mine = kernels.best(logits, block_maxima(logits), 7, None)
+        yield "best", mine.float(), logits.sort(descending=True, stable=True)[1][:, :7].float()
+    caches = [one.cache(4 * PAGE) for one in (kernels, TORCH)]
+    for window in (0, 7):
+        for start, count in ((0, PAGE + 9), (PAGE + 9, 1), (PAGE + 10, 3)):
+            new = noise(count, 10, 16)
+            attended = [_attend(cache, new, start, count, window) for cache in caches]
+            yield "attention", attended[0], attended[1]
+
+
+def _attend(cache: LayerCaches, new: Tensor, start: int, count: int, window: int) -> Tensor:
+    """Tokens `start` … of a sequence whose pages are the third and the first; 6 heads over 2."""
+    places = [p + 2 * PAGE if p < PAGE else p - PAGE for p in range(start, start + count)]
+    keys = start + count
+    runs = ((2 * PAGE, min(keys, PAGE)), (0, keys - PAGE))
+    plan = Plan(
+        cache=cache,
+        slots=torch.tensor(places),
+        groups=(),
+        spans=(Span(row=0, count=count, runs=runs),),
+        shares=(Share(count=count, keys=keys, blocks=(2, 0)),),
+        masks={},
+        asks={},
+    )
+    ask = Ask(scale=0.25, window=window, softcap=None, sinks=None)
+    query, key, value = new[:, :6], new[:, 6:8], new[:, 8:]
+    return cache.attend(query, key, value, window, plan, ask)

@@ -1,0 +1,184 @@
+"""A device's kernels are tried beside torch's before they are used: what differs is left out.
+
+So a wrong guess of ours about a kernel costs speed, and never gives a wrong token.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.ops.attention import Ask, LayerCaches, Plan, Share, Span
+from local_engine.ops.contiguous_cache import KeyValueCache
+from local_engine.ops.kernels import TORCH, Kernels
+
+REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, IndexError)
+"""What a kernel raises that is missing, or does not take what it is given."""
+
+CLOSE: dict[torch.dtype, float] = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
+"""By how much two implementations may differ, of numbers around 1."""
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """What the trials need to know of a model. width: of a head; hidden: of the residual stream."""
+
+    heads: int
+    kv_heads: int
+    width: int
+    hidden: int
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """role: what the kernel is for. problem: "" where it works, else why it is not used."""
+
+    kernel: str
+    role: str
+    problem: str
+
+
+class Offer(Struct, frozen=True, kw_only=True, eq=False):
+    """A kernel that a device may have; offers of one role are alternatives, the best one first.
+
+    check:   [(its result, the reference's)], on any device; may raise one of REFUSALS.
+    install: puts it into a `Kernels`.
+    """
+
+    kernel: str
+    role: str
+    check: Callable[[], Iterable[tuple[Tensor, Tensor]]]
+    install: Callable[[Kernels], Kernels]
+
+
+def run_trials(offers: Sequence[Offer], *, thorough: bool = False) -> tuple[Trial, ...]:
+    """One call of each kernel; without `thorough` none for a role that is filled already."""
+    filled: set[str] = set()
+    trials: list[Trial] = []
+    for offer in offers:
+        if offer.role in filled and not thorough:
+            continue
+        trial = Trial(kernel=offer.kernel, role=offer.role, problem=problem_of(offer.check))
+        trials.append(trial)
+        if not trial.problem:
+            filled.add(offer.role)
+    return tuple(trials)
+
+
+def choose_kernels(name: str, offers: Sequence[Offer], trials: Sequence[Trial]) -> Kernels:
+    """torch's own, but for each role the first offer whose trial found no problem."""
+    works = {trial.kernel for trial in trials if not trial.problem}
+    chosen: dict[str, Offer] = {}
+    for offer in offers:
+        if offer.kernel in works:
+            chosen.setdefault(offer.role, offer)
+    kernels = TORCH
+    for offer in chosen.values():
+        kernels = offer.install(kernels)
+    return Kernels(
+        name=name if chosen else TORCH.name,
+        page=kernels.page,
+        norm=kernels.norm,
+        add_norm=kernels.add_norm,
+        rotary=kernels.rotary,
+        swiglu=kernels.swiglu,
+        cache=kernels.cache,
+    )
+
+
+def problem_of(check: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> str:
+    """ "" if every pair agrees."""
+    try:
+        for mine, theirs in check():
+            if fault := difference(mine.cpu(), theirs.cpu()):
+                return fault
+    except REFUSALS as exc:
+        return f"{type(exc).__name__}: {str(exc).strip().splitlines()[0] if str(exc) else ''}"
+    return ""
+
+
+def difference(mine: Tensor, reference: Tensor) -> str:
+    """ "" if `mine` is `reference` but for rounding, its shape and dtype too."""
+    if mine.shape != reference.shape or mine.dtype != reference.dtype:
+        return (
+            f"gives {mine.dtype} {list(mine.shape)}, not {reference.dtype} {list(reference.shape)}"
+        )
+    if not reference.is_floating_point():
+        return "" if torch.equal(mine, reference) else "differs from torch"
+    allowed = CLOSE[reference.dtype]
+    gap = (mine.float() - reference.float()).abs()
+    if bool((gap <= allowed + allowed * reference.float().abs()).all()):
+        return ""
+    return f"differs from torch by up to {float(gap.max()):.3g}"
+
+
+def noise(*shape: int, like: torch.dtype, device: str, seed: int = 0) -> Tensor:
+    """Normal numbers, the same on every device."""
+    source = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=source).to(device=device, dtype=like)
+
+
+def attention_pairs(
+    cache: Callable[[int], LayerCaches],
+    shape: Shape,
+    page: int,
+    dtype: torch.dtype,
+    device: str,
+    *,
+    scattered: bool = True,
+    window: int = 0,
+) -> Iterable[tuple[Tensor, Tensor]]:
+    """Three sequences, filled, extended and decoded, beside torch's way.
+
+    scattered: over pages that are no neighbours.
+    """
+    blocks = ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3))
+    steps = ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1))
+    ours, reference = cache(6 * page), KeyValueCache(6 * page)
+    ask = Ask(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
+    reached = [0, 0, 0]
+    for number, counts in enumerate(steps):
+        reached = [before + count for before, count in zip(reached, counts, strict=True)]
+        shares = tuple(
+            Share(count=count, keys=keys, blocks=pages[: -(-keys // page)])
+            for count, keys, pages in zip(counts, reached, blocks, strict=True)
+        )
+        total = sum(counts)
+        made = noise(
+            total,
+            shape.heads + 2 * shape.kv_heads,
+            shape.width,
+            like=dtype,
+            device=device,
+            seed=number,
+        )
+        query, rest = made[:, : shape.heads], made[:, shape.heads :]
+        key, value = rest[:, : shape.kv_heads], rest[:, shape.kv_heads :]
+        outs = [
+            one.attend(query, key, value, 0, _plan(one, shares, page, device), ask)
+            for one in (ours, reference)
+        ]
+        yield outs[0], outs[1]
+
+
+def _plan(cache: LayerCaches, shares: tuple[Share, ...], page: int, device: str) -> Plan:
+    slots: list[int] = []
+    spans: list[Span] = []
+    row = 0
+    for share in shares:
+        places = [block * page + item for block in share.blocks for item in range(page)]
+        slots += places[share.keys - share.count : share.keys]
+        runs = tuple(
+            (block * page, min(page, share.keys - place * page))
+            for place, block in enumerate(share.blocks)
+        )
+        spans.append(Span(row=row, count=share.count, runs=runs))
+        row += share.count
+    return Plan(
+        cache=cache,
+        slots=torch.tensor(slots, device=device),
+        groups=(),
+        spans=tuple(spans),
+        shares=shares,
+        masks={},
+        asks={},
+    )

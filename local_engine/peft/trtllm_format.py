@@ -1,0 +1,176 @@
+"""Adapters as TensorRT-LLM's requests carry them: lora_weights and lora_config.
+
+https://nvidia.github.io/TensorRT-LLM/advanced/lora.html: row i of the weights is A, [D, Hi],
+flattened, then B, [Ho, D], flattened, then padding; row i of the configuration is module id,
+layer, D. B has the scale multiplied in. Module 5 is the gate of a gated MLP and 7 is the other
+projection, whatever that page's table says: so its converter writes them
+(examples/hf_lora_convert.py: gate_proj is mlp_h_to_4h, up_proj is mlp_gate).
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.peft.lora_layers import Adapter, AdapterSites, Factors, Site
+from local_engine.protocol import tensors as wire_tensors
+from schemas import tensors
+from schemas.errors import InvalidRequest
+
+WEIGHTS, CONFIG = "lora_weights", "lora_config"
+JOINED_HALVES = "gate_up_proj"
+"""transformers puts the gate first, TensorRT-LLM last; its converter swaps the halves of B."""
+
+
+class Module(Struct, frozen=True, kw_only=True):
+    """What TensorRT-LLM calls a module. leaves: sites it may be, the first that a layer has.
+
+    parts: sites that it covers side by side, where a layer has those instead.
+    """
+
+    name: str
+    leaves: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+
+MODULES: Mapping[int, Module] = {
+    0: Module(
+        name="attn_qkv",
+        leaves=("qkv_proj", "query_key_value", "Wqkv", "c_attn"),
+        parts=("q_proj", "k_proj", "v_proj"),
+    ),
+    1: Module(name="attn_q", leaves=("q_proj",)),
+    2: Module(name="attn_k", leaves=("k_proj",)),
+    3: Module(name="attn_v", leaves=("v_proj",)),
+    4: Module(name="attn_dense", leaves=("o_proj", "out_proj", "dense")),
+    5: Module(
+        name="mlp_h_to_4h",
+        leaves=("gate_proj", JOINED_HALVES, "fc1", "c_fc", "dense_h_to_4h", "up_proj"),
+    ),
+    6: Module(name="mlp_4h_to_h", leaves=("down_proj", "fc2", "c_proj", "dense_4h_to_h")),
+    7: Module(name="mlp_gate", leaves=("up_proj",)),
+}
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A row of both tensors, in terms of the model. sites: one, or several side by side."""
+
+    sites: tuple[Site, ...]
+    rank: int
+
+    @property
+    def inputs(self) -> int:
+        return self.sites[0].inputs
+
+    @property
+    def outputs(self) -> int:
+        return sum(site.outputs for site in self.sites)
+
+    @property
+    def numbers(self) -> int:
+        return self.rank * (self.inputs + self.outputs)
+
+
+def read_adapter(
+    weights: tensors.Tensor, config: tensors.Tensor, sites: AdapterSites, *, most_bytes: int
+) -> Adapter:
+    """weights: [N, W] or [1, N, W], floats. config: [N, 3] or [1, N, 3], integers; a fourth
+    column, where there is one, says whether the row is DoRA's, which is refused.
+
+    most_bytes: of the adapter in memory. Raises InvalidRequest.
+    """
+    table = _matrix(wire_tensors.integers(config, CONFIG), CONFIG)
+    packed = _matrix(wire_tensors.floats(weights, WEIGHTS), WEIGHTS)
+    if table.shape[0] != packed.shape[0]:
+        raise _refused(WEIGHTS, f"{packed.shape[0]} rows, but {CONFIG} has {table.shape[0]}")
+    rows = _rows(table, sites, packed.shape[1])
+    size = sum(row.numbers for row in rows) * sites.item_bytes
+    if size > most_bytes:
+        raise _refused(WEIGHTS, f"the adapter takes {size} bytes; {most_bytes} is the most")
+    factors: dict[str, Factors] = {}
+    for row, flat in zip(rows, packed, strict=True):
+        factors |= _split(row, flat)
+    digest = blake2b(f"{weights.dtype}{weights.shape}{config.dtype}".encode(), digest_size=16)
+    digest.update(config.data)
+    digest.update(weights.data)
+    try:
+        return sites.adapter(factors, digest.digest())
+    except ValueError as exc:
+        raise _refused(WEIGHTS, str(exc)) from exc
+
+
+def _matrix(tensor: Tensor, field: str) -> Tensor:
+    matrix = tensor[0] if tensor.dim() == 3 and tensor.shape[0] == 1 else tensor
+    if matrix.dim() != 2 or 0 in matrix.shape:
+        raise _refused(field, f"shape {list(tensor.shape)} is no table of one row a module")
+    return matrix
+
+
+def _rows(table: Tensor, sites: AdapterSites, width: int) -> list[Row]:
+    if table.shape[1] not in (3, 4):
+        raise _refused(CONFIG, f"a row has {table.shape[1]} numbers; module, layer and rank are 3")
+    layers: dict[int, dict[str, Site]] = {}
+    for site in sites.sites:
+        layers.setdefault(site.layer, {})[site.leaf] = site
+    rows: list[Row] = []
+    taken: set[str] = set()
+    for place, entry in enumerate(_numbers(table)):
+        row = _row(entry, layers, f"[{place}]")
+        if row.numbers > width:
+            raise _refused(
+                WEIGHTS,
+                f"[{place}]: {width} numbers, but rank {row.rank} of "
+                f"{row.inputs} in and {row.outputs} out needs {row.numbers}",
+            )
+        for site in row.sites:
+            if site.name in taken:
+                raise _refused(CONFIG, f"[{place}]: {site.name} was adapted by a row before")
+            taken.add(site.name)
+        rows.append(row)
+    return rows
+
+
+def _row(entry: list[int], layers: Mapping[int, Mapping[str, Site]], where: str) -> Row:
+    id, layer, rank, *dora = entry
+    module = MODULES.get(id)
+    if module is None:
+        names = ", ".join(f"{known} {one.name}" for known, one in MODULES.items())
+        raise _refused(CONFIG, f"{where}: there is no module {id} here; there are {names}")
+    if any(dora):
+        raise _refused(CONFIG, f"{where}: DoRA is not served")
+    if rank < 1:
+        raise _refused(CONFIG, f"{where}: rank {rank} must be 1 or more")
+    found = layers.get(layer)
+    if found is None:
+        raise _refused(CONFIG, f"{where}: the model has no layer {layer}; it has {len(layers)}")
+    for leaf in module.leaves:
+        if leaf in found:
+            return Row(sites=(found[leaf],), rank=rank)
+    if module.parts and all(part in found for part in module.parts):
+        return Row(sites=tuple(found[part] for part in module.parts), rank=rank)
+    raise _refused(CONFIG, f"{where}: layer {layer} of this model has no {module.name}")
+
+
+def _split(row: Row, flat: Tensor) -> dict[str, Factors]:
+    """flat: [W], padding behind the row's numbers."""
+    inner = row.rank * row.inputs
+    down = flat[:inner].reshape(row.rank, row.inputs)
+    up = flat[inner : row.numbers].reshape(row.outputs, row.rank)
+    if row.sites[0].leaf == JOINED_HALVES:
+        up = torch.cat((up[row.outputs // 2 :], up[: row.outputs // 2]))
+    factors: dict[str, Factors] = {}
+    first = 0
+    for site in row.sites:
+        factors[site.name] = Factors(down=down, up=up[first : first + site.outputs])
+        first += site.outputs
+    return factors
+
+
+def _numbers(table: Tensor) -> list[list[int]]:
+    return [[int(number) for number in row] for row in table]
+
+
+def _refused(field: str, why: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {why}", param=field)

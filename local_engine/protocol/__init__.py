@@ -1,0 +1,1 @@
+"""What the gateway and the engine send each other; no torch."""

@@ -1,0 +1,227 @@
+"""What travels between a worker and an engine process: frames on a Unix socket.
+
+A frame is its length, four bytes, big-endian, and a msgpack map. No torch here: both sides
+import this.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from local_engine.protocol.stats import Machine, Stats
+from local_engine.text.text_length import Reach
+from schemas.errors import (
+    CallerError,
+    DeadlineExceeded,
+    GatewayError,
+    InvalidRequest,
+    ModelNotFound,
+    Throttled,
+    Unavailable,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamLost,
+)
+from schemas.events import Event
+from schemas.requests import EmbeddingsRequest, GenerateRequest
+
+_T = TypeVar("_T")
+HEAD_BYTES = 4
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+"""A request's body is bounded far below; a longer frame is no frame of ours."""
+
+
+class Submit(Struct, frozen=True, kw_only=True, tag="submit"):
+    """Generate. id: chosen by the worker, unique on its connection. request: JSON."""
+
+    id: int
+    request: bytes
+    model: str
+    request_id: str
+    tenant: str
+
+
+class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
+    """Turn inputs into vectors. id, request and tenant: as in Submit."""
+
+    id: int
+    request: bytes
+    model: str
+    tenant: str = ""
+
+
+class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):
+    """Nobody waits for `id` any more. Unknown and finished ones are ignored."""
+
+    id: int
+
+
+class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
+    """Send `Measured`."""
+
+
+class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
+    """The first frame from an engine: it is warm, and hosts these models.
+
+    reaches: how long a prompt of each model may be.
+    """
+
+    models: tuple[str, ...]
+    reaches: dict[str, Reach] = {}
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """Events of one request. last: its answer is complete."""
+
+    id: int
+    events: tuple[Event, ...]
+    last: bool = False
+
+
+class Deltas(Struct, frozen=True, kw_only=True, tag="deltas"):
+    """What one step brought for all requests of a connection."""
+
+    batches: tuple[Batch, ...]
+
+
+class Vectors(Struct, frozen=True, kw_only=True, tag="vectors"):
+    """A piece of an embedding answer; pieces come in order.
+
+    values: little-endian float32, vector after vector. width: numbers of each.
+    tokens: of all inputs. last: the answer is complete.
+    """
+
+    id: int
+    values: bytes
+    width: int
+    tokens: int
+    last: bool = False
+
+
+class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
+    """The request is over. kind: a name in KINDS; any other is a failure of the engine's."""
+
+    id: int
+    kind: str
+    message: str
+    param: str | None = None
+    code: str | None = None
+    retry_after: float | None = None
+
+
+class Measured(Struct, frozen=True, kw_only=True, tag="measured"):
+    """What the process runs on, and counts by model."""
+
+    machine: Machine
+    stats: dict[str, Stats]
+
+
+ToEngine = Submit | Embed | Cancel | Ask
+ToWorker = Ready | Deltas | Vectors | Failed | Measured
+
+KINDS: dict[str, type[GatewayError]] = {
+    kind.__name__: kind
+    for kind in (
+        GatewayError,
+        CallerError,
+        InvalidRequest,
+        ModelNotFound,
+        Throttled,
+        Unavailable,
+        DeadlineExceeded,
+        UpstreamBusy,
+        UpstreamFailed,
+        UpstreamBroken,
+        UpstreamLost,
+    )
+}
+
+FAILURE = UpstreamFailed.__name__
+
+_encoder = msgspec.msgpack.Encoder()
+_request: msgspec.json.Decoder[GenerateRequest] = msgspec.json.Decoder(GenerateRequest)
+_inputs: msgspec.json.Decoder[EmbeddingsRequest] = msgspec.json.Decoder(EmbeddingsRequest)
+encode_request = msgspec.json.Encoder().encode
+
+
+class BrokenFrame(ValueError):
+    """The other side sent something that is no frame."""
+
+
+def frame(message: ToEngine | ToWorker) -> bytes:
+    body = _encoder.encode(message)
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def decode_request(body: bytes) -> GenerateRequest:
+    """Raises InvalidRequest."""
+    return _decoded(_request, body)
+
+
+def decode_inputs(body: bytes) -> EmbeddingsRequest:
+    """Raises InvalidRequest."""
+    return _decoded(_inputs, body)
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as exc:
+        raise InvalidRequest(f"the engine cannot read this request: {exc}") from exc
+
+
+def failed(id: int, error: GatewayError) -> Failed:
+    """An error as it travels. The upstream's name in front of a message stays behind."""
+    message = error.message if not isinstance(error, UpstreamError) else str(error)
+    if isinstance(error, UpstreamError):
+        message = message.removeprefix(f"{error.upstream}: ")
+    return Failed(
+        id=id,
+        kind=next(one.__name__ for one in type(error).__mro__ if one.__name__ in KINDS),
+        message=message,
+        param=error.param,
+        code=error.code,
+        retry_after=error.retry_after,
+    )
+
+
+def raised(failure: Failed, upstream: str) -> GatewayError:
+    """The error again, now in the name of the provider that the engine is to the gateway."""
+    kind = KINDS.get(failure.kind, UpstreamFailed)
+    if issubclass(kind, UpstreamError):
+        return kind(
+            failure.message,
+            upstream=upstream,
+            code=failure.code,
+            retry_after=failure.retry_after,
+        )
+    return kind(
+        failure.message, param=failure.param, code=failure.code, retry_after=failure.retry_after
+    )
+
+
+class FrameReader:
+    """Cuts bytes into frames, however they arrive."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Whole frames' bodies. Raises BrokenFrame for a length that cannot be."""
+        rest = self._rest
+        rest += data
+        at = 0
+        while len(rest) - at >= HEAD_BYTES:
+            length = int.from_bytes(rest[at : at + HEAD_BYTES], "big")
+            if length > MAX_FRAME_BYTES:
+                raise BrokenFrame(f"a frame of {length} bytes; {MAX_FRAME_BYTES} is the most")
+            if len(rest) - at - HEAD_BYTES < length:
+                break
+            at += HEAD_BYTES
+            yield bytes(rest[at : at + length])
+            at += length
+        del rest[:at]

@@ -1,0 +1,293 @@
+"""One answer on its way out: new tokens become text, log probabilities and, at last, an end."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from local_engine.execution.jobs import Delta, Outcome
+from local_engine.execution.step_sampler import Drawn
+from local_engine.requests.output_parser import Reading
+from local_engine.requests.request_reader import Order
+from local_engine.scheduling.sequence import Finish
+from local_engine.text.detokenizer import Detokenizer
+from local_engine.text.stop_strings import StopStrings
+from local_engine.text.text_offsets import offsets
+from local_engine.text.tokenizer import Tokenizer
+from schemas.events import Event, Finished, FinishReason, TextDelta, TokenLogprob, Tokens
+
+REASON: dict[Finish, Literal["stop", "length"]] = {
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+}
+
+
+UINT64 = (1 << 64) - 1
+
+
+class Names:
+    """The text and bytes of tokens in log probabilities, cached: one object per model."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        @lru_cache(maxsize=1 << 16)
+        def name(token: int) -> tuple[str, tuple[int, ...] | None]:
+            raw = tokenizer.token_bytes(token)
+            text = raw.decode(errors="replace")
+            if token in tokenizer.specials:
+                return text, ()
+            return text, None if "\ufffd" not in text else tuple(raw)
+
+        self._name = name
+        self._tokenizer = tokenizer
+
+    def offsets(self, text: str, tokens: Sequence[int]) -> list[int]:
+        """Return the position in `text` of each token of a prompt; see
+        `local_engine.text.text_offsets`."""
+        return offsets(
+            text,
+            [self._tokenizer.token_bytes(token) for token in tokens],
+            [token in self._tokenizer.specials for token in tokens],
+        )
+
+    def unscored(self, token: int, offset: int) -> TokenLogprob:
+        text, raw = self._name(token)
+        return TokenLogprob(token=text, logprob=None, id=token, bytes=raw, offset=offset)
+
+    def logprobs(self, drawn: Drawn, offset: int) -> tuple[TokenLogprob, ...]:
+        """Return one entry, or none where the token was drawn without a log probability.
+
+        offset: of the token in its choice's text, in characters.
+        """
+        if drawn.logprob is None:
+            return ()
+        top = tuple(self._one(token, logprob) for token, logprob in drawn.top)
+        return (self._one(drawn.token, drawn.logprob, top, offset),)
+
+    def _one(
+        self,
+        token: int,
+        logprob: float,
+        top: tuple[TokenLogprob, ...] = (),
+        offset: int | None = None,
+    ) -> TokenLogprob:
+        text, raw = self._name(token)
+        return TokenLogprob(
+            token=text, logprob=logprob, id=token, bytes=raw, top=top, offset=offset
+        )
+
+
+class _Held(Struct, frozen=True, kw_only=True):
+    """A token whose text is not shown yet: characters start … end of the answer."""
+
+    token: int
+    start: int
+    end: int
+    logprobs: tuple[TokenLogprob, ...]
+
+
+class Answer:
+    """Feed it the deltas of one sequence; it gives the events of one choice.
+
+    count: tokens drawn, the end token included. reasoned: those inside the reasoning.
+    ended: the choice's `Finished` is out.
+    Text and log probabilities wait while a stop string may have begun. The text of an end token,
+    of a client's stop token and of a stop string is never shown. An answer in text has a log
+    probability for each of their tokens all the same, because `count` includes them; an answer in
+    ids has the ids and log probabilities of all but those inside a stop string.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        index: int,
+        prompt: int,
+        *,
+        seed: int,
+        tokenizer: Tokenizer,
+        names: Names,
+    ) -> None:
+        """index: of the choice. prompt: which of the order's. seed: this choice's own."""
+        self._order = order
+        self.index = index
+        self._seed = seed
+        self._tokenizer = tokenizer
+        self._names = names
+        form = order.form
+        self._reading = None if form is None else Reading(form, index)
+        self._unsaid: tuple[TokenLogprob, ...] = ()
+        self._in_text = True
+        self._prompt = order.prompts[prompt]
+        self._echoed = len(order.echoes[prompt])
+        self._text = Detokenizer(tokenizer, self._prompt, {} if form is None else form.literals)
+        self._stops = StopStrings(order.strings)
+        self._held: list[_Held] = []
+        self._seen = self._shown = 0
+        self._last = 0.0
+        self.count = 0
+        self.reasoned = 0
+        self.cum_logprob = 0.0
+        self.ended = False
+
+    @property
+    def score(self) -> float:
+        """Mean log probability a token: by this, best_of finds the best."""
+        return self.cum_logprob / max(self.count, 1)
+
+    def begin(self, now: float, echo: str) -> list[Event]:
+        self._last = now
+        later = self._order.prompt_logprobs
+        return [TextDelta(text=echo, index=self.index)] if echo and not later else []
+
+    def echo(self, text: str, drawn: Sequence[Drawn]) -> list[Event]:
+        """The prompt with its log probabilities; nothing is known of its first token."""
+        first, *places = self._names.offsets(text, self._prompt)
+        scored = [self._names.unscored(self._prompt[0], first)]
+        for token, place in zip(drawn, places, strict=True):
+            scored += self._names.logprobs(token, place)
+        return [TextDelta(text=text, index=self.index, logprobs=tuple(scored))]
+
+    def feed(self, delta: Delta, now: float) -> list[Event]:
+        """`delta.outcome` is none of `expired` and `failed`; see `expire`. now: loop time."""
+        events: list[Event] = []
+        for place, drawn in enumerate(delta.drawn):
+            last = place == len(delta.drawn) - 1
+            events += self._take(drawn, delta.outcome if last else None, delta.match, now)
+            if self.ended:
+                break
+        return events
+
+    def _take(
+        self, drawn: Drawn, outcome: Outcome | None, match: tuple[int, ...], now: float
+    ) -> list[Event]:
+        if not self._order.max_new:
+            return self._end("length", None)
+        self.count += 1
+        self.reasoned += self._reading is not None and self._reading.reasoning
+        self.cum_logprob += drawn.logprob or 0.0
+        silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
+        piece = "" if silent else self._text.feed(drawn.token)
+        offset = self._echoed + self._seen
+        held = _Held(
+            token=drawn.token,
+            start=self._seen,
+            end=self._seen + len(piece),
+            logprobs=self._names.logprobs(drawn, offset) if self._order.logprobs else (),
+        )
+        self._seen = held.end
+        self._held.append(held)
+        match outcome:
+            case None:
+                return self._flow(piece, now)
+            case "eos_token" | "stop_sequence" | "length" as finish:
+                return self._finish(piece, finish, match, now)
+            case "expired" | "failed":
+                raise ValueError(f"{outcome} brings no token")
+
+    def expire(self, now: float) -> list[Event]:
+        """Time is over: what there is, is the answer."""
+        return self._finish("", "length", (), now)
+
+    def _flow(self, piece: str, now: float) -> list[Event]:
+        if self.count <= self._order.params.min_tokens:
+            return self._show(piece, now)
+        cut = self._stops.feed(piece)
+        if cut.match is None:
+            return self._show(cut.text, now)
+        return self._matched(cut.text, cut.match, now)
+
+    def _finish(
+        self, piece: str, finish: Finish, match: tuple[int, ...], now: float
+    ) -> list[Event]:
+        rest = self._text.close()
+        self._seen += len(rest)
+        cut = self._stops.feed(piece + rest)
+        if cut.match is not None:
+            return self._matched(cut.text, cut.match, now)
+        events = self._show(cut.text + self._stops.close(), now, last=True)
+        found = match[0] if len(match) == 1 else self._tokenizer.decode(list(match)) or None
+        return [*events, *self._end(finish, found)]
+
+    def _matched(self, text: str, match: str, now: float) -> list[Event]:
+        shown = self._shown + len(text)
+        if self._order.as_tokens:
+            self._held = [held for held in self._held if held.start < shown or held.end <= shown]
+        else:
+            self._held = [_within(held, self._echoed + shown) for held in self._held]
+        return [*self._show(text, now, last=True), *self._end("stop_sequence", match)]
+
+    def _show(self, text: str, now: float, *, last: bool = False) -> list[Event]:
+        """Everything up to the end of `text`, and the tokens that lie in it."""
+        self._shown += len(text)
+        if not text and not last and not self._order.as_tokens:
+            return []
+        ready = [held for held in self._held if last or held.end <= self._shown]
+        self._held = self._held[len(ready) :]
+        logprobs = tuple(one for held in ready for one in held.logprobs)
+        if not ready and not text:
+            return []
+        if self._reading is not None:
+            return self._say(self._reading.feed(text), logprobs)
+        if not self._order.as_tokens:
+            if not text and not logprobs:
+                return []
+            return [TextDelta(text=text, index=self.index, logprobs=logprobs)]
+        elapsed, self._last = max(now - self._last, 0.0) * 1000.0, now
+        return [
+            Tokens(
+                ids=tuple(held.token for held in ready),
+                text=text,
+                index=self.index,
+                logprobs=logprobs,
+                elapsed_ms=elapsed,
+            )
+        ]
+
+    def _say(self, events: list[Event], logprobs: tuple[TokenLogprob, ...]) -> list[Event]:
+        """Log probabilities belong to text: they wait for it, and go with what is none."""
+        self._unsaid += logprobs
+        for place, event in enumerate(events):
+            self._in_text = isinstance(event, TextDelta)
+            if isinstance(event, TextDelta) and self._unsaid:
+                events[place] = msgspec.structs.replace(event, logprobs=self._unsaid)
+            self._unsaid = ()
+        return events
+
+    def _last_words(self, reading: Reading) -> list[Event]:
+        """What is left of an answer, and the log probability of the token that ends its text."""
+        events = self._say(reading.close(), ())
+        if self._unsaid and self._in_text:
+            events.append(TextDelta(text="", index=self.index, logprobs=self._unsaid))
+        return events
+
+    def _end(self, finish: Finish, match: str | int | None) -> list[Event]:
+        self.ended = True
+        suffix = self._order.suffix
+        added: list[Event] = [TextDelta(text=suffix, index=self.index)] if suffix else []
+        reason: FinishReason = REASON[finish]
+        if self._reading is not None:
+            added = self._last_words(self._reading)
+            if self._reading.calls and reason == "stop":
+                reason = "tool_calls"
+        return [
+            *added,
+            Finished(
+                reason=reason,
+                index=self.index,
+                native=finish,
+                stop_match=match,
+                seed=self._seed & UINT64,
+                cum_logprob=self.cum_logprob if self._order.logprobs else None,
+            ),
+        ]
+
+
+def _within(held: _Held, end: int) -> _Held:
+    """The token with no offset beyond the end of the choice's text."""
+    inside = tuple(
+        one if one.offset is None or one.offset <= end else msgspec.structs.replace(one, offset=end)
+        for one in held.logprobs
+    )
+    return msgspec.structs.replace(held, logprobs=inside)

@@ -1,0 +1,143 @@
+"""From a chat request to its prompt, to what the answer must match, and to how it is read."""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from local_engine.child_process.messages import Guide
+from local_engine.child_process.text_encoder import Errand
+from local_engine.guided.compiler import Guides
+from local_engine.guided.tool_call_formats import ToolFormat, format_of
+from local_engine.requests.output_parser import Form, Thinking, thinking_of
+from local_engine.requests.response_constraints import body_of, guide_of
+from local_engine.text.control_tokens import Rendered
+from local_engine.text.text_length import Reach
+from local_engine.text.tokenizer import Tokenizer
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, Message, Tool, ToolChoice
+from schemas.requests import ChatRequest
+
+
+class Talk(Struct, frozen=True, kw_only=True, eq=False):
+    """guide: `None` for free text. form: `None` where the text is shown as it is."""
+
+    prompt: tuple[int, ...]
+    guide: Guide | None
+    form: Form | None
+
+
+NO_TALK = Talk(prompt=(), guide=None, form=None)
+"""Of a request that is no conversation."""
+
+
+class Conversations:
+    """Reads chat requests for one model. Safe to call from any thread."""
+
+    def __init__(self, tokenizer: Tokenizer, guides: Guides, reach: Reach) -> None:
+        """reach: of the longest prompt."""
+        self._reach = reach
+        self._tokenizer = tokenizer
+        self._guides = guides
+        self._format = format_of(tokenizer.chat.source)
+        self._thinking = thinking_of(tokenizer.chat.source)
+
+    def ask(
+        self, text: str, errand: Errand | None = None, *, room: int | None = None
+    ) -> tuple[int, ...]:
+        """The prompt of a conversation that is one question.
+
+        room: tokens to which a prompt that is too long is cut; `None`: it is refused.
+        """
+        message = Message(role="user", content=text)
+        rendered = self._tokenizer.chat.rendered((message,), (), self._tokenizer.controls)
+        return self._encode(rendered, "prompt", errand, room)
+
+    def read(self, request: ChatRequest, errand: Errand | None = None) -> Talk:
+        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
+        choice = request.tool_choice
+        tools = _offered(request)
+        body = body_of(request.response_format)
+        rendered = self._tokenizer.chat.rendered(request.messages, tools, self._tokenizer.controls)
+        text = rendered.text
+        prompt = self._encode(rendered, "messages", errand)
+        callable_ = _callable(tools, choice)
+        parallel = request.parallel_tool_calls is not False
+        form = self._form(text, callable_, choice, guided=body is not None or not parallel)
+        guide = guide_of(
+            form,
+            body=None if form.demanded else body,
+            tools=callable_,
+            parallel=parallel,
+            spell=self._spell,
+        )
+        plain = form.thinking is None and form.tools is None
+        return Talk(prompt=prompt, guide=guide, form=None if plain else form)
+
+    def _form(
+        self,
+        prompt: str,
+        tools: tuple[FunctionTool, ...],
+        choice: ToolChoice | UnsetType,
+        *,
+        guided: bool,
+    ) -> Form:
+        """guided: calls must be written by a grammar although no function is strict."""
+        end = prompt.rstrip()
+        thinking = self._thinking
+        if thinking is not None and end.endswith(thinking.close):
+            thinking = None
+        demanded = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}
+        format = self._format if tools else None
+        return Form(
+            thinking=thinking,
+            opened=thinking is not None and end.endswith(thinking.open),
+            tools=format,
+            names=frozenset(tool.name for tool in tools),
+            sure=bool(tools) and (guided or demanded or any(tool.strict for tool in tools)),
+            demanded=demanded,
+            literals=self._literals(thinking, format),
+        )
+
+    def _literals(self, thinking: Thinking | None, format: ToolFormat | None) -> dict[int, str]:
+        """The markers that are special tokens, whose text a decoder leaves out."""
+        markers = [] if thinking is None else [thinking.open, thinking.close]
+        markers += [] if format is None else [format.open, format.close]
+        found = {self._tokenizer.token_of(marker): marker for marker in markers if marker}
+        return {
+            token: marker
+            for token, marker in found.items()
+            if token is not None and not self._tokenizer.decode([token])
+        }
+
+    def _spell(self, marker: str) -> str:
+        return self._guides.spell(marker, self._tokenizer.token_of(marker))
+
+    def _encode(
+        self, rendered: Rendered, field: str, errand: Errand | None, room: int | None = None
+    ) -> tuple[int, ...]:
+        if room is None:
+            self._reach.refuse(rendered.text, field)
+        most = self._reach.tokens if room is None else room
+        ids, count = self._tokenizer.turned(rendered, most=most, errand=errand)
+        if room is None:
+            self._reach.refuse_count(count)
+        return tuple(ids)
+
+
+def _offered(request: ChatRequest) -> tuple[Tool, ...]:
+    """The tools that the model is told of."""
+    choice = request.tool_choice
+    tools = () if request.tools is UNSET else request.tools
+    if choice is UNSET or not tools:
+        return tools
+    if choice.mode == "opaque":
+        raise InvalidRequest(
+            "tool_choice: this form is not known here; use none, auto, required or a function",
+            param="tool_choice",
+        )
+    return () if choice.mode == "none" else tools
+
+
+def _callable(tools: tuple[Tool, ...], choice: ToolChoice | UnsetType) -> tuple[FunctionTool, ...]:
+    functions = tuple(tool for tool in tools if isinstance(tool, FunctionTool))
+    if choice is UNSET or choice.mode != "named":
+        return functions
+    return tuple(tool for tool in functions if tool.name == choice.name)

@@ -1,0 +1,393 @@
+"""From a request to what the engine needs: tokens, settled sampling, and what ends an answer."""
+
+import secrets
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from torch import Tensor
+
+from local_engine.child_process.messages import Guide
+from local_engine.child_process.text_encoder import Errand
+from local_engine.execution.jobs import Beams
+from local_engine.execution.prompt_tuning import table_rows
+from local_engine.guided.compiler import Guides
+from local_engine.protocol.capabilities import EXTRA, SUPPORTED
+from local_engine.protocol.tensors import shaped
+from local_engine.requests.chat_request import NO_TALK, Conversations, Talk
+from local_engine.requests.output_parser import Form
+from local_engine.requests.request_limits import refuse_excess, refuse_unfit
+from local_engine.sampling.sampling_params import RowParams, settle
+from local_engine.text.text_length import reach_of
+from local_engine.text.tokenizer import Tokenizer
+from schemas.errors import InvalidRequest
+from schemas.fields import extra_fields, is_neutral, sent_fields, task_of
+from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Prompt, TokenRequest
+from schemas.sampling import Sampling
+
+_T = TypeVar("_T")
+MAX_BEAMS = 64
+COMPLETION_TOKENS = 16
+"""OpenAI's default for completions."""
+
+
+class Order(Struct, frozen=True, kw_only=True, eq=False):
+    """A request, read.
+
+    prompts:  their tokens. echoes: text to begin each prompt's answers with, "" for none.
+    params:   with the seed of the first choice.
+    max_new:  most tokens of an answer; 0: the answer is its echo, and the token that the engine
+              draws after the prompt is left out.
+    ends:     the model's end tokens that count; stops: the client's own single tokens;
+              words: longer token sequences; strings: stop strings.
+    choices:  answers a prompt; shown: how many of them the client gets, best first.
+    logprobs: the client wants them; without, they may still be computed to find the best.
+    truncate: an answer that is out of time ends, instead of failing.
+    as_tokens: the client wants ids.
+    beams:    beam search instead of drawing; `choices` are its best hypotheses.
+    guide:    what an answer must match. form: how its text is read; `None`: as it is.
+    draft, proposal: guesses of the answer's first tokens, and the logits they come from.
+    context, generation, prompt_logprobs: as a job's.
+    """
+
+    prompts: tuple[tuple[int, ...], ...]
+    echoes: tuple[str, ...]
+    params: RowParams
+    max_new: int
+    ends: frozenset[int]
+    stops: frozenset[int]
+    words: tuple[tuple[int, ...], ...]
+    strings: tuple[str, ...]
+    choices: int
+    shown: int
+    logprobs: bool
+    priority: int
+    timeout_s: float | None
+    suffix: str = ""
+    truncate: bool = False
+    as_tokens: bool = False
+    beams: Beams | None = None
+    guide: Guide | None = None
+    form: Form | None = None
+    draft: tuple[int, ...] = ()
+    proposal: Tensor | None = None
+    context: bool = False
+    generation: bool = False
+    prompt_logprobs: bool = False
+
+    @property
+    def drawn(self) -> int:
+        """Most tokens that the engine draws for an answer: at least one."""
+        return max(self.max_new, 1)
+
+
+class Reader:
+    """Reads requests for one model. Safe to call from any thread."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        guides: Guides,
+        *,
+        vocabulary: int,
+        ends: frozenset[int],
+        longest: int,
+        max_new: int | None,
+        defaults: Sampling,
+        hidden: int = 0,
+        max_logits_bytes: int = 0,
+    ) -> None:
+        """longest: tokens of prompt and answer. max_new: the operator's ceiling.
+
+        max_logits_bytes: of logits in one answer; more are refused.
+
+        defaults: what the checkpoint recommends where the client of a text request is silent.
+        hidden: the width of its embeddings, which the rows of a prompt table must have.
+        """
+        self._tokenizer = tokenizer
+        self.reach = reach_of(tokenizer.describe(), longest - 1)
+        self._conversations = Conversations(tokenizer, guides, self.reach)
+        self._vocabulary = vocabulary
+        self._ends = ends
+        self._longest = longest
+        self._ceiling = longest if max_new is None else min(longest, max_new)
+        self._defaults = defaults
+        self._hidden = hidden
+        self._max_logits_bytes = max_logits_bytes
+
+    def read(self, request: GenerateRequest, errand: Errand | None = None) -> Order:
+        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
+        refuse_unsupported(request)
+        refuse_excess(request)
+        refuse_unfit(request, self.reach)
+        sampling = request.sampling
+        beams = _beams(sampling)
+        if beams is None and not isinstance(request, TokenRequest):
+            sampling = _with_defaults(sampling, self._defaults)
+        max_new = self._max_new(request, sampling)
+        talk = NO_TALK
+        if isinstance(request, ChatRequest):
+            talk = self._conversations.read(request, errand)
+        prompts, echoes = self._prompts(request, max_new, talk, errand)
+        choices, shown = _choices(sampling)
+        if beams is not None:
+            choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
+        ends, stops, words = self._ends_of(sampling)
+        params = settle(
+            sampling,
+            vocabulary=self._vocabulary,
+            end_ids=tuple(self._ends),
+            seed=secrets.randbits(63),
+            bad_words=self._bad_words(sampling),
+        )
+        _refuse_contradiction(params, max_new)
+        asked = params.logprobs >= 0
+        if choices > shown and not asked:
+            params = msgspec.structs.replace(params, logprobs=0)
+        order = Order(
+            prompts=prompts,
+            echoes=echoes,
+            params=params,
+            max_new=max_new,
+            ends=ends,
+            stops=stops,
+            words=words,
+            strings=_or(sampling.stop, ()),
+            choices=choices,
+            shown=shown,
+            logprobs=asked,
+            priority=_priority(request.priority),
+            timeout_s=_or(request.timeout_s, None),
+            as_tokens=isinstance(request, TokenRequest),
+            beams=beams,
+            guide=talk.guide,
+            form=talk.form,
+        )
+        match request:
+            case ChatRequest():
+                return order
+            case TokenRequest():
+                return self._with_tensors(order, request)
+            case CompletionRequest():
+                return msgspec.structs.replace(
+                    order,
+                    suffix=_or(request.append_suffix, ""),
+                    truncate=request.error_behavior == "truncate",
+                    prompt_logprobs=asked and _or(request.echo, False),
+                )
+
+    def _with_tensors(self, order: Order, request: TokenRequest) -> Order:
+        """What TensorRT-LLM's request has beside sampling."""
+        context = _or(request.return_context_logits, False)
+        generation = _or(request.return_generation_logits, False)
+        rows = len(order.prompts[0]) if context else 0
+        rows += order.max_new * order.choices if generation else 0
+        if rows * self._vocabulary * 4 > self._max_logits_bytes:
+            field = "return_context_logits" if context else "return_generation_logits"
+            raise InvalidRequest(
+                f"{field}: {rows} rows of {self._vocabulary} float32 are more than "
+                f"max_logits_bytes, {self._max_logits_bytes}; ask for fewer tokens",
+                param=field,
+            )
+        draft = request.draft
+        if draft is UNSET:
+            return msgspec.structs.replace(order, context=context, generation=generation)
+        tokens = self._checked(draft.tokens, "draft_input_ids")
+        if order.beams is not None:
+            raise InvalidRequest(
+                "draft_input_ids: beam search takes no drafts; leave them out, or beam_width",
+                param="draft_input_ids",
+            )
+        shape = (len(tokens), self._vocabulary)
+        proposal = None if draft.logits is UNSET else shaped(draft.logits, "draft_logits", shape)
+        return msgspec.structs.replace(
+            order, context=context, generation=generation, draft=tokens, proposal=proposal
+        )
+
+    def _prompts(
+        self, request: GenerateRequest, max_new: int, talk: Talk, errand: Errand | None
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+        match request:
+            case ChatRequest():
+                return (talk.prompt,), ("",)
+            case TokenRequest():
+                table = request.prompt_table
+                rows = 0 if table is UNSET else table_rows(table, self._hidden)
+                return (self._checked(request.tokens, "tokens", rows),), ("",)
+            case CompletionRequest():
+                room = None
+                if request.error_behavior == "truncate":
+                    room = self._longest - min(max_new, self._longest // 2)
+                prompts = tuple(
+                    self._prompt(prompt, place, template=request.template, room=room, errand=errand)
+                    for place, prompt in enumerate(request.prompts)
+                )
+                return prompts, tuple(self._echo(request, p) for p in request.prompts)
+
+    def _prompt(
+        self,
+        prompt: Prompt,
+        place: int,
+        *,
+        template: bool,
+        room: int | None,
+        errand: Errand | None,
+    ) -> tuple[int, ...]:
+        """room: tokens to which a prompt that is too long is cut; `None`: it is refused."""
+        if not isinstance(prompt, str):
+            kept = prompt if room is None else prompt[-room:]
+            return self._checked(kept, f"prompt[{place}]")
+        if template:
+            return self._conversations.ask(prompt, errand, room=room)
+        most = self.reach.tokens if room is None else room
+        ids, count = self._tokenizer.counted(prompt, most=most, errand=errand)
+        if room is None:
+            self.reach.refuse_count(count)
+        return tuple(ids)
+
+    def _echo(self, request: CompletionRequest, prompt: Prompt) -> str:
+        if not _or(request.echo, False):
+            return ""
+        return prompt if isinstance(prompt, str) else self._tokenizer.decode(list(prompt))
+
+    def _checked(self, tokens: tuple[int, ...], where: str, rows: int = 0) -> tuple[int, ...]:
+        """rows: of a prompt table, which the ids past the vocabulary select."""
+        end = self._vocabulary + rows
+        for place, token in enumerate(tokens):
+            if not 0 <= token < end:
+                raise InvalidRequest(
+                    f"{where}[{place}]: token {token} must be within 0 and {end - 1}",
+                    param=where.partition("[")[0],
+                )
+        return tokens
+
+    def _max_new(self, request: GenerateRequest, sampling: Sampling) -> int:
+        asked = sampling.max_tokens
+        if asked is UNSET and isinstance(request, CompletionRequest):
+            asked = COMPLETION_TOKENS
+        if asked is UNSET or asked is None:
+            return self._ceiling
+        least = 0 if isinstance(request, CompletionRequest) and request.echo is True else 1
+        if asked < least:
+            raise InvalidRequest(
+                f"max_tokens: {asked} must be {least} or more"
+                + (" (0 scores a prompt: a completion with echo: true)" if least else ""),
+                param="max_tokens",
+            )
+        return min(asked, self._ceiling)
+
+    def _ends_of(
+        self, sampling: Sampling
+    ) -> tuple[frozenset[int], frozenset[int], tuple[tuple[int, ...], ...]]:
+        ends = self._ends
+        if sampling.end_id is not UNSET:
+            ends = frozenset({sampling.end_id}) if sampling.end_id >= 0 else frozenset[int]()
+        if _or(sampling.ignore_eos, False):
+            ends = frozenset[int]()
+        words = _or(sampling.stop_words, ())
+        if any(not word for word in words):
+            raise InvalidRequest("stop_words: a word has no tokens", param="stop_words")
+        single = {word[0] for word in words if len(word) == 1}
+        stops = frozenset({*_or(sampling.stop_token_ids, ()), *single})
+        return ends, stops, tuple(word for word in words if len(word) > 1)
+
+    def _bad_words(self, sampling: Sampling) -> tuple[tuple[int, ...], ...]:
+        """Each string as it is written at a text's beginning, and after a space."""
+        spelt: dict[tuple[int, ...], None] = {}
+        for word in _or(sampling.bad_words, ()):
+            if not word.strip():
+                raise InvalidRequest("bad_words: a word is blank", param="bad_words")
+            for text in (word, f" {word.lstrip()}"):
+                spelt[tuple(self._tokenizer.encode(text, special=False))] = None
+        return tuple(spelt)
+
+
+def refuse_unsupported(request: GenerateRequest) -> None:
+    """Raises InvalidRequest for the first field that asks for something the engine can't do."""
+    task = task_of(request)
+    unknown = sent_fields(request) - (SUPPORTED[task] or frozenset())
+    wanted = sorted(field for field in unknown if not is_neutral(request, field))
+    for field in (*wanted, *sorted(extra_fields(request) - EXTRA.get(task, frozenset()))):
+        raise InvalidRequest(
+            f"{field}: the local engine cannot do this; leave it out or ask another model",
+            param=field,
+        )
+
+
+def _refuse_contradiction(params: RowParams, max_new: int) -> None:
+    if params.min_tokens > max_new:
+        raise InvalidRequest(
+            f"min_tokens: {params.min_tokens} is more than max_tokens, which is {max_new}",
+            param="min_tokens",
+        )
+
+
+def _or(value: _T | UnsetType, silent: _T) -> _T:
+    return silent if isinstance(value, UnsetType) else value
+
+
+def _with_defaults(sampling: Sampling, defaults: Sampling) -> Sampling:
+    """A client that asks for sampling, and not for a temperature, does not get a greedy one."""
+    if defaults.temperature == 0.0 and _or(sampling.do_sample, False):
+        defaults = msgspec.structs.replace(defaults, temperature=UNSET)
+    silent = {
+        name: getattr(defaults, name)
+        for name in defaults.__struct_fields__
+        if getattr(sampling, name) is UNSET and getattr(defaults, name) is not UNSET
+    }
+    return msgspec.structs.replace(sampling, **silent) if silent else sampling
+
+
+def _choices(sampling: Sampling) -> tuple[int, int]:
+    shown = _or(sampling.n, 1)
+    choices = _or(sampling.best_of, shown)
+    if shown < 1:
+        raise InvalidRequest(f"n: {shown} must be 1 or more", param="n")
+    if choices < shown:
+        raise InvalidRequest(f"best_of: {choices} must be at least n, {shown}", param="best_of")
+    return choices, shown
+
+
+def _beams(sampling: Sampling) -> Beams | None:
+    width = _or(sampling.beam_width, 1)
+    if not 1 <= width <= MAX_BEAMS:
+        raise InvalidRequest(
+            f"beam_width: {width} must be within 1 and {MAX_BEAMS}", param="beam_width"
+        )
+    if width == 1:
+        return None
+    filters = ("top_p", 1.0), ("top_k", None), ("min_p", 0.0), ("typical_p", 1.0)
+    for name, off in filters:
+        value = getattr(sampling, name)
+        if value is not UNSET and value not in (off, 0, 1):
+            raise InvalidRequest(
+                f"{name}: beam search cuts no candidates; leave it out, or beam_width",
+                param=name,
+            )
+    return Beams(
+        width=width,
+        length_penalty=_or(sampling.length_penalty, 1.0),
+        early_stopping=_or(sampling.early_stopping, False),
+    )
+
+
+def _hypotheses(sampling: Sampling, beams: Beams, *, tokens: bool) -> int:
+    """How many are shown: n; where that is silent one, or for tokens all, as TensorRT-LLM does."""
+    if sampling.best_of is not UNSET and sampling.best_of != _or(sampling.n, 1):
+        raise InvalidRequest(
+            "best_of: beam search ranks its own hypotheses; leave it out, or beam_width",
+            param="best_of",
+        )
+    shown = _or(sampling.n, beams.width if tokens else 1)
+    if not 1 <= shown <= beams.width:
+        raise InvalidRequest(
+            f"n: {shown} must be within 1 and beam_width, {beams.width}", param="n"
+        )
+    return shown
+
+
+def _priority(priority: int | UnsetType) -> int:
+    asked = _or(priority, 5)
+    if not 1 <= asked <= 5:
+        raise InvalidRequest(f"priority: {asked} must be within 1 and 5", param="priority")
+    return asked

@@ -1,0 +1,260 @@
+"""What a chat request demands of its answer's form, as rules for the grammar compiler.
+
+Syntax: https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
+
+import msgspec
+from llguidance import regex_to_lark
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from local_engine.child_process.messages import Guide, Part
+from local_engine.guided.compiler import quote
+from local_engine.guided.tool_call_formats import ToolFormat
+from local_engine.requests.output_parser import Form, Thinking
+from schemas.errors import InvalidRequest
+from schemas.messages import FunctionTool, ResponseFormat
+
+MOST_CALLS = 16
+"""In one answer that a grammar writes."""
+
+MAX_GBNF = 16 * 1024
+"""Characters; the translation to lark is plain Python, and slow where rules are many."""
+
+_BLANKS = r"[ \t\r\n]{1,20}"
+"""Between reasoning and answer, and between the parts of JSON whose schema allows blanks there;
+without a bound, some models write nothing else."""
+
+_COMPACT: dict[str, object] = {
+    "whitespace_flexible": False,
+    "item_separator": ", ?",
+    "key_separator": ": ?",
+}
+"""How JSON is laid out: on one line, with one space behind a comma or colon, or none.
+
+https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md#whitespace-handling
+"""
+
+_OPTIONS = "x-guidance"
+"""Where a schema says otherwise."""
+
+_PROSE = r"/(.|\n)+/"
+
+Spell = Callable[[str], str]
+"""From a marker of the model's to how lark writes it."""
+
+
+class Body(Struct, frozen=True, kw_only=True):
+    """What takes the place of free text. rule: the right side of a lark rule."""
+
+    field: str
+    rule: str
+    client: str = ""
+    gbnf: bool = False
+
+
+class _Pattern(Struct, frozen=True, kw_only=True):
+    pattern: str
+
+
+class _Grammar(Struct, frozen=True, kw_only=True):
+    definition: str
+    syntax: Literal["lark", "ebnf"] = "lark"
+
+
+class _Typed(Struct, frozen=True, kw_only=True):
+    type: str = ""
+
+
+_object = msgspec.json.Decoder(dict[str, object])
+_encode = msgspec.json.Encoder().encode
+
+
+def body_of(format: ResponseFormat | UnsetType) -> Body | None:
+    """`None` for free text. Raises InvalidRequest naming the field."""
+    if format is UNSET or format.type == "text":
+        return None
+    if format.type == "opaque":
+        return _other(format.raw)
+    field = "response_format"
+    if format.type == "json_object":
+        return Body(field=field, rule=_json({"type": "object"}, strict=False))
+    field = "response_format.json_schema.schema"
+    if format.schema is UNSET:
+        raise InvalidRequest(f"{field}: a schema is missing", param=field)
+    return Body(field=field, rule=_json(_schema(format.schema, field), strict=bool(format.strict)))
+
+
+def guide_of(
+    form: Form,
+    *,
+    body: Body | None,
+    tools: Sequence[FunctionTool],
+    parallel: bool,
+    spell: Spell,
+) -> Guide | None:
+    """`None` where nothing is demanded.
+
+    tools: the functions that may be called; where `form` is not `sure`, calls are free text.
+    """
+    format = form.tools if form.sure else None
+    if body is None and format is None:
+        return None
+    rules = [] if form.thinking is None else _thinking(form.thinking, form.opened, spell)
+    think = "think " if form.thinking is not None else ""
+    parts: list[Part] = []
+    if body is not None:
+        rules.append(f"body: {body.rule}")
+        parts.append(Part(field=body.field, lark=f"start: {body.rule}"))
+    if format is not None:
+        called, arguments = _calls(format, tools, parallel, spell)
+        rules += called
+        parts += arguments
+    rules.append(f"start: {think}{_answer(form, body, parallel)}")
+    return Guide(
+        lark="\n".join([*rules, f"PROSE: {_PROSE}", f"BLANKS: /{_BLANKS}/"]),
+        parts=tuple(parts),
+        client="" if body is None else body.client,
+        gbnf=body is not None and body.gbnf,
+    )
+
+
+def _answer(form: Form, body: Body | None, parallel: bool) -> str:
+    """What follows the reasoning."""
+    format = form.tools
+    if not form.sure or format is None:
+        return "body"
+    if form.demanded:
+        return "calls"
+    if body is not None:
+        return "(calls | body)"
+    if format.bare:
+        return r"(calls | /[^{\s](.|\n)*/)?"
+    if format.listed:
+        return "(opening listed PROSE? | PROSE)?"
+    return f"(opening call_close){'*' if parallel else '?'} PROSE?"
+
+
+def _thinking(markers: Thinking, opened: bool, spell: Spell) -> list[str]:
+    """`think`: the rest of the reasoning, or all of it if the model chooses to reason."""
+    closing = _until(spell(markers.close))
+    whole = "thought BLANKS?" if opened else f"({spell(markers.open)} thought BLANKS?)?"
+    return [f"think: {whole}", closing.format(name="thought")]
+
+
+def _until(marker: str) -> str:
+    """A rule `{name}`: free text up to a marker and the marker, which is a token or text."""
+    if marker.startswith("<["):
+        return "{name}: PROSE? " + marker
+    return r"{name}[lazy]: /(.|\n)*/ " + marker.replace("{", "{{").replace("}", "}}")
+
+
+def _calls(
+    format: ToolFormat, tools: Sequence[FunctionTool], parallel: bool, spell: Spell
+) -> tuple[list[str], list[Part]]:
+    """Rules for `calls`, and for `opening` and what follows it, and each function's arguments."""
+    rules: list[str] = []
+    parts: list[Part] = []
+    for place, tool in enumerate(tools):
+        field = f"tools[{place}].function.parameters"
+        head = f'{{"name": {_encode(tool.name).decode()}, "{format.key}": '
+        rule = _arguments(tool, field)
+        rules.append(f'call_{place}: {quote(head)} args_{place} "}}"')
+        rules.append(f"args_{place}: {rule}")
+        parts.append(Part(field=field, lark=f"start: {rule}"))
+    rules.append("call: " + " | ".join(f"call_{place}" for place in range(len(tools))))
+    between = quote(format.between)
+
+    def several(one: str) -> str:
+        return f"{one} ({between} {one}){{0,{MOST_CALLS - 1}}}" if parallel else one
+
+    if format.open and not format.bare:
+        rules.append(_until(spell(format.open)).format(name="opening"))
+    if format.listed:
+        rules.append(f'listed: "[" {several("call")} "]"')
+        rules.append(f"calls: {spell(format.open)} listed")
+    elif format.close:
+        rules.append(f'call_close: "\\n" call "\\n" {spell(format.close)}')
+        rules.append(f"calls: {several(f'{spell(format.open)} call_close')}")
+    else:
+        rules.append(f"calls: {several('call')}")
+    return rules, parts
+
+
+def _arguments(tool: FunctionTool, field: str) -> str:
+    if tool.parameters is UNSET:
+        return '"{}"'
+    schema = _schema(tool.parameters, field)
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise InvalidRequest(
+            f"{field}.type: a function's parameters are an object, not {kind}", param=field
+        )
+    return _json({**schema, "type": "object"}, strict=bool(tool.strict))
+
+
+def _json(schema: dict[str, object], *, strict: bool) -> str:
+    """strict: keywords that cannot be enforced are refused; otherwise they are passed over."""
+    options = {**_layout(schema.get(_OPTIONS)), "lenient": not strict}
+    return "%json " + _encode({**schema, _OPTIONS: options}).decode()
+
+
+def _layout(wanted: object) -> dict[str, object]:
+    """The compiler's options for blanks. wanted: the schema's own, which the compiler checks."""
+    own = cast("dict[str, object]", wanted) if isinstance(wanted, dict) else {}
+    flexible = own.get("whitespace_flexible", "whitespace_pattern" in own)
+    if flexible is False:
+        return {**_COMPACT, **own}
+    return {"whitespace_flexible": flexible, "whitespace_pattern": _BLANKS, **own}
+
+
+def _regex(pattern: str) -> str:
+    return f"/{regex_to_lark(pattern)}/" if pattern else '""'
+
+
+def _schema(raw: Raw, field: str) -> dict[str, object]:
+    try:
+        return _object.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise InvalidRequest(
+            f"{field}: not a JSON schema, which is an object: {exc}", param=field
+        ) from exc
+
+
+def _other(raw: Raw | UnsetType) -> Body:
+    """Forms that OpenAI has not: {type: regex, pattern} and {type: grammar, definition}."""
+    text = b"{}" if raw is UNSET else bytes(raw)
+    field = "response_format"
+    kind = msgspec.json.decode(text, type=_Typed).type
+    try:
+        match kind:
+            case "regex":
+                pattern = msgspec.json.decode(text, type=_Pattern).pattern
+                return Body(field=f"{field}.pattern", rule=_regex(pattern))
+            case "grammar":
+                grammar = msgspec.json.decode(text, type=_Grammar)
+            case _:
+                raise InvalidRequest(
+                    f"{field}.type: {kind!r} is none of text, json_object, json_schema, regex "
+                    "and grammar",
+                    param=f"{field}.type",
+                )
+    except msgspec.DecodeError as exc:
+        raise InvalidRequest(f"{field}: {exc}", param=field) from exc
+    field = f"{field}.definition"
+    if "%llguidance" in grammar.definition:
+        raise InvalidRequest(f"{field}: %llguidance: the options are the engine's", param=field)
+    if grammar.syntax == "ebnf" and len(grammar.definition) > MAX_GBNF:
+        raise InvalidRequest(
+            f"{field}: {len(grammar.definition)} characters of GBNF are too much to translate; "
+            f"{MAX_GBNF} is the most; write it in lark",
+            param=field,
+        )
+    return Body(
+        field=field,
+        rule="@client",
+        client=grammar.definition,
+        gbnf=grammar.syntax == "ebnf",
+    )

@@ -1,0 +1,194 @@
+"""Draws one token per row, each row with parameters and a seed of its own.
+
+A row's token depends on its logits, its parameters and (seed, position) alone. What could let a
+neighbour in is kept out: noise is keyed by token id, masses are summed as integers, and how many
+candidates are looked at changes the time, never the choice.
+"""
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.sampling.batch_params import FreeRows, LogprobRows, SamplingRows
+from local_engine.sampling.counter_rng import exponentials, uniforms
+from local_engine.sampling.logits_processors import Allowed, mask_out
+from local_engine.sampling.top_candidates import (
+    BLOCK,
+    block_argmax,
+    block_maxima,
+    gather_blocks,
+    top_candidates,
+)
+from local_engine.sampling.truncation import UNIT, Survivors, block_masses, largest, survivors
+
+
+class TokenLogprobs(Struct, frozen=True, kw_only=True):
+    """Natural logarithms of the model's own probabilities, before any processor or temperature.
+
+    places: places in the batch of the R rows that asked. chosen: float32 [R].
+    top, top_ids: float32 and int64 [R, N], best first; N is the most that any row asked for.
+    """
+
+    places: tuple[int, ...]
+    chosen: Tensor
+    top: Tensor
+    top_ids: Tensor
+
+
+class Sampled(Struct, frozen=True, kw_only=True):
+    """ids: int64 [B] on the logits' device. logprobs: `None` where no row asked."""
+
+    ids: Tensor
+    logprobs: TokenLogprobs | None
+
+
+def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -> Sampled:
+    """Draw one token per row.
+
+    logits: [B, V] float16, bfloat16 or float32, finite or -inf, left untouched; a row that is -inf
+        throughout gets some token. B may be 0.
+    rows: B rows, in the order of the logits; call `rows.advance(tokens)` before the next step.
+    allowed: what a grammar permits, for the rows that have one.
+
+    Does not wait for the device, except where rows are cut by top_p or min_p without top_k: those
+    ask whether the first 64 candidates were enough, and again for each wider look.
+    Raises ValueError where the shapes do not fit.
+    """
+    if logits.shape != (rows.size, rows.vocabulary):
+        raise ValueError(
+            f"logits: {list(logits.shape)}, but the rows are [{rows.size}, {rows.vocabulary}]"
+        )
+    raw = logits.to(torch.float32)
+    asked = rows.logprobs
+    values = processed(raw, rows, allowed, overwrite=asked is None and raw is not logits)
+    peaks = block_maxima(values)
+    ids = _draw(values, peaks, rows)
+    if asked is None:
+        return Sampled(ids=ids, logprobs=None)
+    peaks = peaks if values is raw else block_maxima(raw)
+    return Sampled(ids=ids, logprobs=_logprobs(raw, peaks, ids, asked))
+
+
+def processed(
+    raw: Tensor, rows: SamplingRows, allowed: Allowed | None = None, *, overwrite: bool = False
+) -> Tensor:
+    """The logits after grammar, biases, penalties and bans, before temperature and filters.
+
+    raw: float32 [B, V], left untouched unless `overwrite`. Returns `raw` itself where nothing
+    changes it, else a float32 [B, V].
+    """
+    if allowed is None and not rows.processors.active:
+        return raw
+    values = raw.contiguous() if overwrite else raw.clone(memory_format=torch.contiguous_format)
+    rows.processors.apply(values)
+    if allowed is not None:
+        mask_out(values, allowed)
+    return values
+
+
+def probabilities(values: Tensor, rows: SamplingRows) -> Tensor:
+    """The distribution that each row is drawn from, float32 [B, V].
+
+    values: float32 [B, V] processed logits (`processed`). For draft tokens, which are accepted by
+    probability; costs a full [B, V] matrix, so not for plain steps.
+    """
+    peaks, sorted_rows = block_maxima(values), rows.whole
+    spread = torch.zeros_like(values, memory_format=torch.contiguous_format)
+    if sorted_rows.has_greedy:
+        ids = block_argmax(values, peaks, sorted_rows.greedy).unsqueeze(1)
+        _spread(spread, sorted_rows.greedy, ids, torch.ones_like(ids, dtype=torch.float64))
+    for group in sorted_rows.cut:
+        for part in survivors(values, peaks, group):
+            _spread(spread, part.rows, part.ids, part.weights)
+    free = sorted_rows.free
+    if free is not None:
+        chosen = values if free.rows is None else values.index_select(0, free.rows)
+        every = torch.arange(values.size(1), device=values.device).expand_as(chosen)
+        exact = chosen.to(torch.float64).div_(free.temperature).softmax(-1)
+        _spread(spread, free.rows, every, exact)
+    return spread
+
+
+def _spread(target: Tensor, rows: Tensor | None, ids: Tensor, weights: Tensor) -> None:
+    """Write normalised `weights` of the tokens `ids` into some rows of `target`."""
+    shares = (weights / weights.sum(-1, keepdim=True)).to(target.dtype)
+    filled = target.new_zeros((ids.size(0), target.size(1))).scatter_(1, ids, shares)
+    if rows is None:
+        target.copy_(filled)
+    else:
+        target.index_copy_(0, rows, filled)
+
+
+def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
+    """int64 [B]; each method fills the rows that are its own."""
+    parts: list[tuple[Tensor | None, Tensor]] = []
+    left, fused = rows.left, rows.fused
+    if fused is not None:
+        chosen = values if fused.rows is None else values.index_select(0, fused.rows)
+        drawn = fused.operator.draw(chosen, fused.temperature, fused.top_k, fused.top_p)
+        parts.append((fused.rows, drawn))
+    if left.has_greedy:
+        parts.append((left.greedy, block_argmax(values, peaks, left.greedy)))
+    if left.cut or left.free is not None:
+        keys = rows.keys()
+        for group in left.cut:
+            found = survivors(values, peaks, group)
+            parts.extend((part.rows, _race(part, keys)) for part in found)
+        if left.free is not None:
+            parts.append((left.free.rows, _draw_free(values, peaks, left.free, keys)))
+    if len(parts) == 1 and parts[0][0] is None:
+        return parts[0][1]
+    drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)
+    for places, ids in parts:
+        if places is None:
+            drawn.copy_(ids)
+        else:
+            drawn.index_copy_(0, places, ids)
+    return drawn
+
+
+def _race(part: Survivors, keys: Tensor) -> Tensor:
+    """The token whose probability / Exp(1) number is the largest: int64 [R]."""
+    keys = keys if part.rows is None else keys.index_select(0, part.rows)
+    winner = (part.weights / exponentials(keys, part.ids)).argmax(-1, keepdim=True)
+    return part.ids.gather(1, winner).squeeze(1)
+
+
+def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> Tensor:
+    """Inverse of the cumulated distribution, first over blocks, then inside one: int64 [R]."""
+    rows = group.rows
+    if rows is not None:
+        keys = keys.index_select(0, rows)
+    heat = None if group.unscaled else group.temperature
+    reached = block_masses(values, peaks, rows, heat).cumsum(-1)
+    target = _inverse(uniforms(keys), reached[:, -1:])
+    blocks = (reached <= target).sum(-1, keepdim=True).clamp_max_(reached.size(1) - 1)
+    upper = reached.gather(1, blocks)
+    lower = reached.gather(1, (blocks - 1).clamp_min(0)).mul_(blocks > 0)
+    inside, ids = gather_blocks(values, blocks, rows)
+    top = largest(peaks, rows).to(torch.float64)
+    weights = inside.to(torch.float64).sub_(top).div_(group.temperature).exp_()
+    reached = weights.mul_(UNIT).to(torch.int64).cumsum(-1)
+    share = (target - lower).to(torch.float64).div_(upper - lower)
+    target = _inverse(share, reached[:, -1:])
+    lanes = (reached <= target).sum(-1, keepdim=True).clamp_max_(BLOCK - 1)
+    return ids.gather(1, lanes).squeeze(1).clamp_max_(values.size(1) - 1)
+
+
+def _inverse(share: Tensor, total: Tensor) -> Tensor:
+    """The unit of mass at `share` (0 … 1) of `total`: int64 [R, 1], 0 … total - 1."""
+    return torch.minimum((share * total).to(torch.int64), total - 1)
+
+
+def _logprobs(values: Tensor, peaks: Tensor, ids: Tensor, asked: LogprobRows) -> TokenLogprobs:
+    chosen, picked = values, ids
+    if asked.rows is not None:
+        chosen, picked = values.index_select(0, asked.rows), ids.index_select(0, asked.rows)
+    norm = chosen.logsumexp(-1, keepdim=True)
+    best = top_candidates(values, peaks, max(asked.count, 1), asked.rows)
+    return TokenLogprobs(
+        places=asked.places,
+        chosen=(chosen.gather(1, picked.unsqueeze(1)) - norm).squeeze(1),
+        top=(best.values - norm)[:, : asked.count],
+        top_ids=best.ids[:, : asked.count],
+    )

@@ -1,0 +1,161 @@
+"""The pages of the key/value cache: who holds which, which are free, and which can be reused.
+
+A page ("block") keeps `block_size` consecutive tokens of one sequence. Full pages are known by a
+hash chained over everything before them, so that equal prompt beginnings of one tenant share
+pages; a released page keeps its hash, and its content, until the space is needed.
+"""
+
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+
+from local_engine.scheduling.free_extents import Extents
+
+EVICT_AT_ONCE = 16
+
+
+class CorruptBlocks(RuntimeError):
+    """`check` found the pool inconsistent: a bug of ours."""
+
+
+def extend_hashes(
+    hashes: list[bytes], tokens: Sequence[int], count: int, block_size: int, salt: bytes
+) -> None:
+    """Makes `hashes` cover the first `count` full blocks of `tokens`. Chained, 16 bytes each."""
+    parent = hashes[-1] if hashes else blake2b(salt, digest_size=16).digest()
+    for index in range(len(hashes), count):
+        content = array("q", tokens[index * block_size : (index + 1) * block_size])
+        parent = blake2b(content.tobytes(), key=parent, digest_size=16).digest()
+        hashes.append(parent)
+
+
+class BlockPool:
+    """Counts references to `total` pages; hands out neighbours where it can.
+
+    taken: pages handed out so far.
+    """
+
+    def __init__(self, total: int, block_size: int, *, prefix_cache: bool = True) -> None:
+        self.total = total
+        self.block_size = block_size
+        self.prefix_cache = prefix_cache
+        self.taken = 0
+        self._references = [0] * total
+        self._clean = Extents()
+        if total:
+            self._clean.add(0, total)
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._hash_of: dict[int, bytes] = {}
+        self._block_of: dict[bytes, int] = {}
+
+    @property
+    def free(self) -> int:
+        """Pages that nobody holds, those with a reusable content included."""
+        return len(self._clean) + len(self._idle)
+
+    def blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
+
+    def grow(self, blocks: list[int], count: int) -> bool:
+        """Appends `count` free pages to `blocks`, or none at all and returns False."""
+        if count > self.free:
+            return False
+        if count > len(self._clean):
+            self._evict(max(count - len(self._clean), EVICT_AT_ONCE))
+        self.taken += max(count, 0)
+        while count > 0:
+            first = blocks[-1] + 1 if blocks else -1
+            taken = self._clean.take(first, count)
+            if taken == 0:
+                first = self._clean.roomiest(count)
+                taken = self._clean.take(first, count)
+            for block in range(first, first + taken):
+                self._references[block] = 1
+                blocks.append(block)
+            count -= taken
+        return True
+
+    def release(self, blocks: list[int]) -> None:
+        """Gives up one reference to each and empties the list.
+
+        The last page becomes the oldest, so that beginnings survive longest.
+        """
+        for block in reversed(blocks):
+            self._references[block] -= 1
+            if self._references[block] == 0:
+                if block in self._hash_of:
+                    self._idle[block] = None
+                else:
+                    self._clean.add(block)
+        blocks.clear()
+
+    def hold(self, blocks: Iterable[int]) -> list[int]:
+        """The same pages for one more holder."""
+        held = list(blocks)
+        for block in held:
+            self._references[block] += 1
+        return held
+
+    def freed_by(self) -> Callable[[Sequence[int]], int]:
+        """A count for trying out: how many pages releasing one more table would free."""
+        released: Counter[int] = Counter()
+
+        def release(blocks: Sequence[int]) -> int:
+            released.update(blocks)
+            return sum(released[block] == self._references[block] for block in blocks)
+
+        return release
+
+    def share(self, hashes: Iterable[bytes]) -> list[int]:
+        """The pages of the longest known beginning of `hashes`, one reference taken to each."""
+        shared: list[int] = []
+        for digest in hashes:
+            block = self._block_of.get(digest)
+            if block is None:
+                break
+            if self._references[block] == 0:
+                del self._idle[block]
+            self._references[block] += 1
+            shared.append(block)
+        return shared
+
+    def publish(self, block: int, digest: bytes) -> None:
+        """The page is full and computed; it may be shared from now on.
+
+        A second page with the same content stays private.
+        """
+        if self.prefix_cache and digest not in self._block_of and block not in self._hash_of:
+            self._block_of[digest] = block
+            self._hash_of[block] = digest
+
+    def check(self, tables: Iterable[Sequence[int]]) -> None:
+        """`tables` are the pages of all live sequences. Raises CorruptBlocks.
+
+        Holds: every page is exactly one of held, idle or clean; the references are those of the
+        tables; nobody holds a page twice.
+        """
+        held = [0] * self.total
+        for table in tables:
+            if len(set(table)) != len(table):
+                raise CorruptBlocks(f"a sequence holds a page twice: {table}")
+            for block in table:
+                held[block] += 1
+        if held != self._references:
+            raise CorruptBlocks("references differ from what the sequences hold")
+        free = [*self._clean, *self._idle]
+        if len(set(free)) != len(free) or any(held[block] for block in free):
+            raise CorruptBlocks("a page is free twice, or free and held")
+        if len(free) != self.free or self.free + sum(map(bool, held)) != self.total:
+            raise CorruptBlocks("free and held pages do not add up")
+        if {digest: block for block, digest in self._hash_of.items()} != self._block_of:
+            raise CorruptBlocks("hashes and pages disagree")
+        if any(block in self._hash_of for block in self._clean):
+            raise CorruptBlocks("a clean page has a hash")
+
+    def _evict(self, count: int) -> None:
+        """Forgets the content of up to `count` idle pages, the longest unused first."""
+        for _ in range(min(count, len(self._idle))):
+            block, _ = self._idle.popitem(last=False)
+            del self._block_of[self._hash_of.pop(block)]
+            self._clean.add(block)

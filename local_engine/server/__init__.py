@@ -1,0 +1,1 @@
+"""The engine process: connections, models and the service behind them."""

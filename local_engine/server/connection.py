@@ -1,0 +1,169 @@
+"""One worker's connection to the engine process: its requests, and what goes back to it."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import cast
+
+import msgspec
+
+from local_engine.protocol.frames import (
+    Ask,
+    Batch,
+    BrokenFrame,
+    Cancel,
+    Deltas,
+    Embed,
+    Failed,
+    FrameReader,
+    Measured,
+    Ready,
+    Submit,
+    ToEngine,
+    Vectors,
+    decode_inputs,
+    decode_request,
+    failed,
+    frame,
+)
+from local_engine.server.embedding_service import little_endian
+from local_engine.server.service import NAME, Service
+from schemas.errors import GatewayError, UpstreamBroken
+from schemas.events import Event
+
+MAX_UNSENT_BYTES = 8 * 1024 * 1024
+"""A worker that leaves more than this unread loses its requests; the step waits for nobody."""
+
+PIECE_BYTES = 64 * 1024
+"""Of the vectors that are written before the worker has read what came before."""
+
+_decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
+
+
+class Connection(asyncio.Protocol):
+    """Everything that a worker asked for dies with its connection."""
+
+    def __init__(self, service: Service, *, max_unsent: int = MAX_UNSENT_BYTES) -> None:
+        self._service = service
+        self._max_unsent = max_unsent
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._batches: list[Batch] = []
+        self._read = asyncio.Event()
+        self._read.set()
+        self._vectors: asyncio.Lock = asyncio.Lock()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport.write(
+            frame(Ready(models=self._service.models, reaches=self._service.reaches))
+        )
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._reader.feed(data):
+                self._obey(_decoder.decode(body))
+        except (BrokenFrame, msgspec.DecodeError):
+            self._abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        for task in self._tasks.values():
+            task.cancel()
+
+    def pause_writing(self) -> None:
+        self._read.clear()
+
+    def resume_writing(self) -> None:
+        self._read.set()
+
+    def _obey(self, message: ToEngine) -> None:
+        match message:
+            case Submit():
+                self._start(message.id, self._answer(message))
+            case Embed():
+                self._start(message.id, self._embed(message))
+            case Cancel(id=id):
+                if id in self._tasks:
+                    self._tasks[id].cancel()
+            case Ask():
+                service = self._service
+                self._write(Measured(machine=service.machine(), stats=service.stats()))
+
+    def _start(self, id: int, work: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks[id] = task
+        task.add_done_callback(lambda task: self._done(id, task))
+
+    async def _answer(self, submit: Submit) -> None:
+        try:
+            answer = self._service.generate(
+                decode_request(submit.request),
+                model=submit.model,
+                request_id=submit.request_id,
+                tenant=submit.tenant,
+            )
+            async with aclosing(answer) as batches:
+                async for batch in batches:
+                    self._put(submit.id, batch)
+            self._put(submit.id, [], last=True)
+        except GatewayError as exc:
+            self._write(failed(submit.id, exc))
+
+    async def _embed(self, embed: Embed) -> None:
+        """Vectors may be many: one answer at a time is written, as fast as it is read."""
+        try:
+            inputs = decode_inputs(embed.request)
+            found = await self._service.embed(inputs, model=embed.model, tenant=embed.tenant)
+        except GatewayError as exc:
+            self._write(failed(embed.id, exc))
+            return
+        values = little_endian(found.values)
+        async with self._vectors:
+            for start in range(0, len(values), PIECE_BYTES):
+                await self._read.wait()
+                self._write(
+                    Vectors(
+                        id=embed.id,
+                        values=values[start : start + PIECE_BYTES],
+                        width=found.values.shape[1],
+                        tokens=found.tokens,
+                        last=start + PIECE_BYTES >= len(values),
+                    )
+                )
+
+    def _done(self, id: int, task: asyncio.Task[None]) -> None:
+        """A bug costs its own request, and is told to the worker and to stderr."""
+        del self._tasks[id]
+        if task.cancelled() or (exc := task.exception()) is None:
+            return
+        self._write(Failed(id=id, kind="UpstreamFailed", message="the engine failed: its own bug"))
+        self._loop.call_exception_handler({"message": "a request failed", "exception": exc})
+
+    def _put(self, id: int, events: list[Event], *, last: bool = False) -> None:
+        """Collects what a step brings for all requests; their tasks run one after the other."""
+        if not self._batches:
+            self._loop.call_soon(self._flush)
+        self._batches.append(Batch(id=id, events=tuple(events), last=last))
+
+    def _flush(self) -> None:
+        batches, self._batches = self._batches, []
+        if self._transport is None or not batches:
+            return
+        self._transport.write(frame(Deltas(batches=tuple(batches))))
+        if self._transport.get_write_buffer_size() > self._max_unsent:
+            slow = UpstreamBroken("the answers were not read in time", upstream=NAME)
+            for id, task in self._tasks.items():
+                if task.cancel():
+                    self._transport.write(frame(failed(id, slow)))
+
+    def _write(self, message: Failed | Measured | Vectors) -> None:
+        self._flush()
+        if self._transport is not None:
+            self._transport.write(frame(message))
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

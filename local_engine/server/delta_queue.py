@@ -1,0 +1,31 @@
+"""Where the deltas of one request wait for the task that turns them into events."""
+
+import asyncio
+
+from local_engine.execution.jobs import Delta
+
+
+class Inbox:
+    """The deltas of one request, between the step that brought them and the task that reads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._deltas: list[tuple[float, Delta]] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, delta: Delta, at: float) -> None:
+        """at: when its step ended, in seconds of `time.monotonic`."""
+        self._deltas.append((at, delta))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def take(self) -> list[tuple[float, Delta]]:
+        """Everything since the last time, each delta after its time; waits for at least one.
+
+        One reader only.
+        """
+        while not self._deltas:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        deltas, self._deltas = self._deltas, []
+        return deltas

@@ -1,0 +1,102 @@
+"""From an engine's configuration to embedding models in memory, each with its lane.
+
+Loaded before the generating models, whose caches take what memory is left.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+import torch
+from msgspec import Struct
+
+from local_engine.config import EngineConfig, ModelConfig
+from local_engine.device import DTYPES, choose_device, probe
+from local_engine.embeddings.embedding_lane import EmbeddingLane
+from local_engine.embeddings.encoder import Encoder, Shape
+from local_engine.embeddings.request_reader import TextReader
+from local_engine.embeddings.sentence_transformers import read_recipe
+from local_engine.loading.model_paths import model_folder
+from local_engine.server.model_host import STEP_TOKENS
+from local_engine.text.tokenizer import Tokenizer
+
+
+class Embedder(Struct, frozen=True, kw_only=True, eq=False):
+    """A model that embeds."""
+
+    name: str
+    reader: TextReader
+    lane: EmbeddingLane
+    shape: Shape
+
+
+def host_embedders(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Embedder]:
+    """Loads every embedding model, in order. Reports and raises as `host` does.
+
+    `dtype: auto` is the checkpoint's own here, but float32 on a CPU whose bfloat16 is emulated.
+    """
+    models = [model for model in config.models if model.task == "embed"]
+    if not models:
+        return {}
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    available = probe()
+    device = choose_device(config.device, available)
+    return {
+        model.name: _seat(
+            config,
+            model,
+            device,
+            slow_16=device == "cpu" and not available.cpu_bfloat16,
+            report=report,
+        )
+        for model in models
+    }
+
+
+def _seat(
+    config: EngineConfig,
+    model: ModelConfig,
+    device: str,
+    *,
+    slow_16: bool,
+    report: Callable[[str], None],
+) -> Embedder:
+    report(f"loading {model.name} from {model.path}")
+    path = model_folder(model.path, model.revision)
+    recipe = read_recipe(path)
+    parses = model.special_tokens_in_prompts == "parse"
+    tokenizer = Tokenizer(path, subfolder=recipe.subfolder, parses=parses)
+    encoder = Encoder(
+        path,
+        recipe,
+        device=device,
+        dtype=None if config.dtype == "auto" else DTYPES[config.dtype],
+        slow_16=slow_16,
+    )
+    shape = encoder.shape
+    longest = min(
+        shape.longest,
+        config.max_seq_len or shape.longest,
+        shape.longest if recipe.longest else tokenizer.longest,
+    )
+    shape = msgspec.structs.replace(shape, longest=longest)
+    with torch.inference_mode():
+        encoder.embed([[0] * min(8, shape.longest)], [0])
+    lane = EmbeddingLane(
+        encoder,
+        max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],
+        weights_bytes=shape.weights_bytes,
+    )
+    report(f"{model.name} is ready: inputs up to {shape.longest}, vectors of {shape.width}")
+    return Embedder(
+        name=model.name,
+        reader=TextReader(
+            tokenizer,
+            recipe,
+            shape,
+            shrinks=model.matryoshka,
+            takes_tokens=model.token_inputs == "accept",
+        ),
+        lane=lane,
+        shape=shape,
+    )

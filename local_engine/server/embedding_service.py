@@ -1,0 +1,157 @@
+"""The asyncio face of the embedding models: a request in, all of its vectors out at once."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Protocol
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.child_process.fair_gate import Gate
+from local_engine.child_process.text_encoder import INLINE
+from local_engine.embeddings.input_queue import Embedded, Inputs
+from local_engine.embeddings.request_reader import Rows, TextReader
+from local_engine.requests.preparation import preparing, read
+from local_engine.requests.request_limits import refuse_unfit
+from local_engine.server.embedding_host import Embedder
+from schemas.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamLost,
+)
+from schemas.requests import EmbeddingsRequest
+
+MAX_WAITING = 65_536
+"""Inputs of one model that may wait; more are refused as busy."""
+
+
+class Vectors(Struct, frozen=True, kw_only=True, eq=False):
+    """values: [inputs, width] float32 on the CPU, in input order. tokens: of all inputs."""
+
+    values: Tensor
+    tokens: int
+
+
+class Orders(Protocol):
+    """What is asked of the engine, from any thread."""
+
+    def submit(self, job: Inputs) -> None: ...
+
+    def cancel(self, id: int) -> None: ...
+
+
+class EmbeddingService:
+    """One event loop's requests to all embedding models of an engine."""
+
+    def __init__(
+        self, embedders: Mapping[str, Embedder], ids: Iterator[int], name: str, reading: Gate
+    ) -> None:
+        """ids: no two requests of the engine share one. name: of the engine, for errors.
+
+        reading: turns at long requests.
+        """
+        self._reading = reading
+        self._embedders = embedders
+        self._engine: Orders | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ids = ids
+        self._name = name
+        self._pending: dict[int, asyncio.Future[Embedded]] = {}
+        self._counts: dict[str, int] = dict.fromkeys(embedders, 0)
+
+    async def embed(self, request: EmbeddingsRequest, *, model: str, tenant: str = "") -> Vectors:
+        """Cancelling the task frees its inputs before the next batch. `model` must be here.
+
+        Raises InvalidRequest, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
+        """
+        embedder = self._embedders[model]
+        arrival = time.monotonic()
+        rows = await self._read(embedder.reader, request, tenant)
+        ended = await self._ended(model, rows, arrival)
+        match ended.outcome:
+            case "expired":
+                raise DeadlineExceeded(
+                    f"the vectors were not complete within {rows.timeout_s} s (timeout)",
+                    param="timeout",
+                )
+            case "failed":
+                raise UpstreamFailed(ended.reason, upstream=self._name)
+            case "lost":
+                raise UpstreamLost(ended.reason, upstream=self._name)
+            case "done":
+                assert ended.vectors is not None
+                values = shortened(ended.vectors, rows.width, unit=embedder.shape.unit)
+                return Vectors(values=values, tokens=rows.tokens)
+
+    async def _read(self, reader: TextReader, request: EmbeddingsRequest, tenant: str) -> Rows:
+        size = sum(len(prompt) for prompt in request.inputs)
+        if size > INLINE:
+            refuse_unfit(request, reader.reach)
+        with preparing():
+            return await read(
+                partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
+            )
+
+    def start(self, engine: Orders) -> None:
+        """Call it on the loop that will call `embed`, before the engine's thread runs."""
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+
+    def deliver(self, ended: list[Embedded]) -> None:
+        """Called by the engine's thread."""
+        if ended and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._settle, ended)
+
+    def _settle(self, ended: list[Embedded]) -> None:
+        for one in ended:
+            future = self._pending.get(one.id)
+            if future is not None and not future.done():
+                future.set_result(one)
+
+    async def _ended(self, model: str, rows: Rows, arrival: float) -> Embedded:
+        assert self._engine is not None, "the service was not started"
+        count = len(rows.rows)
+        if count > MAX_WAITING:
+            raise InvalidRequest(
+                f"input: {count} inputs are too many; {MAX_WAITING} is the most", param="input"
+            )
+        if self._counts[model] + count > MAX_WAITING:
+            raise UpstreamBusy("too many inputs are waiting", upstream=self._name, retry_after=1.0)
+        inputs = Inputs(
+            lane=model,
+            id=next(self._ids),
+            rows=rows.rows,
+            skip=rows.skip,
+            deadline=float("inf") if rows.timeout_s is None else arrival + rows.timeout_s,
+        )
+        future = self._pending[inputs.id] = asyncio.get_running_loop().create_future()
+        self._counts[model] += count
+        self._engine.submit(inputs)
+        try:
+            return await future
+        finally:
+            del self._pending[inputs.id]
+            self._counts[model] -= count
+            if not future.done() or future.cancelled():
+                self._engine.cancel(inputs.id)
+
+
+def shortened(vectors: Tensor, width: int, *, unit: bool) -> Tensor:
+    """The first `width` numbers of each vector, of unit length again if they were.
+
+    vectors: [N, W] float32, W >= width. Returns [N, width] float32.
+    """
+    if width == vectors.shape[1]:
+        return vectors
+    vectors = vectors[:, :width]
+    return torch.nn.functional.normalize(vectors, dim=-1) if unit else vectors.contiguous()
+
+
+def little_endian(values: Tensor) -> bytes:
+    """[N, W] float32 on the CPU -> the bytes that travel, vector after vector."""
+    return values.numpy().astype("<f4", copy=False).tobytes()

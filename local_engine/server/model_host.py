@@ -1,0 +1,232 @@
+"""From an engine's configuration to models in memory, each with its lane through the loop."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import torch
+from msgspec import UNSET, Struct, UnsetType, structs
+from transformers.generation.configuration_utils import GenerationConfig
+
+from local_engine.config import EngineConfig, ModelConfig
+from local_engine.device import choose_device, choose_dtype, free_bytes, probe
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Runner
+from local_engine.execution.step_sampler import Drawer
+from local_engine.guided.compiler import Guides
+from local_engine.loading.checkpoint import Loaded, end_tokens, load
+from local_engine.loading.model_paths import model_folder
+from local_engine.ops.kernel_selection import Settled, settle
+from local_engine.ops.native_build import cpu_kernels
+from local_engine.peft.lora_cache import AdapterBank
+from local_engine.peft.lora_layers import Adapter
+from local_engine.peft.peft_format import load_adapter
+from local_engine.protocol.stats import Footprint
+from local_engine.requests.answer_stream import Names
+from local_engine.requests.request_reader import Reader
+from local_engine.sampling.top_candidates import use_finder
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.server.request_adapters import Conditioner
+from local_engine.server.warmup import warm_up
+from local_engine.text.tokenizer import Tokenizer
+from schemas.errors import InvalidConfig
+from schemas.sampling import Sampling
+
+CPU_CACHE_BYTES = 2 << 30
+STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}
+
+
+class Hosted(Struct, frozen=True, kw_only=True, eq=False):
+    """A model that answers. `context` is prompt and answer together, tokens.
+
+    base: the model whose lane computes it, itself or the one that it adapts.
+    """
+
+    name: str
+    base: str
+    conditioner: Conditioner
+    tokenizer: Tokenizer
+    names: Names
+    reader: Reader
+    guides: Guides
+    lane: Lane
+    context: int
+    vocabulary: int
+
+
+Hosting = Callable[[EngineConfig, Callable[[str], None]], dict[str, Hosted]]
+
+
+def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
+    """Loads every generating model, in order.
+
+    `report` gets a line when something long begins or has ended.
+    Raises InvalidConfig, naming the model, for whatever cannot be served.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    available = probe()
+    device = choose_device(config.device, available)
+    dtype = choose_dtype(config.dtype, device, available)
+    report(f"device {device}, {str(dtype).removeprefix('torch.')}")
+    loaded: list[tuple[ModelConfig, Loaded, Tokenizer]] = []
+    for model in config.models:
+        if model.task != "generate":
+            continue
+        path = model_folder(model.path, model.revision)
+        report(f"loading {model.name} from {model.path}")
+        adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
+        weights = load(path, device=device, dtype=dtype, adapters=adapters)
+        parses = model.special_tokens_in_prompts == "parse"
+        loaded.append((model, weights, Tokenizer(path, parses=parses)))
+    bank = AdapterBank(most=config.max_loras, most_bytes=config.max_lora_bytes)
+    named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
+    share = _cache_bytes(config, device) // max(len(loaded), 1)
+    kernels = cpu_kernels(config.compile, device, dtype, report)
+    use_finder(kernels.best)
+    hosted: dict[str, Hosted] = {}
+    for model, weights, tokenizer in loaded:
+        settled = settle(device, dtype, weights.shape)
+        if device == "cpu":
+            settled = structs.replace(settled, kernels=kernels)
+        else:
+            for line in settled.lines:
+                report(f"{model.name}: {line}")
+        seat = _Seat(bank=bank, device=device, kv_bytes=share, settled=settled)
+        one = _seat(config, model.name, weights, tokenizer, seat)
+        hosted[model.name] = one
+        for lora in config.loras:
+            if lora.base == model.name:
+                conditioner = one.conditioner.adapted(named[lora.name])
+                hosted[lora.name] = structs.replace(one, name=lora.name, conditioner=conditioner)
+    for one in hosted.values():
+        if one.name == one.base:
+            report(f"warming up {one.name}")
+            budget = config.max_step_tokens or STEP_TOKENS[device]
+            warm_up(one.name, one.lane, vocabulary=one.vocabulary, step_tokens=budget)
+        stats = one.lane.stats()
+        report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
+    return hosted
+
+
+class _Seat(Struct, frozen=True, kw_only=True, eq=False):
+    """What a model is given of the machine."""
+
+    bank: AdapterBank
+    device: str
+    kv_bytes: int
+    settled: Settled
+
+
+def _seat(
+    config: EngineConfig, name: str, loaded: Loaded, tokenizer: Tokenizer, seat: _Seat
+) -> Hosted:
+    lane = _lane(config, loaded, seat)
+    ends = end_tokens(loaded, tokenizer.end)
+    guides = Guides(tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends)
+    reader = Reader(
+        tokenizer,
+        guides,
+        vocabulary=loaded.vocab,
+        ends=ends,
+        longest=lane.longest(),
+        max_new=config.max_new_tokens,
+        defaults=_defaults(loaded.generation),
+        hidden=loaded.hidden,
+        max_logits_bytes=config.max_logits_bytes,
+    )
+    conditioner = Conditioner(
+        loaded, model=name, bank=seat.bank, device=seat.device, accept_lora=config.accept_lora
+    )
+    return Hosted(
+        name=name,
+        base=name,
+        conditioner=conditioner,
+        tokenizer=tokenizer,
+        names=Names(tokenizer),
+        reader=reader,
+        guides=guides,
+        lane=lane,
+        context=lane.longest(),
+        vocabulary=loaded.vocab,
+    )
+
+
+def _lane(config: EngineConfig, loaded: Loaded, seat: _Seat) -> Lane:
+    context = min(config.max_seq_len or loaded.context, loaded.context)
+    runner = Runner(
+        loaded,
+        device=seat.device,
+        kv_bytes=seat.kv_bytes,
+        max_tokens=config.max_sequences * context,
+        kernels=seat.settled.kernels,
+        capture=seat.settled.capture,
+    )
+    limits = Limits(
+        max_step_tokens=config.max_step_tokens or STEP_TOKENS[seat.device],
+        max_sequences=config.max_sequences,
+        max_seq_len=context,
+        max_first_token_wait_s=config.max_first_token_wait_s,
+    )
+    pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=config.prefix_cache)
+    footprint = Footprint(
+        weights_bytes=loaded.weights_bytes,
+        cache_bytes=runner.cache_bytes,
+        loaded_since=time.time(),
+    )
+    return Lane(
+        runner,
+        Scheduler(limits, pool),
+        Drawer(loaded.vocab, seat.device, seat.settled.operator),
+        footprint,
+        drafts=config.draft_tokens,
+    )
+
+
+def _adapters(
+    config: EngineConfig, models: Mapping[str, Loaded], report: Callable[[str], None]
+) -> dict[str, Adapter]:
+    """The configured ones, by name. Raises InvalidConfig."""
+    found: dict[str, Adapter] = {}
+    for lora in config.loras:
+        base = models.get(lora.base)
+        if base is None or base.sites is None:
+            raise InvalidConfig((f"engine.loras: {lora.name}: there is no model {lora.base}",))
+        if lora.name in found or lora.name in models:
+            raise InvalidConfig((f"engine.loras: {lora.name}: the name is taken",))
+        report(f"loading {lora.name} from {lora.path}")
+        found[lora.name] = load_adapter(lora.name, os.path.expanduser(lora.path), base.sites)
+    return found
+
+
+def _cache_bytes(config: EngineConfig, device: str) -> int:
+    if config.kv_cache != "auto":
+        return config.kv_cache
+    free = free_bytes(device)
+    if config.accept_lora:
+        free = max(free - config.max_lora_bytes, 0)
+    whole = min(CPU_CACHE_BYTES, free // 4) if device == "cpu" else int(0.9 * free)
+    return whole // config.engines
+
+
+def _defaults(generation: GenerationConfig) -> Sampling:
+    """The checkpoint's recommendation (generation_config.json), as far as it has one.
+
+    One that says not to sample means temperature 0.
+    """
+
+    def number(name: str) -> float | UnsetType:
+        value = cast(object, getattr(generation, name, None))
+        return float(value) if isinstance(value, int | float) else UNSET
+
+    top_k = number("top_k")
+    greedy = cast(object, generation.do_sample) is False
+    return Sampling(
+        temperature=0.0 if greedy else number("temperature"),
+        top_p=number("top_p"),
+        top_k=UNSET if top_k is UNSET else int(top_k),
+        min_p=number("min_p"),
+        repetition_penalty=number("repetition_penalty"),
+    )

@@ -1,0 +1,214 @@
+"""One request's sequences and answers, from its jobs to the events that its client gets."""
+
+import time
+from itertools import count
+
+import msgspec
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from local_engine.execution.engine_loop import Engine
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.step_sampler import Drawn
+from local_engine.guided.grammar import Grammar
+from local_engine.protocol.tensors import packed
+from local_engine.requests.answer_stream import Answer
+from local_engine.requests.request_reader import Order
+from local_engine.sampling.counter_rng import derive_seed
+from local_engine.sampling.token_history import new_history
+from local_engine.scheduling.sequence import new_sequence
+from local_engine.server.delta_queue import Inbox
+from local_engine.server.model_host import Hosted
+from local_engine.server.request_adapters import Conditions
+from schemas.errors import DeadlineExceeded, InvalidRequest, UpstreamFailed, UpstreamLost
+from schemas.events import Event, Logits, Usage
+
+NAME = "local engine"
+"""How the engine calls itself in errors; a gateway puts the provider's name there."""
+
+
+class Choice(Struct, frozen=True, kw_only=True, eq=False):
+    """One answer in progress.
+
+    held: its events, where only the best of several are shown. rows: its logits so far.
+    """
+
+    prompt: int
+    answer: Answer
+    held: list[Event]
+    rows: list[Tensor]
+
+
+class Run:
+    """One request's sequences and answers."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        order: Order,
+        grammar: Grammar | None,
+        inbox: Inbox,
+        engine: Engine,
+        conditions: Conditions,
+    ) -> None:
+        self._hosted = hosted
+        self.conditions = conditions
+        self._order = order
+        self._grammar = grammar
+        self._engine = engine
+        self.inbox = inbox
+        self.live: dict[int, Choice] = {}
+        self._choices: list[Choice] = []
+        self._cached: dict[int, int] = {}
+        self._scored: dict[int, tuple[Drawn, ...]] = {}
+        self._selects = order.choices > order.shown
+        self._began = 0.0
+
+    def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
+        """A job a prompt; its other choices are siblings, which share the prompt's pages.
+
+        Choice i draws with the i-th derived seed.
+        """
+        now = self._began = time.monotonic()
+        jobs: list[Job] = []
+        for place in range(len(self._order.prompts)):
+            lead, *others = [
+                self._job(next(ids), place, number, now, salt)
+                for number in range(self._order.choices)
+            ]
+            jobs.append(msgspec.structs.replace(lead, siblings=tuple(others)))
+        return jobs
+
+    def _job(self, id: int, place: int, number: int, now: float, salt: bytes) -> Job:
+        order = self._order
+        prompt = order.prompts[place]
+        seed = derive_seed(order.params.seed, number)
+        params = msgspec.structs.replace(order.params, seed=seed)
+        answer = Answer(
+            order,
+            place * order.shown + number,
+            place,
+            seed=seed,
+            tokenizer=self._hosted.tokenizer,
+            names=self._hosted.names,
+        )
+        choice = self.live[id] = Choice(prompt=place, answer=answer, held=[], rows=[])
+        self._choices.append(choice)
+        return Job(
+            lane=self._hosted.base,
+            sequence=new_sequence(
+                id=id,
+                prompt=list(prompt),
+                max_total=len(prompt) + order.drawn,
+                priority=order.priority,
+                arrival=now,
+                deadline=now + order.timeout_s if order.timeout_s is not None else float("inf"),
+                salt=self.conditions.salt(salt),
+                adapter=self.conditions.adapter,
+                table=self.conditions.table,
+                drafts=list(order.draft) if number == 0 else [],
+                fresh=order.context or order.prompt_logprobs,
+            ),
+            params=params,
+            history=new_history(params, prompt, len(prompt), vocabulary=self._hosted.vocabulary),
+            ends=order.ends,
+            stops=order.stops,
+            words=order.words,
+            beams=order.beams,
+            grammar=None if self._grammar is None else self._grammar.fork(),
+            proposal=order.proposal,
+            context=order.context,
+            generation=order.generation,
+            prompt_logprobs=order.prompt_logprobs,
+        )
+
+    def begin(self) -> list[Event]:
+        batch: list[Event] = []
+        for choice in self._choices:
+            events = choice.answer.begin(self._began, self._order.echoes[choice.prompt])
+            (choice.held if self._selects else batch).extend(events)
+        return batch
+
+    def absorb(self, deltas: list[tuple[float, Delta]]) -> list[Event]:
+        """The events that some deltas make, by the times at which they came.
+
+        Raises what ends the whole request.
+        """
+        batch: list[Event] = []
+        for at, delta in deltas:
+            choice = self.live.get(delta.id)
+            if choice is None:
+                continue
+            events = self._tensors(choice, delta)
+            events += self._events(choice, delta, at)
+            self._cached.setdefault(choice.prompt, delta.cached)
+            if choice.answer.ended:
+                del self.live[delta.id]
+                if delta.outcome is None:
+                    self._engine.cancel(delta.id)
+            (choice.held if self._selects else batch).extend(events)
+        if self._selects and not self.live:
+            batch = self._best()
+        batch.append(self._usage())
+        return batch
+
+    def _tensors(self, choice: Choice, delta: Delta) -> list[Event]:
+        """The prompt's log probabilities and logits with the first delta, generated logits with
+        the last."""
+        events: list[Event] = []
+        if delta.prompt:
+            self._scored[choice.prompt] = delta.prompt
+        if self._order.prompt_logprobs and choice.answer.count == 0:
+            echo = self._order.echoes[choice.prompt]
+            events += choice.answer.echo(echo, self._scored[choice.prompt])
+        if delta.context is not None:
+            events.append(Logits(of="context", tensor=packed(delta.context)))
+        if delta.logits is not None:
+            choice.rows.append(delta.logits)
+            if delta.outcome is not None:
+                rows = packed(torch.cat(choice.rows))
+                events.append(Logits(of="generation", tensor=rows, index=choice.answer.index))
+        return events
+
+    def _events(self, choice: Choice, delta: Delta, now: float) -> list[Event]:
+        match delta.outcome:
+            case "failed" if delta.field:
+                raise InvalidRequest(f"{delta.field}: {delta.reason}", param=delta.field)
+            case "failed":
+                kind = UpstreamLost if delta.lost else UpstreamFailed
+                raise kind(delta.reason, upstream=NAME)
+            case "expired":
+                if self._order.truncate:
+                    return choice.answer.expire(now)
+                raise DeadlineExceeded(
+                    f"the answer was not complete within {self._order.timeout_s} s (timeout)",
+                    param="timeout",
+                )
+            case _:
+                return choice.answer.feed(delta, now)
+
+    def _best(self) -> list[Event]:
+        """Of each prompt's answers those with the best score, renumbered."""
+        events: list[Event] = []
+        for place in range(len(self._order.prompts)):
+            rivals = [choice for choice in self._choices if choice.prompt == place]
+            rivals.sort(key=lambda choice: choice.answer.score, reverse=True)
+            for rank, choice in enumerate(rivals[: self._order.shown]):
+                index = place * self._order.shown + rank
+                events += [msgspec.structs.replace(event, index=index) for event in choice.held]
+        return events
+
+    def _usage(self) -> Usage:
+        """Totals so far; every choice's tokens count, shown or not."""
+        prompt = sum(len(prompt) for prompt in self._order.prompts)
+        completion = sum(choice.answer.count for choice in self._choices)
+        form = self._order.form
+        reasons = form is not None and form.thinking is not None
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=prompt + completion,
+            cached_tokens=sum(self._cached.values()),
+            reasoning_tokens=sum(c.answer.reasoned for c in self._choices) if reasons else None,
+        )

@@ -1,0 +1,209 @@
+"""The engine's asyncio face: requests in, batches of events out, one batch a step.
+
+What happens between the two threads is one call a step (`_route`); what a request's client must
+not notice of others is kept here too: a request that ends, fails or is abandoned takes its own
+sequences with it and nothing else.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from itertools import count
+
+from local_engine.child_process.text_encoder import INLINE, reading_gate
+from local_engine.config import EngineConfig
+from local_engine.execution.engine_loop import Engine
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.watchdog import Pulse
+from local_engine.protocol.stats import Machine, Stats
+from local_engine.requests.preparation import preparing, read
+from local_engine.requests.request_limits import characters, refuse_excess, refuse_unfit
+from local_engine.requests.request_reader import Order, Reader
+from local_engine.server.delta_queue import Inbox
+from local_engine.server.embedding_host import host_embedders
+from local_engine.server.embedding_service import EmbeddingService, Vectors
+from local_engine.server.host_info import as_of_now, machine
+from local_engine.server.model_host import Hosted, Hosting, host
+from local_engine.server.request_run import NAME, Run
+from local_engine.text.text_length import Reach
+from schemas.errors import (
+    InvalidRequest,
+    ModelNotFound,
+    UpstreamBusy,
+)
+from schemas.events import Event, Started
+from schemas.requests import (
+    EmbeddingsRequest,
+    GenerateRequest,
+)
+
+
+class Service:
+    """Hosts the configured models. Build it (this loads them), `start` it on a loop, `stop` it."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        report: Callable[[str], None] = lambda _: None,
+        hosting: Hosting = host,
+    ) -> None:
+        """hosting: loads the models. Raises InvalidConfig for one that cannot be served."""
+        self.pulse = Pulse()
+        self._machine = machine(config)
+        self._embedders = host_embedders(config, report)
+        self._models = hosting(config, report)
+        self._ids = count(1)
+        self._reading = reading_gate(NAME)
+        self._embeddings = EmbeddingService(self._embedders, self._ids, NAME, self._reading)
+        self._engine = Engine(
+            {hosted.base: hosted.lane for hosted in self._models.values()},
+            self._deliver,
+            self._ended,
+            pulse=self.pulse,
+            embedders={name: embedder.lane for name, embedder in self._embedders.items()},
+            embedded=self._embeddings.deliver,
+        )
+        self._most = config.max_sequences + config.max_waiting
+        self._inboxes: dict[int, Inbox] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return (*self._models, *self._embedders)
+
+    @property
+    def reaches(self) -> dict[str, Reach]:
+        """How long a prompt of each model may be."""
+        readers = {name: one.reader for name, one in self._models.items()}
+        texts = {name: one.reader for name, one in self._embedders.items()}
+        return {name: reader.reach for name, reader in {**readers, **texts}.items()}
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine's thread runs."""
+        return self._engine.alive
+
+    def stats(self) -> dict[str, Stats]:
+        """By model; what runs with an adapter counts as its base's."""
+        lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
+        embedders = {name: embedder.lane for name, embedder in self._embedders.items()}
+        return {name: lane.stats() for name, lane in {**lanes, **embedders}.items()}
+
+    def machine(self) -> Machine:
+        """What the process runs on."""
+        return as_of_now(self._machine)
+
+    def start(self) -> None:
+        """Starts the thread; call it on the loop that will call `generate`."""
+        self._loop = asyncio.get_running_loop()
+        self._embeddings.start(self._engine)
+        self._engine.start()
+
+    async def stop(self) -> None:
+        """Fails what is unfinished and waits for the thread."""
+        await asyncio.to_thread(self._engine.stop)
+
+    async def ended(self) -> None:
+        """Returns when the thread has ended, be it by `stop` or by a bug."""
+        await self._over.wait()
+
+    async def generate(
+        self, request: GenerateRequest, *, model: str, request_id: str = "", tenant: str = ""
+    ) -> AsyncGenerator[list[Event], None]:
+        """Batches of events. Closing the generator early frees its sequences within one step.
+
+        tenant: whose prefix-cache entries may be reused. request_id: the answer's id.
+        Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
+        DeadlineExceeded and UpstreamFailed at any time.
+        """
+        assert self._loop is not None, "the service was not started"
+        hosted = self._models.get(model)
+        if hosted is None:
+            raise self._cannot(model, "generates no text; ask it for embeddings")
+        with preparing():
+            run, jobs = await self._prepare(hosted, request, tenant)
+        ids = list(run.live)
+        for id in ids:
+            self._inboxes[id] = run.inbox
+        for job in jobs:
+            self._engine.submit(job)
+        try:
+            yield [Started(id=request_id, model=model, created=int(time.time())), *run.begin()]
+            while run.live:
+                deltas = await run.inbox.take()
+                if batch := run.absorb(deltas):
+                    yield batch
+        finally:
+            for id in ids:
+                del self._inboxes[id]
+            for id in run.live:
+                self._engine.cancel(id)
+            hosted.conditioner.release(run.conditions)
+
+    async def _prepare(
+        self, hosted: Hosted, request: GenerateRequest, tenant: str
+    ) -> tuple[Run, list[Job]]:
+        """Everything that can be refused, and the jobs."""
+        assert self._loop is not None
+        order = await self._read(hosted.reader, request, tenant)
+        grammar = None
+        if order.guide is not None:
+            grammar = await hosted.guides.compile(order.guide, order.ends | order.stops, tenant)
+        for prompt in order.prompts:
+            hosted.lane.refuse(len(prompt))
+            if order.beams is not None:
+                hosted.lane.refuse_beams(len(prompt), order.beams.width, order.drawn)
+        answers = len(order.prompts) * order.choices
+        if answers > self._most:
+            raise InvalidRequest(
+                f"n: {answers} answers are more than this engine has room for, {self._most}; "
+                "ask for fewer answers, or send fewer prompts",
+                param="n",
+            )
+        if len(self._inboxes) + answers > self._most:
+            raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
+        conditions = await hosted.conditioner.settle(request, tenant)
+        run = Run(hosted, order, grammar, Inbox(self._loop), self._engine, conditions)
+        return run, run.prepare(self._ids, tenant.encode())
+
+    async def _read(self, reader: Reader, request: GenerateRequest, tenant: str) -> Order:
+        size = characters(request)
+        if size > INLINE:
+            refuse_excess(request)
+            refuse_unfit(request, reader.reach)
+        return await read(
+            partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
+        )
+
+    async def embed(self, request: EmbeddingsRequest, *, model: str, tenant: str = "") -> Vectors:
+        """All vectors at once. Cancelling the task frees what is left of its inputs.
+
+        Raises as `generate` does.
+        """
+        if model not in self._embedders:
+            raise self._cannot(model, "does not embed; ask it for text")
+        return await self._embeddings.embed(request, model=model, tenant=tenant)
+
+    def _cannot(self, model: str, what: str) -> InvalidRequest | ModelNotFound:
+        if model in self.models:
+            return InvalidRequest(f"the model {model!r} {what}", param="model")
+        return ModelNotFound(f"the engine has no model {model!r}; it has {', '.join(self.models)}")
+
+    def _deliver(self, deltas: list[Delta]) -> None:
+        """Called by the engine's thread."""
+        if deltas and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._route, deltas, time.monotonic())
+
+    def _ended(self) -> None:
+        """Called by the engine's thread, as its last act."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._over.set)
+
+    def _route(self, deltas: list[Delta], at: float) -> None:
+        for delta in deltas:
+            inbox = self._inboxes.get(delta.id)
+            if inbox is not None:
+                inbox.put(delta, at)

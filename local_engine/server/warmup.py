@@ -1,0 +1,57 @@
+"""Before a model counts as ready: one full step of a prompt, and a batch of answers.
+
+The first pass through a model allocates, compiles and chooses kernels; no client waits for that.
+"""
+
+from itertools import count
+
+import torch
+
+from local_engine.execution.jobs import Job
+from local_engine.execution.model_lane import Lane
+from local_engine.sampling.sampling_params import settle
+from local_engine.scheduling.sequence import new_sequence
+from schemas.errors import InvalidConfig
+from schemas.sampling import Sampling
+
+ANSWERS, TOKENS = 8, 3
+"""Decoded side by side, and how many tokens of each."""
+
+KINDS = (
+    Sampling(temperature=0.0),
+    Sampling(temperature=0.8, top_k=50, top_p=0.9),
+    Sampling(temperature=0.8, top_p=0.9),
+    Sampling(temperature=1.0),
+)
+_SALT = b"warm-up"
+_FIRST_ID = 1 << 60
+
+
+def warm_up(name: str, lane: Lane, *, vocabulary: int, step_tokens: int) -> None:
+    """Leaves the lane idle and its counts at zero.
+
+    step_tokens: the budget of a step. Raises InvalidConfig for a model that the device cannot run.
+    """
+    longest = lane.longest()
+    ids = count(_FIRST_ID)
+    prompts = [min(step_tokens, longest - 1)]
+    prompts += [min(1 + place % 3, longest - 1) for place in range(ANSWERS - 1)]
+
+    def job(place: int, length: int) -> Job:
+        sequence = new_sequence(
+            id=next(ids),
+            prompt=[(37 * one + place) % vocabulary for one in range(length)],
+            max_total=min(length + TOKENS, longest),
+            salt=_SALT,
+        )
+        params = settle(KINDS[place % len(KINDS)], vocabulary=vocabulary, end_ids=(), seed=place)
+        return Job(lane=name, sequence=sequence, params=params)
+
+    for place, length in enumerate(prompts):
+        lane.add(job(place, length))
+    with torch.inference_mode():
+        while lane.busy:
+            for delta in lane.step(0.0):
+                if delta.outcome == "failed":
+                    raise InvalidConfig((f"engine.models: {name}: {delta.reason}",))
+    lane.begin_counting()

@@ -1,0 +1,54 @@
+"""The second tokenizer of a model, which knows control tokens by their private spellings alone."""
+
+# tokenizers annotates these members in part only:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import tokenizers
+
+from local_engine.child_process.text_encoder import BatchEncoder, Encoder
+from local_engine.text.control_tokens import Controls
+from schemas.errors import InvalidConfig
+
+
+class Normalizer(Protocol):
+    def normalize_str(self, sequence: str) -> str: ...
+
+
+class Library(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used."""
+
+    @property
+    def normalizer(self) -> Normalizer | None: ...
+
+    def token_to_id(self, token: str) -> int | None: ...
+
+
+def normalizing(library: Library) -> Callable[[str], str] | None:
+    """How the tokenizer normalizes text, `None` where it does not."""
+    normalizer = library.normalizer
+    return None if normalizer is None else normalizer.normalize_str
+
+
+def respelt(description: str, controls: Controls, key: str) -> Encoder:
+    """description: the content of tokenizer.json. key: names it in child processes.
+
+    Raises InvalidConfig for a tokenizer whose control tokens cannot be told from text.
+    """
+    source = controls.respelt(description)
+    try:
+        made = tokenizers.Tokenizer.from_str(source)
+    except Exception as exc:
+        raise InvalidConfig(
+            (f"the tokenizer's special tokens cannot be told from text: {exc}",)
+        ) from exc
+    made.no_truncation()
+    made.no_padding()
+    for id, spelling in controls.ids.items():
+        if made.token_to_id(spelling) != id:
+            raise InvalidConfig(
+                (f"the tokenizer's token {id} cannot be told from text: its id is not its own",)
+            )
+    return Encoder(cast(BatchEncoder, made), key, lambda: source)

@@ -1,0 +1,133 @@
+"""A model's tokenizer: text to tokens, tokens to text, and what bytes a single token stands for.
+
+Works on the tokenizers library's own object, which several threads may use at once; transformers
+is asked only to load it, whatever its files are.
+"""
+
+# transformers and tokenizers annotate these members in part only:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from copy import copy
+from typing import Protocol, cast
+
+from transformers.models.auto.tokenization_auto import AutoTokenizer
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from local_engine.child_process.text_encoder import Encoder, Encoding, Errand
+from local_engine.text.chat_template import ChatTemplate
+from local_engine.text.control_tokens import Controls, Rendered
+from local_engine.text.private_tokenizer import Normalizer, normalizing, respelt
+from local_engine.text.token_bytes import TokenBytes
+from schemas.errors import InvalidConfig
+
+
+class Backend(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used."""
+
+    def encode_batch_fast(
+        self, input: list[str], *, add_special_tokens: bool
+    ) -> list[Encoding]: ...
+
+    @property
+    def normalizer(self) -> Normalizer | None: ...
+
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
+
+    def id_to_token(self, id: int) -> str | None: ...
+
+    def token_to_id(self, token: str) -> int | None: ...
+
+    def get_vocab_size(self, with_added_tokens: bool) -> int: ...
+
+    def no_padding(self) -> None: ...
+
+    def no_truncation(self) -> None: ...
+
+    def to_str(self) -> str: ...
+
+
+class Tokenizer:
+    """Loaded once a model. Every verb may be called from any thread.
+
+    Nothing is cut off or filled up, whatever the files ask for.
+    longest: tokens that the files call the model's limit; beyond all bounds where they don't.
+    """
+
+    def __init__(self, path: str, *, subfolder: str = "", parses: bool = True) -> None:
+        """parses: the spelling of a special token in a raw prompt is that token.
+
+        Raises InvalidConfig if the files are missing or describe no fast tokenizer."""
+        try:
+            loaded = cast(
+                PreTrainedTokenizerBase,
+                AutoTokenizer.from_pretrained(path, subfolder=subfolder, trust_remote_code=False),
+            )
+        except (OSError, ValueError, ImportError) as exc:
+            raise InvalidConfig((f"the tokenizer at {path} cannot be loaded: {exc}",)) from exc
+        backend = cast(Backend | None, getattr(loaded, "backend_tokenizer", None))
+        if backend is None:
+            raise InvalidConfig(
+                (f"the tokenizer at {path} has no tokenizer.json; convert it to one",)
+            )
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self._bytes = TokenBytes(backend.to_str())
+        self._encoder = Encoder(backend, path + subfolder, self.describe)
+        self._parses = parses
+        self.longest = int(cast(float, loaded.model_max_length))
+        self.end = cast(int | None, loaded.eos_token_id)
+        self.specials = frozenset(loaded.all_special_ids)
+        self.chat = ChatTemplate(loaded)
+        description = self.describe()
+        self.controls = Controls(description, self.chat.source, normalizing(backend))
+        self._respelt = respelt(description, self.controls, path + subfolder + " respelt")
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """special: add what the model expects around a text (its begin token)."""
+        return self._encoder.encode(text, special=special)[0]
+
+    def counted(
+        self, text: str, *, special: bool = True, most: int, errand: Errand | None
+    ) -> tuple[list[int], int]:
+        """The last `most` tokens of a raw prompt, and how many there are. See Encoder.encode."""
+        encoder = self._encoder if self._parses else self._respelt
+        return encoder.encode(text, special=special, most=most, errand=errand)
+
+    def turned(
+        self, rendered: Rendered, *, most: int, errand: Errand | None
+    ) -> tuple[list[int], int]:
+        """The same of a conversation, whose control tokens are those of its template alone."""
+        encoder, text = self._encoder, rendered.text
+        if rendered.spelled:
+            encoder, text = self._respelt, rendered.spelled
+        return encoder.encode(text, special=False, most=most, errand=errand)
+
+    def decode(self, ids: list[int]) -> str:
+        """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""
+        return self._backend.decode(ids, skip_special_tokens=True)
+
+    @property
+    def size(self) -> int:
+        """Tokens that there are; the model's logits may have more columns."""
+        return self._backend.get_vocab_size(with_added_tokens=True)
+
+    def token_of(self, text: str) -> int | None:
+        """The one token that is spelt so."""
+        return self._backend.token_to_id(text)
+
+    def describe(self) -> str:
+        """The content of tokenizer.json, without padding and truncation."""
+        plain = copy(self._backend)
+        plain.no_padding()
+        plain.no_truncation()
+        return plain.to_str()
+
+    def token_bytes(self, id: int) -> bytes:
+        """What one token adds to a text; a special token's own name. Unknown ids give nothing."""
+        token = self._backend.id_to_token(id)
+        if token is None:
+            return b""
+        if id in self.specials:
+            return token.encode()
+        return self._bytes.of(token)
