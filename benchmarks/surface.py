@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai import CHAT, COMPLETIONS
+from gateway.surfaces.openai.surface import CHAT, COMPLETIONS
 from schemas.answers import Fold
 from schemas.events import Event, Finished, Started, TextDelta, TokenLogprob, Usage
 from schemas.requests import ChatRequest, CompletionRequest

@@ -36,7 +36,7 @@ from gateway.resources.kserve_models import kserve_models
 from gateway.resources.openai_models import openai_models
 from gateway.resources.operations import operations
 from gateway.state import Gateway
-from gateway.surfaces.hot import Paths
+from gateway.surfaces.hot_route import Paths
 from gateway.surfaces.routes import HOT
 from gateway.watched import FAILED, REQUEST_ID, Failed, Watched
 from schemas.errors import (

@@ -12,7 +12,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, Reques
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.types import ASGIApp
 
-from gateway.surfaces.hot import HotRoute
+from gateway.surfaces.hot_route import HotRoute
 
 _Json = Mapping[str, object]
 _TYPES = {kind.value: kind for kind in OpenAPIType}

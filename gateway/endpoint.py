@@ -30,7 +30,7 @@ from gateway.runtime import Runtime
 from gateway.shares import Held
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, Surface, plain
-from gateway.surfaces.hot import HotRoute, Paths
+from gateway.surfaces.hot_route import HotRoute, Paths
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound

@@ -5,12 +5,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.surfaces import kserve_bodies, mindie
-from gateway.surfaces.databricks_errors import DatabricksError
-from gateway.surfaces.databricks_errors import error_body as databricks_error
-from gateway.surfaces.mindie_errors import MindIEError
-from gateway.surfaces.openai import error_body
-from gateway.surfaces.openai_bodies import OpenAIError
+from gateway.surfaces.databricks.errors import DatabricksError
+from gateway.surfaces.databricks.errors import error_body as databricks_error
+from gateway.surfaces.kserve import bodies as kserve_bodies
+from gateway.surfaces.mindie import surface as mindie
+from gateway.surfaces.mindie.errors import MindIEError
+from gateway.surfaces.openai.bodies import OpenAIError
+from gateway.surfaces.openai.surface import error_body
 from schemas.errors import GatewayError
 
 _INFER_TOKEN: Final = "/infer_token"

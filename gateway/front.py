@@ -9,7 +9,7 @@ from gateway.asgi.door import Door
 from gateway.asgi.patience import in_time
 from gateway.endpoint import Endpoint
 from gateway.envelopes import envelope
-from gateway.surfaces.hot import Paths
+from gateway.surfaces.hot_route import Paths
 from schemas.errors import Forbidden, GatewayError
 
 

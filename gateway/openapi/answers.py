@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai_chunks import ChatLogprob
+from gateway.surfaces.openai.stream_chunks import ChatLogprob
 from schemas.events import FinishReason
 
 

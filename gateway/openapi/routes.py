@@ -13,16 +13,16 @@ from gateway.openapi.answers import (
     Readiness,
     TextCompletion,
 )
-from gateway.surfaces.kserve_bodies import (
+from gateway.surfaces.databricks.serving_endpoints import ServingEndpoint, ServingEndpointList
+from gateway.surfaces.kserve.bodies import (
     Listed,
     ModelConfiguration,
     ModelMetadata,
     ServerMetadata,
 )
-from gateway.surfaces.kserve_generate_render import GenerateResponse
-from gateway.surfaces.mindie_render import InferTokenAnswer
-from gateway.surfaces.openai_bodies import EmbeddingList, OpenAIModel, OpenAIModelList
-from gateway.surfaces.serving_endpoints import ServingEndpoint, ServingEndpointList
+from gateway.surfaces.kserve.generate_render import GenerateResponse
+from gateway.surfaces.mindie.render import InferTokenAnswer
+from gateway.surfaces.openai.bodies import EmbeddingList, OpenAIModel, OpenAIModelList
 
 TEXT: Final = "text/plain"
 EVENTS: Final = "text/event-stream"

@@ -18,7 +18,7 @@ from gateway.routing.breaker import Breaker
 from gateway.routing.route import Backend, Route
 from gateway.runtime import Runtime
 from gateway.state import Gateway
-from gateway.surfaces.serving_endpoints import (
+from gateway.surfaces.databricks.serving_endpoints import (
     TASKS,
     Deployment,
     Served,

@@ -18,7 +18,7 @@ from gateway.clock import now
 from gateway.routing.route import Backend, Route
 from gateway.state import Gateway
 from gateway.surfaces.decoding import UNREADABLE
-from gateway.surfaces.kserve_bodies import (
+from gateway.surfaces.kserve.bodies import (
     VERSION,
     Listed,
     config_body,

@@ -7,7 +7,7 @@ from litestar.types import ControllerRouterHandler
 
 from gateway.auth import Caller
 from gateway.state import Gateway
-from gateway.surfaces.openai import model_body, models_body
+from gateway.surfaces.openai.surface import model_body, models_body
 from schemas.errors import ModelNotFound
 
 _Request = Request[object, object, State]

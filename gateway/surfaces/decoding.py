@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 
-from gateway.surfaces.slices import SHORT, is_long, lists
+from gateway.surfaces.number_lists import SHORT, is_long, lists
 from schemas.errors import InvalidRequest
 
 UNREADABLE: Final = (DecodeError, RecursionError, UnicodeDecodeError)

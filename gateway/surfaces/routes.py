@@ -7,12 +7,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.databricks import ROUTES as DATABRICKS
+from gateway.surfaces.databricks.surface import ROUTES as DATABRICKS
 from gateway.surfaces.decoding import UNREADABLE, check_utf8, refusal
-from gateway.surfaces.hot import HotRoute, Paths
-from gateway.surfaces.kserve import ROUTES as KSERVE
-from gateway.surfaces.mindie import ROUTES as MINDIE
-from gateway.surfaces.openai import ROUTES as OPENAI
+from gateway.surfaces.hot_route import HotRoute, Paths
+from gateway.surfaces.kserve.surface import ROUTES as KSERVE
+from gateway.surfaces.mindie.surface import ROUTES as MINDIE
+from gateway.surfaces.openai.surface import ROUTES as OPENAI
 from schemas.errors import InvalidRequest, RouteNotFound
 from schemas.requests import Request
 

@@ -14,7 +14,7 @@ from adapters.openai.adapter import OpenAIAdapter
 from adapters.registry import Registry
 from adapters.testing import contract_endpoint
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai import CHAT
+from gateway.surfaces.openai.surface import CHAT
 from schemas.messages import CLAUDE, GEMINI
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling

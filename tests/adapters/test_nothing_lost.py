@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion
 from adapters.base import Adapter
 from adapters.registry import Registry
 from adapters.testing import contract_endpoint, translate
-from gateway.surfaces.openai_render import ChatRenderer
+from gateway.surfaces.openai.chat_render import ChatRenderer
 from schemas.answers import Fold
 from schemas.errors import UpstreamBroken
 from schemas.messages import Message, ResponseFormat

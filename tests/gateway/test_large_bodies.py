@@ -15,7 +15,7 @@ import pytest
 from gateway.asgi.turns import Turns
 from gateway.asgi.weighing import MOST_FIELDS, MOST_STRINGS, MOST_VALUES, Weight, weighed
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai import COMPLETIONS, EMBEDDINGS
+from gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
 from schemas.errors import InvalidRequest
 from tests.gateway.by_hand import connect, head
 from tests.gateway.serving import Serving, one_model, serving

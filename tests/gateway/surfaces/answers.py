@@ -5,8 +5,8 @@ from msgspec import Raw
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from gateway.surfaces.openai_completion_render import CompletionRenderer
-from gateway.surfaces.openai_render import ChatRenderer, ReasoningNames
+from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
+from gateway.surfaces.openai.completion_render import CompletionRenderer
 from schemas.answers import Answer, Fold
 from schemas.events import Event, Finished, Started
 from schemas.requests import ChatRequest, CompletionRequest

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from gateway.surfaces.openai_parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
 from schemas.errors import InvalidRequest
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve_infer_parse import parse_infer
-from gateway.surfaces.kserve_requests import InferRequest, InferTextRequest
+from gateway.surfaces.kserve.infer_parse import parse_infer
+from gateway.surfaces.kserve.requests import InferRequest, InferTextRequest
 from schemas.errors import InvalidRequest
 
 Tensor = tuple[str, list[int], object]

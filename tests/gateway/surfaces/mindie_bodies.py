@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from gateway.surfaces.mindie_parse import parse_infer_token
+from gateway.surfaces.mindie.parse import parse_infer_token
 from schemas.errors import InvalidRequest
 from schemas.requests import TokenRequest
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.openai_parse import parse_chat
+from gateway.surfaces.openai.parse import parse_chat
 from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling

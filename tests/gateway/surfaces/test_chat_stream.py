@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from openai.types.chat import ChatCompletionChunk
 
-from gateway.surfaces.openai_render import ReasoningNames
+from gateway.surfaces.openai.chat_render import ReasoningNames
 from schemas.errors import UpstreamBroken
 from schemas.events import (
     Event,

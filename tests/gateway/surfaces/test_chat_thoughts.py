@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from gateway.surfaces.openai_parse import parse_chat
+from gateway.surfaces.openai.parse import parse_chat
 from schemas.answers import Fold
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta, ToolDelta

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.openai_parse import COMPLETION_MAX_TOKENS, parse_completion
+from gateway.surfaces.openai.parse import COMPLETION_MAX_TOKENS, parse_completion
 from schemas.errors import InvalidRequest
 from schemas.sampling import Sampling
 from tests.gateway.surfaces.bodies import completion, refused

@@ -12,16 +12,16 @@ from databricks.sdk.errors.parser import (
 from requests import Request, Response
 
 from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.databricks import (
+from gateway.surfaces.databricks.errors import CODES, OTHER_4XX, error_body
+from gateway.surfaces.databricks.surface import (
     CHAT,
     COMPLETIONS,
     EMBEDDINGS,
     INVOCATIONS,
     ROUTES,
 )
-from gateway.surfaces.databricks_errors import CODES, OTHER_4XX, error_body
-from gateway.surfaces.hot import Paths
-from gateway.surfaces.openai import CHAT as OPENAI
+from gateway.surfaces.hot_route import Paths
+from gateway.surfaces.openai.surface import CHAT as OPENAI
 from schemas.answers import Embeddings
 from schemas.errors import (
     BodyTooLarge,

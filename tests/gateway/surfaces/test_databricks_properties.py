@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.surfaces.databricks_parse import parse_invocation, parse_task
-from gateway.surfaces.openai_parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.databricks.parse import parse_invocation, parse_task
+from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
 from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest, CompletionRequest, Request
 from tests.gateway.surfaces.databricks_seed import BODIES, TABLES

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.databricks_parse import parse_invocation, parse_task
+from gateway.surfaces.databricks.parse import parse_invocation, parse_task
 from schemas.errors import InvalidRequest
 from schemas.fields import Task
 from schemas.messages import Message, TextPart

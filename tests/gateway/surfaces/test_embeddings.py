@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from openai.types import CreateEmbeddingResponse
 
-from gateway.surfaces.openai_bodies import EmbeddingsRenderer
-from gateway.surfaces.openai_parse import parse_embeddings
+from gateway.surfaces.openai.bodies import EmbeddingsRenderer
+from gateway.surfaces.openai.parse import parse_embeddings
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Usage

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.surfaces.hot import HotRoute, Paths
-from gateway.surfaces.openai import CHAT
-from gateway.surfaces.openai_wire import ChatWire
+from gateway.surfaces.hot_route import HotRoute, Paths
+from gateway.surfaces.openai.surface import CHAT
+from gateway.surfaces.openai.wire import ChatWire
 
 
 def routes(*paths: str) -> Paths:

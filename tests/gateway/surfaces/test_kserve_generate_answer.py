@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from gateway.surfaces.kserve_generate_render import GenerateRenderer
-from gateway.surfaces.kserve_requests import (
+from gateway.surfaces.kserve.generate_render import GenerateRenderer
+from gateway.surfaces.kserve.requests import (
     GenerateReply,
     GenerateTextRequest,
     GenerateTokensRequest,
 )
-from gateway.surfaces.kserve_tensors import float32
+from gateway.surfaces.kserve.tensors import float32
 from schemas.answers import Fold
 from schemas.errors import UpstreamBroken, UpstreamLost
 from schemas.events import (

@@ -10,8 +10,8 @@ import pytest
 from msgspec import UNSET
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve_generate_parse import parse_generate
-from gateway.surfaces.kserve_requests import GenerateTextRequest, GenerateTokensRequest
+from gateway.surfaces.kserve.generate_parse import parse_generate
+from gateway.surfaces.kserve.requests import GenerateTextRequest, GenerateTokensRequest
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest
 

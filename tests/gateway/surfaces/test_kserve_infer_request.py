@@ -11,9 +11,9 @@ import pytest
 from msgspec import UNSET
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve_infer_parse import parse_infer
-from gateway.surfaces.kserve_requests import Wanted
-from gateway.surfaces.kserve_tables import INPUTS
+from gateway.surfaces.kserve.infer_parse import parse_infer
+from gateway.surfaces.kserve.parameter_tables import INPUTS
+from gateway.surfaces.kserve.requests import Wanted
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable
 from schemas.sampling import Sampling

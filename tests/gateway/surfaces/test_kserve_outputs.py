@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gateway.surfaces.kserve_outputs import Outputs, TextOutputs
-from gateway.surfaces.kserve_tensors import float32, int32
+from gateway.surfaces.kserve.outputs import Outputs, TextOutputs
+from gateway.surfaces.kserve.tensors import float32, int32
 from schemas.answers import Answer, Choice
 from schemas.errors import UpstreamBroken
 from schemas.events import Finished, Started, TokenLogprob, Usage

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve_bodies import error_body
-from gateway.surfaces.kserve_generate_parse import parse_generate
-from gateway.surfaces.kserve_generate_wire import GenerateWire
-from gateway.surfaces.kserve_infer_parse import parse_infer
-from gateway.surfaces.kserve_requests import GenerateTextRequest
-from gateway.surfaces.kserve_tables import INPUTS, OUTPUTS
+from gateway.surfaces.kserve.bodies import error_body
+from gateway.surfaces.kserve.generate_parse import parse_generate
+from gateway.surfaces.kserve.generate_wire import GenerateWire
+from gateway.surfaces.kserve.infer_parse import parse_infer
+from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
+from gateway.surfaces.kserve.requests import GenerateTextRequest
 from schemas.errors import CallerError, InvalidRequest
 
 ROOT = Path(__file__).parents[3]

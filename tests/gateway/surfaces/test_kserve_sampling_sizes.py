@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve_generate_parse import parse_generate
+from gateway.surfaces.kserve.generate_parse import parse_generate
 from schemas.errors import InvalidRequest
 
 

@@ -21,10 +21,10 @@ from tritonclient.http._utils import _get_inference_request
 from tritonclient.utils import np_to_triton_dtype
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve_binary import MAX_INFLATED, cut
-from gateway.surfaces.kserve_infer_render import InferRenderer
-from gateway.surfaces.kserve_requests import InferReply, InferRequest, Wanted
-from gateway.surfaces.kserve_tensors import (
+from gateway.surfaces.kserve.binary import MAX_INFLATED, cut
+from gateway.surfaces.kserve.infer_render import InferRenderer
+from gateway.surfaces.kserve.requests import InferReply, InferRequest, Wanted
+from gateway.surfaces.kserve.tensors import (
     DATATYPES,
     Datatype,
     bytes_of_strings,

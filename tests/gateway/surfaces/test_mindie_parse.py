@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.mindie_parse import parse_infer_token
-from gateway.surfaces.mindie_wire import PARAMETERS
+from gateway.surfaces.mindie.parse import parse_infer_token
+from gateway.surfaces.mindie.wire import PARAMETERS
 from schemas.errors import InvalidRequest
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling

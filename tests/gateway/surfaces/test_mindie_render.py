@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, UnsetType
 
-from gateway.surfaces.mindie_errors import TYPES, error_body
-from gateway.surfaces.mindie_render import InferTokenRenderer
+from gateway.surfaces.mindie.errors import TYPES, error_body
+from gateway.surfaces.mindie.render import InferTokenRenderer
 from schemas.errors import (
     Forbidden,
     GatewayError,

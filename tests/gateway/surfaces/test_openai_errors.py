@@ -5,8 +5,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.surfaces.openai import CHAT, error_body, model_body, models_body
-from gateway.surfaces.openai_parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.openai.surface import CHAT, error_body, model_body, models_body
 from schemas.errors import (
     BodyTooLarge,
     Forbidden,

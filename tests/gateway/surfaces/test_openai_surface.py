@@ -7,8 +7,8 @@ import pytest
 
 from gateway.request_ids import uuid7
 from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.openai import CHAT, COMPLETIONS, EMBEDDINGS, OpenAISurface
-from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
+from gateway.surfaces.openai.surface import CHAT, COMPLETIONS, EMBEDDINGS, OpenAISurface
+from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.events import ReasoningDelta, TextDelta

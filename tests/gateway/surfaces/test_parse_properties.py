@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.openai_parse import parse_chat, parse_completion, parse_embeddings
-from gateway.surfaces.openai_wire import ChatWire, CompletionWire, EmbeddingsWire
+from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
 from schemas.errors import InvalidRequest
 from schemas.messages import TextPart
 from tests.gateway.surfaces.bodies import HELLO

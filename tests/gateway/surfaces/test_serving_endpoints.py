@@ -17,7 +17,7 @@ from databricks.sdk.service.serving import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.surfaces.serving_endpoints import (
+from gateway.surfaces.databricks.serving_endpoints import (
     Deployment,
     Served,
     ServingEndpoint,

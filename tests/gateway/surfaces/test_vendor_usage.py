@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.surfaces.openai_usage import MOST_BYTES, embeddings_usage_json, usage_json
+from gateway.surfaces.openai.usage import MOST_BYTES, embeddings_usage_json, usage_json
 from schemas.events import Usage
 
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")

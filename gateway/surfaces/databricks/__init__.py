@@ -1,0 +1,1 @@
+"""The Databricks surface."""

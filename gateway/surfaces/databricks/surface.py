@@ -1,0 +1,90 @@
+"""The Databricks surface: its invocations, and the paths of the OpenAI client beside them."""
+
+from typing import Final, overload
+
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.databricks.errors import error_body
+from gateway.surfaces.databricks.parse import parse_invocation, parse_task
+from gateway.surfaces.databricks.render import DatabricksRenderer, DatabricksVectors
+from gateway.surfaces.databricks.wire import (
+    DatabricksChatWire,
+    DatabricksCompletionWire,
+    DatabricksEmbeddingsWire,
+    InvocationWire,
+)
+from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.openai.surface import OpenAISurface
+from schemas.errors import GatewayError
+from schemas.fields import Task
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+BLANK_LINE: Final = b"\n\n"
+"""A frame without data. MLflow's client skips blank lines, and takes a comment for a failure."""
+
+
+class DatabricksSurface:
+    """See `gateway.surfaces.base.Surface`. task: `None` where the body tells it."""
+
+    name = "databricks"
+    accepts: tuple[bytes, ...] = ()
+    keep_alive = BLANK_LINE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+
+    def __init__(self, task: Task | None = None) -> None:
+        self.task: Task | None = task
+        self._openai = OpenAISurface("chat", running_usage=True)
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
+
+    def parse(self, inbound: Inbound) -> Request:
+        body, model, most = inbound.body, inbound.model, inbound.max_choices
+        if self.task is None:
+            return parse_invocation(body, model=model, max_choices=most)
+        return parse_task(self.task, body, model=model, max_choices=most)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+        if isinstance(request, EmbeddingsRequest):
+            return DatabricksVectors(self._openai.renderer(request, request_id))
+        return DatabricksRenderer(self._openai.renderer(request, request_id))
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+INVOCATIONS: Final = DatabricksSurface()
+CHAT: Final = DatabricksSurface("chat")
+COMPLETIONS: Final = DatabricksSurface("completion")
+EMBEDDINGS: Final = DatabricksSurface("embeddings")
+
+ROUTES: Final = (
+    HotRoute(
+        path="/serving-endpoints/chat/completions",
+        surface=CHAT,
+        body=DatabricksChatWire,
+        summary="Answer a conversation, as Databricks does",
+    ),
+    HotRoute(
+        path="/serving-endpoints/completions",
+        surface=COMPLETIONS,
+        body=DatabricksCompletionWire,
+        summary="Continue texts, as Databricks does",
+    ),
+    HotRoute(
+        path="/serving-endpoints/embeddings",
+        surface=EMBEDDINGS,
+        body=DatabricksEmbeddingsWire,
+        summary="Turn inputs into vectors, as Databricks does",
+    ),
+    HotRoute(
+        path="/serving-endpoints/{model}/invocations",
+        surface=INVOCATIONS,
+        body=InvocationWire,
+        summary="Any of the three: its body is that of one of them",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The KServe and TensorRT-LLM surface."""

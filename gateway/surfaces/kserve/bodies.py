@@ -1,0 +1,160 @@
+"""What KServe clients get beside answers: errors, and who is served, from the tables of tensors.
+
+https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, Shape, Spec
+from schemas.errors import GatewayError
+
+VERSION: Final = "1"
+"""The only version of every model."""
+
+PLATFORM: Final = "tensorrt_llm"
+"""Whose requests these are; what answers them is the gateway's own business."""
+
+TENSORS: Final = {
+    "tokens": "input_ids",
+    "logprobs": "return_log_probs",
+    "n": "num_return_sequences",
+    "bad_word_ids": "bad_words_list",
+    "top_p_reset_id": "top_p_reset_ids",
+    "lora": "lora_task_id",
+    "prompt_table": "prompt_embedding_table",
+    "draft": "draft_input_ids",
+    "echo": "exclude_input_in_output",
+}
+"""Fields of requests that no client of this surface can name -> the tensors that they come from."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class KServeError(Struct, frozen=True, kw_only=True):
+    """A failure, as KServe's clients read it."""
+
+    error: str
+
+
+class ServerMetadata(Struct, frozen=True, kw_only=True):
+    """Who answers, and which extensions of the protocol it has."""
+
+    name: str
+    version: str
+    extensions: tuple[str, ...]
+
+
+class _Tensor(Struct, frozen=True, kw_only=True):
+    name: str
+    datatype: str
+    shape: Shape
+
+
+class ModelMetadata(Struct, frozen=True, kw_only=True):
+    """The tensors that a model takes and gives."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: list[_Tensor]
+    outputs: list[_Tensor]
+
+
+class _ConfigTensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    data_type: str
+    dims: Shape
+    optional: bool = False
+
+
+class _Transactions(Struct, frozen=True, kw_only=True):
+    decoupled: bool
+
+
+class ModelConfiguration(Struct, frozen=True, kw_only=True):
+    """The same as Triton's configuration of a model has it."""
+
+    name: str
+    platform: str
+    backend: str
+    max_batch_size: int
+    input: list[_ConfigTensor]
+    output: list[_ConfigTensor]
+    model_transaction_policy: _Transactions
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A line of the repository's index. state: READY or UNAVAILABLE. reason: "" when ready."""
+
+    name: str
+    version: str = VERSION
+    state: str
+    reason: str = ""
+
+
+def error_body(exc: GatewayError) -> bytes:
+    """The message, with a tensor's name for a field of ours that the client never heard of."""
+    message, ours = exc.message, exc.param or ""
+    if ours in TENSORS:
+        message = re.sub(rf"\b{ours}\b", TENSORS[ours], message, count=1)
+    return _encode(KServeError(error=message))
+
+
+def server_body(version: str) -> bytes:
+    """version: the gateway's own."""
+    extensions = ("binary_tensor_data", "model_configuration", "model_repository", "parameters")
+    return _encode(ServerMetadata(name="strowger", version=version, extensions=extensions))
+
+
+def model_body(name: str) -> bytes:
+    return _encode(
+        ModelMetadata(
+            name=name,
+            versions=(VERSION,),
+            platform=PLATFORM,
+            inputs=_tensors(INPUTS),
+            outputs=_tensors(OUTPUTS),
+        )
+    )
+
+
+def config_body(name: str) -> bytes:
+    """What Triton's model configuration says of the same; requests are not batched by clients."""
+    return _encode(
+        ModelConfiguration(
+            name=name,
+            platform=PLATFORM,
+            backend="strowger",
+            max_batch_size=0,
+            input=_config(INPUTS, optional=True),
+            output=_config(OUTPUTS, optional=False),
+            model_transaction_policy=_Transactions(decoupled=False),
+        )
+    )
+
+
+def index_body(models: Iterable[Listed]) -> bytes:
+    return _encode(list(models))
+
+
+def _tensors(specs: Sequence[Spec]) -> list[_Tensor]:
+    return [
+        _Tensor(name=spec.name, datatype=spec.datatypes[0], shape=spec.shapes[0]) for spec in specs
+    ]
+
+
+def _config(specs: Sequence[Spec], *, optional: bool) -> list[_ConfigTensor]:
+    return [
+        _ConfigTensor(
+            name=spec.name,
+            data_type=f"TYPE_{spec.datatypes[0]}",
+            dims=spec.shapes[0],
+            optional=optional and not spec.required,
+        )
+        for spec in specs
+    ]

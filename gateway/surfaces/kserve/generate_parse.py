@@ -1,0 +1,231 @@
+"""Triton's generate extension as a completion of text, or as a request of tokens.
+
+https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from gateway.surfaces.base import Inbound
+from gateway.surfaces.kserve.generate_wire import GenerateWire, Text, read_generate
+from gateway.surfaces.kserve.infer_errors import checked_prompt, pad_of, words_of
+from gateway.surfaces.kserve.requests import (
+    GenerateReply,
+    GenerateTextRequest,
+    GenerateTokensRequest,
+)
+from gateway.surfaces.kserve.sampling import Terms, check, sampling_of
+from schemas.errors import InvalidRequest
+from schemas.requests import Draft, LoraRequest
+
+_T = TypeVar("_T", bool, int, float)
+
+NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "max_tokens": ("max_tokens", "request_output_len"),
+    "sequences": ("num_return_sequences",),
+    "top_k": ("top_k", "runtime_top_k"),
+    "top_p": ("top_p", "runtime_top_p"),
+    "top_p_min": ("top_p_min", "runtime_top_p_min"),
+    "top_p_decay": ("top_p_decay", "runtime_top_p_decay"),
+    "top_p_reset_id": ("top_p_reset_ids", "runtime_top_p_reset_ids"),
+    "min_p": ("min_p", "runtime_min_p"),
+    "length_penalty": ("length_penalty", "len_penalty"),
+    "min_tokens": ("min_length", "min_tokens"),
+    "seed": ("random_seed", "seed"),
+    "stream": ("stream", "streaming"),
+}
+"""Our word for a term, and the fields that mean it."""
+
+_TOKENS_ONLY: Final = (
+    "input_lengths",
+    "lora_task_id",
+    "draft_input_ids",
+    "return_context_logits",
+    "return_generation_logits",
+)
+"""Fields of requests with input_ids."""
+
+
+def parse_generate(
+    inbound: Inbound, body: bytes, *, streams: bool
+) -> GenerateTextRequest | GenerateTokensRequest:
+    """streams: the route is generate_stream. Raises InvalidRequest naming the field."""
+    wire = read_generate(body)
+    if _flag(wire.stop):
+        raise InvalidRequest(
+            "stop: a request over HTTP cannot end another one; close the connection of the one "
+            "that is to end",
+            param="stop",
+        )
+    terms = _terms(wire)
+    names = {ours: _sent(wire, theirs) for ours, theirs in NAMES.items()}
+    check(terms, names, max_choices=inbound.max_choices)
+    reply = _reply(wire, terms, streams=streams)
+    if not streams and reply.sequences:
+        raise InvalidRequest(
+            "num_return_sequences: generate gives one answer; ask "
+            "/v2/models/{model}/generate_stream for several",
+            param="num_return_sequences",
+        )
+    if wire.input_ids is not None:
+        return _token_request(inbound.model, wire, wire.input_ids, terms, reply, streams=streams)
+    return _text_request(inbound.model, wire, terms, reply, streams=streams)
+
+
+def _text_request(
+    model: str, wire: GenerateWire, terms: Terms, reply: GenerateReply, *, streams: bool
+) -> GenerateTextRequest:
+    text = _text(wire)
+    for name in _TOKENS_ONLY:
+        given: object = getattr(wire, name)
+        if not any(given is nothing for nothing in (None, False)):
+            raise InvalidRequest(f"{name}: only requests with input_ids have this", param=name)
+    return GenerateTextRequest(
+        model=model,
+        prompts=(text,),
+        sampling=sampling_of(terms),
+        optional=("pad_id",),
+        echo=True if reply.with_input else UNSET,
+        stream=streams,
+        include_usage=reply.num_input_tokens or reply.num_output_tokens,
+        reply=reply,
+    )
+
+
+def _token_request(
+    model: str,
+    wire: GenerateWire,
+    tokens: tuple[int, ...],
+    terms: Terms,
+    reply: GenerateReply,
+    *,
+    streams: bool,
+) -> GenerateTokensRequest:
+    if wire.text_input is not None:
+        raise InvalidRequest("input_ids and text_input: give one of them", param="input_ids")
+    tokens = checked_prompt(tokens, _number(wire.input_lengths))
+    if reply.with_input and reply.pieces:
+        raise InvalidRequest(
+            "exclude_input_in_output: with input_ids a stream never repeats the input; "
+            "leave it out",
+            param="exclude_input_in_output",
+        )
+    task = _number(wire.lora_task_id)
+    draft = wire.draft_input_ids
+    return GenerateTokensRequest(
+        model=model,
+        tokens=tokens,
+        sampling=sampling_of(terms),
+        optional=("pad_id",),
+        stream=streams,
+        lora=UNSET if isinstance(task, UnsetType) else LoraRequest(task_id=task),
+        draft=UNSET if draft is None else Draft(tokens=draft),
+        return_context_logits=reply.context_logits or UNSET,
+        return_generation_logits=reply.generation_logits or UNSET,
+        reply=reply,
+    )
+
+
+def _reply(wire: GenerateWire, terms: Terms, *, streams: bool) -> GenerateReply:
+    stream = _flag(_pick("stream", wire.stream, wire.streaming))
+    if stream and not streams:
+        raise InvalidRequest(
+            "stream: generate gives one answer; for a stream ask "
+            "/v2/models/{model}/generate_stream",
+            param=_sent(wire, NAMES["stream"]),
+        )
+    return GenerateReply(
+        id=wire.id or "",
+        pieces=stream and terms.beams == 1,
+        sequences=terms.beams == 1 and terms.rows > 1,
+        pad=pad_of(terms),
+        with_input=not _flag(wire.exclude_input_in_output, silent=True),
+        log_probs=terms.log_probs,
+        context_logits=_flag(wire.return_context_logits),
+        generation_logits=_flag(wire.return_generation_logits),
+        num_input_tokens=_flag(wire.return_num_input_tokens),
+        num_output_tokens=_flag(wire.return_num_output_tokens),
+        finish_reason=_flag(wire.return_finish_reason),
+    )
+
+
+def _terms(wire: GenerateWire) -> Terms:
+    most = _number(_pick("max_tokens", wire.max_tokens, wire.request_output_len))
+    if isinstance(most, UnsetType):
+        raise InvalidRequest("max_tokens is required", param="max_tokens")
+    early = _number(wire.early_stopping)
+    return Terms(
+        max_tokens=most,
+        beam_width=_number(wire.beam_width),
+        sequences=_number(wire.num_return_sequences),
+        temperature=_number(wire.temperature),
+        top_k=_number(_pick("top_k", wire.top_k, wire.runtime_top_k)),
+        top_p=_number(_pick("top_p", wire.top_p, wire.runtime_top_p)),
+        top_p_min=_number(_pick("top_p_min", wire.top_p_min, wire.runtime_top_p_min)),
+        top_p_decay=_number(_pick("top_p_decay", wire.top_p_decay, wire.runtime_top_p_decay)),
+        top_p_reset_id=_number(
+            _pick("top_p_reset_id", wire.top_p_reset_ids, wire.runtime_top_p_reset_ids)
+        ),
+        min_p=_number(_pick("min_p", wire.min_p, wire.runtime_min_p)),
+        length_penalty=_number(_pick("length_penalty", wire.length_penalty, wire.len_penalty)),
+        early_stopping=early if isinstance(early, UnsetType) else int(early),
+        repetition_penalty=_number(wire.repetition_penalty),
+        presence_penalty=_number(wire.presence_penalty),
+        frequency_penalty=_number(wire.frequency_penalty),
+        min_tokens=_number(_pick("min_tokens", wire.min_length, wire.min_tokens)),
+        no_repeat_ngram_size=_number(wire.no_repeat_ngram_size),
+        seed=_number(_pick("seed", wire.random_seed, wire.seed)),
+        end_id=_number(wire.end_id),
+        pad_id=_number(wire.pad_id),
+        bad_words=_words(wire.bad_words),
+        stop=_words(wire.stop_words),
+        log_probs=_flag(wire.return_log_probs),
+    )
+
+
+def _text(wire: GenerateWire) -> str:
+    match wire.text_input:
+        case str() as text:
+            return text
+        case (text,):
+            return text
+        case None:
+            raise InvalidRequest("text_input or input_ids is required", param="text_input")
+        case texts:
+            raise InvalidRequest(
+                f"text_input: holds {len(texts)} strings; ask for one at a time", param="text_input"
+            )
+
+
+def _words(given: Text) -> tuple[str, ...] | UnsetType:
+    return words_of((given,) if isinstance(given, str) else given or ())
+
+
+def _pick(
+    term: str, first: _T | tuple[_T] | None, second: _T | tuple[_T] | None
+) -> _T | tuple[_T] | None:
+    """Whichever of two fields for one term was sent. Raises InvalidRequest for both."""
+    if first is not None and second is not None:
+        names = NAMES[term]
+        raise InvalidRequest(
+            f"{' and '.join(names)} mean the same; give one of them", param=names[0]
+        )
+    return second if first is None else first
+
+
+def _number(given: _T | tuple[_T] | None) -> _T | UnsetType:
+    if given is None:
+        return UNSET
+    return given[0] if isinstance(given, tuple) else given
+
+
+def _flag(given: bool | tuple[bool] | None, *, silent: bool = False) -> bool:
+    value = _number(given)
+    return silent if isinstance(value, UnsetType) else value
+
+
+def _sent(wire: GenerateWire, names: tuple[str, ...]) -> str:
+    """The one that the client used; else the first."""
+    return next((name for name in names if getattr(wire, name) is not None), names[0])

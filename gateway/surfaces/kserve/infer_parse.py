@@ -1,0 +1,161 @@
+"""A KServe infer request for TensorRT-LLM as a request of tokens, or as a completion of text.
+
+Source: the seed's table of tensors, https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
+"""
+
+from typing import Final, Literal
+
+from msgspec import UNSET, UnsetType
+
+from gateway.surfaces.base import Inbound
+from gateway.surfaces.kserve.binary import cut
+from gateway.surfaces.kserve.bodies import VERSION
+from gateway.surfaces.kserve.infer_errors import (
+    NAMES,
+    draft_of,
+    lora_of,
+    pad_of,
+    prompt_of,
+    prompt_table_of,
+    refuse_streams,
+    terms_of,
+)
+from gateway.surfaces.kserve.inputs import Inputs, read_inputs
+from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
+from gateway.surfaces.kserve.requests import (
+    InferReply,
+    InferRequest,
+    InferTextRequest,
+    Wanted,
+)
+from gateway.surfaces.kserve.sampling import Terms, check, sampling_of
+from gateway.surfaces.kserve.wire import INFER, InferParameters, InferWire
+from schemas.errors import InvalidRequest
+
+_NO_PARAMETERS: Final = InferParameters()
+
+
+def parse_infer(inbound: Inbound) -> InferRequest | InferTextRequest:
+    """Raises InvalidRequest whose param is the tensor's name, or the JSON's path."""
+    json, tail = cut(inbound)
+    wire, unknown = INFER.read(json)
+    if unknown:
+        name = min(unknown)
+        raise InvalidRequest(f"{name}: an infer request has no such field", param=name)
+    _check_model(wire, inbound.model)
+    inputs = read_inputs(wire.inputs, tail)
+    refuse_streams(inputs)
+    text = inputs.texts("text_input")
+    terms = terms_of(inputs, text=not isinstance(text, UnsetType))
+    names = {ours: inputs.sent(*theirs) for ours, theirs in NAMES.items()}
+    check(terms, names, max_choices=inbound.max_choices)
+    if isinstance(text, UnsetType):
+        return _token_request(inbound.model, wire, inputs, terms)
+    return _text_request(inbound.model, wire, inputs, terms, text[0])
+
+
+def _token_request(model: str, wire: InferWire, inputs: Inputs, terms: Terms) -> InferRequest:
+    parameters = wire.parameters or _NO_PARAMETERS
+    return InferRequest(
+        model=model,
+        tokens=prompt_of(inputs),
+        sampling=sampling_of(terms),
+        optional=("pad_id",) if inputs.has("end_id") else ("end_id", "pad_id"),
+        priority=priority(parameters.priority),
+        timeout_s=timeout_s(parameters.timeout),
+        lora=lora_of(inputs),
+        prompt_table=prompt_table_of(inputs),
+        draft=draft_of(inputs),
+        return_context_logits=inputs.flag("return_context_logits") or UNSET,
+        return_generation_logits=inputs.flag("return_generation_logits") or UNSET,
+        reply=InferReply(
+            id=wire.id or "",
+            outputs=_outputs(wire, inputs, "tokens"),
+            pad=pad_of(terms),
+            with_input=not inputs.flag("exclude_input_in_output", silent=True),
+        ),
+    )
+
+
+def _text_request(
+    model: str, wire: InferWire, inputs: Inputs, terms: Terms, text: str
+) -> InferTextRequest:
+    for spec in INPUTS:
+        if spec.of == "tokens" and inputs.has(spec.name):
+            raise InvalidRequest(
+                f"{spec.name}: only requests with input_ids, and without text_input, have this",
+                param=spec.name,
+            )
+    parameters = wire.parameters or _NO_PARAMETERS
+    return InferTextRequest(
+        model=model,
+        prompts=(text,),
+        sampling=sampling_of(terms),
+        optional=("pad_id",),
+        priority=priority(parameters.priority),
+        timeout_s=timeout_s(parameters.timeout),
+        echo=UNSET if inputs.flag("exclude_input_in_output", silent=True) else True,
+        reply=InferReply(id=wire.id or "", outputs=_outputs(wire, inputs, "text")),
+    )
+
+
+def priority(given: int | None) -> int | UnsetType:
+    """Triton's parameter, where 0 is the default. Raises InvalidRequest."""
+    if given is not None and not 0 <= given <= 5:
+        raise InvalidRequest(
+            f"parameters.priority: {given} must be at least 0 and at most 5",
+            param="parameters.priority",
+        )
+    return given or UNSET
+
+
+def timeout_s(microseconds: int | None) -> float | UnsetType:
+    """Triton's parameter. Raises InvalidRequest for one below 0; 0 is none."""
+    if microseconds is not None and microseconds < 0:
+        raise InvalidRequest(
+            f"parameters.timeout: {microseconds} must be at least 0 microseconds",
+            param="parameters.timeout",
+        )
+    return microseconds / 1e6 if microseconds else UNSET
+
+
+def _check_model(wire: InferWire, model: str) -> None:
+    for field, given, wanted in (
+        ("model_name", wire.model_name, model),
+        ("model_version", wire.model_version, VERSION),
+    ):
+        if given not in (None, wanted):
+            raise InvalidRequest(
+                f"{field}: is {given!r}, but the path says {wanted!r}", param=field
+            )
+
+
+def _outputs(
+    wire: InferWire, inputs: Inputs, kind: Literal["tokens", "text"]
+) -> tuple[Wanted, ...]:
+    """Those asked for; all that the request's flags call for where it names none."""
+    binary = bool((wire.parameters or _NO_PARAMETERS).binary_data_output)
+    offered = {spec.name: spec for spec in OUTPUTS if spec.of in (kind, "both")}
+    if not wire.outputs:
+        return tuple(
+            Wanted(name=spec.name, binary=binary)
+            for spec in offered.values()
+            if not spec.flag or inputs.flag(spec.flag)
+        )
+    found: dict[str, Wanted] = {}
+    for place, output in enumerate(wire.outputs):
+        spec = offered.get(output.name)
+        path = f"outputs[{place}].name"
+        if spec is None:
+            raise InvalidRequest(
+                f"{path}: a request of {kind} has no output {output.name!r}; it may have "
+                f"{', '.join(offered)}",
+                param=path,
+            )
+        if spec.flag and not inputs.flag(spec.flag):
+            raise InvalidRequest(
+                f"{path}: {output.name} exists only where {spec.flag} is true", param=path
+            )
+        own = output.parameters.binary_data if output.parameters else None
+        found[output.name] = Wanted(name=output.name, binary=binary if own is None else own)
+    return tuple(found.values())

@@ -1,0 +1,117 @@
+"""The answer to an infer request: output tensors in JSON, or behind it as bytes.
+
+https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from gateway.surfaces.base import JSON, Headers
+from gateway.surfaces.kserve.binary import HEADER, OCTETS, joined
+from gateway.surfaces.kserve.bodies import VERSION, error_body
+from gateway.surfaces.kserve.outputs import Outputs, TextOutputs
+from gateway.surfaces.kserve.requests import InferRequest, InferTextRequest, Wanted
+from gateway.surfaces.kserve.tensors import (
+    DATATYPES,
+    Datatype,
+    bytes_of_strings,
+    json_of_tensor,
+)
+from gateway.surfaces.sse import frame
+from schemas.answers import Answer
+from schemas.errors import GatewayError
+from schemas.events import Event
+from schemas.tensors import Tensor
+
+
+class _Parameters(Struct, frozen=True, kw_only=True):
+    binary_data_size: int
+
+
+class _Output(Struct, frozen=True, kw_only=True):
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]
+    parameters: _Parameters | UnsetType = UNSET
+    data: Raw | UnsetType = UNSET
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    model_name: str
+    model_version: str
+    id: str | UnsetType = UNSET
+    outputs: list[_Output]
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class InferRenderer:
+    """Renders one answer. Mutable: where its JSON ends."""
+
+    def __init__(self, request: InferRequest | InferTextRequest) -> None:
+        self._request = request
+        self._json_length: int | None = None
+
+    def headers(self, backend: str) -> Headers:
+        """What says where the JSON ends, if anything follows it."""
+        if self._json_length is None:
+            return [(b"content-type", JSON.encode())]
+        return [(b"content-type", OCTETS), (HEADER, b"%d" % self._json_length)]
+
+    def answer(self, answer: Answer) -> bytes:
+        """Raises UpstreamBroken where the backend did not bring a tensor that was asked for."""
+        request, reply = self._request, self._request.reply
+        if isinstance(request, InferTextRequest):
+            outputs: Outputs | TextOutputs = TextOutputs(answer)
+        else:
+            outputs = Outputs(
+                answer, prompt=request.tokens, pad=reply.pad, with_input=reply.with_input
+            )
+        tensors = [(wanted, outputs.tensor(wanted.name)) for wanted in reply.outputs]
+        tails = [_binary(tensor) for wanted, tensor in tensors if wanted.binary]
+        body = _Answer(
+            model_name=request.model,
+            model_version=VERSION,
+            id=reply.id or UNSET,
+            outputs=[_output(wanted, tensor) for wanted, tensor in tensors],
+        )
+        json = _encode(body)
+        if tails:
+            self._json_length = len(json)
+        return joined(json, tails)
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        """Infer has no streams, so nothing of them is shown."""
+        return b""
+
+    def finish(self) -> bytes:
+        return b""
+
+    def error(self, exc: GatewayError) -> bytes:
+        return frame(error_body(exc))
+
+
+def _output(wanted: Wanted, tensor: Tensor | tuple[str, ...]) -> _Output:
+    binary = wanted.binary
+    if isinstance(tensor, Tensor):
+        datatype, shape = DATATYPES[tensor.dtype], tensor.shape
+        data = UNSET if binary else Raw(json_of_tensor(tensor))
+    else:
+        datatype, shape = "BYTES", (len(tensor),)
+        data = UNSET if binary else Raw(_encode(tensor))
+    size = len(_binary(tensor)) if binary else 0
+    return _Output(
+        name=wanted.name,
+        datatype=datatype,
+        shape=shape,
+        parameters=_Parameters(binary_data_size=size) if binary else UNSET,
+        data=data,
+    )
+
+
+def _binary(tensor: Tensor | tuple[str, ...]) -> bytes:
+    return tensor.data if isinstance(tensor, Tensor) else bytes_of_strings(tensor)

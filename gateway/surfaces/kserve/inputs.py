@@ -1,0 +1,173 @@
+"""The input tensors of one infer request, checked against TensorRT-LLM's table and read by name."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import cast
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from gateway.surfaces.kserve.binary import Tail
+from gateway.surfaces.kserve.parameter_tables import INPUT, Spec, shown
+from gateway.surfaces.kserve.tensors import (
+    Datatype,
+    numbers,
+    scalar,
+    strings_of_bytes,
+    strings_of_json,
+    tensor_of_bytes,
+    tensor_of_json,
+)
+from gateway.surfaces.kserve.wire import InputWire
+from schemas.errors import InvalidRequest
+from schemas.tensors import Tensor, unpack_words
+
+
+class Inputs:
+    """A request's tensors. Reading one gives `UNSET` where the client sent none.
+
+    Several names for one thing may be read together; a client that sends two of them is refused.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], texts: Mapping[str, tuple[str, ...]]) -> None:
+        """texts: the tensors of strings, which are BYTES on the wire."""
+        self._tensors = tensors
+        self._texts = texts
+
+    def required(self, *names: str) -> Tensor:
+        """Raises InvalidRequest where it is missing."""
+        tensor = self.tensor(*names)
+        if isinstance(tensor, UnsetType):
+            raise InvalidRequest(f"{' or '.join(names)} is required", param=names[0])
+        return tensor
+
+    def tensor(self, *names: str) -> Tensor | UnsetType:
+        sent = [name for name in names if name in self._tensors]
+        if len(sent) > 1:
+            raise InvalidRequest(
+                f"{' and '.join(sent)} mean the same; give one of them", param=sent[0]
+            )
+        return self._tensors[sent[0]] if sent else UNSET
+
+    def integer(self, *names: str) -> int | UnsetType:
+        tensor = self.tensor(*names)
+        return UNSET if isinstance(tensor, UnsetType) else int(scalar(tensor))
+
+    def number(self, *names: str) -> float | UnsetType:
+        """Raises InvalidRequest for NaN and infinities."""
+        tensor = self.tensor(*names)
+        if isinstance(tensor, UnsetType):
+            return UNSET
+        value = float(scalar(tensor))
+        if not isfinite(value):
+            name = self.sent(*names)
+            raise InvalidRequest(f"{name}: {value} must be finite", param=name)
+        return value
+
+    def flag(self, name: str, *, silent: bool = False) -> bool:
+        tensor = self._tensors.get(name)
+        return silent if tensor is None else bool(scalar(tensor))
+
+    def tokens(self, name: str) -> tuple[int, ...]:
+        return tuple(numbers(self.required(name)))
+
+    def words(self, name: str) -> tuple[tuple[int, ...], ...] | UnsetType:
+        """Token sequences, packed as two rows. Raises InvalidRequest."""
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            return UNSET
+        ids, width = numbers(tensor), tensor.shape[-1]
+        offsets = ids[width:]
+        ends = offsets.index(-1) if -1 in offsets else width
+        if any(offset != -1 for offset in offsets[ends:]):
+            raise InvalidRequest(f"{name}: after an offset of -1 only -1 may follow", param=name)
+        try:
+            return unpack_words(ids[:width], offsets[:ends])
+        except InvalidRequest as exc:
+            raise InvalidRequest(f"{name}: {exc.message}", param=name) from exc
+
+    def sent(self, *names: str) -> str:
+        """The one among several names for one thing that the client used; else the first."""
+        return next((name for name in names if name in self._tensors), names[0])
+
+    def texts(self, name: str) -> tuple[str, ...] | UnsetType:
+        return self._texts.get(name, UNSET)
+
+    def has(self, name: str) -> bool:
+        return name in self._tensors or name in self._texts
+
+
+def read_inputs(wires: Sequence[InputWire], tail: Tail) -> Inputs:
+    """Raises InvalidRequest naming the tensor, and what is allowed."""
+    tensors: dict[str, Tensor] = {}
+    texts: dict[str, tuple[str, ...]] = {}
+    for wire in wires:
+        if wire.name in tensors or wire.name in texts:
+            raise InvalidRequest(f"{wire.name}: this tensor is given twice", param=wire.name)
+        spec = INPUT.get(wire.name)
+        if spec is None:
+            raise InvalidRequest(
+                f"{wire.name}: there is no such input tensor here; "
+                "GET /v2/models/{model} lists those that there are",
+                param=wire.name,
+            )
+        _check(spec, wire)
+        if wire.datatype == "BYTES":
+            texts[wire.name] = _strings(wire, tail)
+        else:
+            tensors[wire.name] = _tensor(spec, wire, tail)
+    tail.close()
+    return Inputs(tensors, texts)
+
+
+def _tensor(spec: Spec, wire: InputWire, tail: Tail) -> Tensor:
+    datatype = cast(Datatype, wire.datatype)
+    data = _data(wire, tail)
+    if isinstance(data, Raw):
+        tensor = tensor_of_json(wire.name, datatype, wire.shape, data)
+    else:
+        tensor = tensor_of_bytes(wire.name, datatype, wire.shape, data)
+    return _without_batch(tensor, spec) if len(tensor.shape) > spec.rank else tensor
+
+
+def _strings(wire: InputWire, tail: Tail) -> tuple[str, ...]:
+    data = _data(wire, tail)
+    if isinstance(data, Raw):
+        return strings_of_json(wire.name, wire.shape, data)
+    return strings_of_bytes(wire.name, wire.shape, data)
+
+
+def _data(wire: InputWire, tail: Tail) -> Raw | bytes:
+    """JSON, or the bytes behind it."""
+    size = wire.parameters.binary_data_size if wire.parameters else None
+    if size is None:
+        if isinstance(wire.data, UnsetType):
+            raise InvalidRequest(
+                f"{wire.name}: has neither data nor parameters.binary_data_size", param=wire.name
+            )
+        return wire.data
+    if not isinstance(wire.data, UnsetType):
+        raise InvalidRequest(
+            f"{wire.name}: has both data and parameters.binary_data_size", param=wire.name
+        )
+    return tail.take(wire.name, size)
+
+
+def _check(spec: Spec, wire: InputWire) -> None:
+    if wire.datatype not in spec.datatypes:
+        raise InvalidRequest(
+            f"{spec.name}: datatype {wire.datatype} must be {' or '.join(spec.datatypes)}",
+            param=spec.name,
+        )
+    if not spec.takes(wire.shape):
+        raise InvalidRequest(
+            f"{spec.name}: shape {list(wire.shape)} must be {' or '.join(map(shown, spec.shapes))}",
+            param=spec.name,
+        )
+
+
+def _without_batch(tensor: Tensor, spec: Spec) -> Tensor:
+    """The tensor without the side of one in front of those that it means."""
+    if spec.name == "prompt_embedding_table" and len(tensor.shape) == 2:
+        return tensor
+    return msgspec.structs.replace(tensor, shape=tensor.shape[1:])

@@ -1,0 +1,129 @@
+"""The KServe v2 surface for TensorRT-LLM requests, ready to be plugged into routes.
+
+https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol, with Triton's
+extensions for binary data and for generating text. gRPC is not among them.
+"""
+
+from typing import Final, overload
+
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.kserve.binary import OCTETS, inflated, json_length
+from gateway.surfaces.kserve.bodies import VERSION, error_body
+from gateway.surfaces.kserve.generate_parse import parse_generate
+from gateway.surfaces.kserve.generate_render import GenerateRenderer
+from gateway.surfaces.kserve.generate_wire import GenerateWire
+from gateway.surfaces.kserve.infer_parse import parse_infer
+from gateway.surfaces.kserve.infer_render import InferRenderer
+from gateway.surfaces.kserve.requests import (
+    GenerateTextRequest,
+    GenerateTokensRequest,
+    InferRequest,
+    InferTextRequest,
+)
+from gateway.surfaces.kserve.wire import InferWire
+from gateway.surfaces.sse import KEEP_ALIVE
+from schemas.errors import GatewayError
+from schemas.fields import Task
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+
+class InferSurface:
+    """Tensors in, tensors out, of tokens or of text; see `gateway.surfaces.base.Surface`."""
+
+    name = "kserve"
+    task: Task | None = None
+    accepts = (OCTETS,)
+    keep_alive = KEEP_ALIVE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+
+    def json_length(self, inbound: Inbound) -> int:
+        return json_length(inbound)
+
+    def parse(self, inbound: Inbound) -> Request:
+        return parse_infer(inbound)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+        if isinstance(request, InferRequest | InferTextRequest):
+            return InferRenderer(request)
+        raise _not_ours(request)
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+class GenerateSurface:
+    """Flat JSON in; text or tokens out; see `gateway.surfaces.base.Surface`."""
+
+    name = "kserve"
+    task: Task | None = None
+    accepts = ()
+    keep_alive = KEEP_ALIVE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+
+    def __init__(self, *, streams: bool) -> None:
+        """streams: this is generate_stream, which answers in server-sent events."""
+        self._streams = streams
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
+
+    def parse(self, inbound: Inbound) -> Request:
+        return parse_generate(inbound, inflated(inbound), streams=self._streams)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+        if isinstance(request, GenerateTextRequest | GenerateTokensRequest):
+            return GenerateRenderer(request)
+        raise _not_ours(request)
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+def _not_ours(request: Request) -> GatewayError:
+    return GatewayError(f"a {type(request).__name__} is no request of the KServe surface")
+
+
+INFER: Final = InferSurface()
+GENERATE: Final = GenerateSurface(streams=False)
+GENERATE_STREAM: Final = GenerateSurface(streams=True)
+
+
+def _routes(base: str) -> tuple[HotRoute, ...]:
+    return (
+        HotRoute(
+            path=f"{base}/infer",
+            surface=INFER,
+            body=InferWire,
+            summary="TensorRT-LLM's tensors in and out",
+        ),
+        HotRoute(
+            path=f"{base}/generate",
+            surface=GENERATE,
+            body=GenerateWire,
+            summary="Continue a text, or tokens, with TensorRT-LLM's names",
+        ),
+        HotRoute(
+            path=f"{base}/generate_stream",
+            surface=GENERATE_STREAM,
+            body=GenerateWire,
+            summary="The same as server-sent events",
+        ),
+    )
+
+
+ROUTES: Final[tuple[HotRoute, ...]] = (
+    *_routes(f"/v2/models/{{model}}/versions/{VERSION}"),
+    *_routes("/v2/models/{model}"),
+)
+"""With the version first: a model's name may hold slashes."""

@@ -1,0 +1,143 @@
+"""MindIE's /infer_token body becomes a TokenRequest, or an InvalidRequest that names the field.
+
+Two values are filled in where the client is silent, because MindIE's clients rely on them:
+`max_new_tokens` is 20, and whether tokens are drawn or the likeliest taken follows from the other
+parameters. Everything else that is absent stays absent.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+
+from gateway.surfaces.decoding import Reader, given
+from gateway.surfaces.mindie.wire import (
+    ALLOWED,
+    DEFAULT_NEW_TOKENS,
+    MAX_SEED,
+    PARAMETERS,
+    TOKENS,
+    InferTokenOuter,
+    ParametersWire,
+)
+from schemas.errors import InvalidRequest
+from schemas.fields import TEXT
+from schemas.requests import TokenRequest
+from schemas.sampling import Sampling
+
+OPTIONAL: Final = ("typical_p", "watermark")
+"""MindIE takes these and does not honour them; so they never make a request fail here. And where
+no backend has text for its tokens, ids are an answer still."""
+
+_SILENT: Final = ParametersWire()
+_NOTHING: Final[dict[str, Raw]] = {}
+
+
+class _Text(Struct, frozen=True, kw_only=True):
+    inputs: Raw | UnsetType = UNSET
+
+
+_text: Final = msgspec.json.Decoder(_Text)
+_body: Final = Reader(InferTokenOuter, ALLOWED, numbers={"input_id": (TOKENS, TOKENS)})
+_parameters: Final = Reader(ParametersWire, ALLOWED, where="parameters")
+
+
+def parse_infer_token(body: bytes, *, model: str) -> TokenRequest:
+    """`POST /infer_token`.
+
+    model: the path's or the operator's, "" where neither names one.
+    Raises InvalidRequest.
+    """
+    if not model:
+        raise InvalidRequest(
+            "this path names no model, and there are several; post to "
+            "/v1/models/MODEL/infer_token, or have the operator set server.default_model",
+            param="model",
+        )
+    wire, unknown = _outer(body)
+    raw = given(wire.parameters)
+    asked, strange = (_SILENT, _NOTHING) if raw is UNSET else _parameters.read(bytes(raw))
+    if unknown or strange:
+        _check_places(unknown, strange)
+    sent = {"typical_p": asked.typical_p, "watermark": asked.watermark}
+    return TokenRequest(
+        model=model,
+        tokens=wire.input_id,
+        sampling=_sampling(asked),
+        stream=wire.stream or False,
+        details=asked.details or False,
+        text=True,
+        priority=UNSET if asked.priority is None else asked.priority,
+        timeout_s=UNSET if asked.timeout is None else float(asked.timeout),
+        optional=(TEXT, *[name for name in OPTIONAL if sent[name] is not None]),
+        extra={**unknown, **{f"parameters.{name}": raw for name, raw in strange.items()}},
+    )
+
+
+def _outer(body: bytes) -> tuple[InferTokenOuter, dict[str, Raw]]:
+    try:
+        wire, unknown = _body.read(body)
+    except InvalidRequest as exc:
+        if exc.param == "input_id" and _has_text(body):
+            raise _text_refused() from exc
+        raise
+    if "inputs" in unknown:
+        raise _text_refused()
+    if "model" in unknown:
+        raise InvalidRequest(
+            "model stands in the path here: /v1/models/MODEL/infer_token", param="model"
+        )
+    return wire, unknown
+
+
+def _has_text(body: bytes) -> bool:
+    try:
+        return given(_text.decode(body).inputs) is not UNSET
+    except (DecodeError, RecursionError):
+        return False
+
+
+def _text_refused() -> InvalidRequest:
+    return InvalidRequest(
+        "inputs: this route takes token ids, in input_id; for text use /v1/completions",
+        param="inputs",
+    )
+
+
+def _check_places(unknown: dict[str, Raw], strange: dict[str, Raw]) -> None:
+    """Raises InvalidRequest for a known field that stands one level too high or too low."""
+    for name in unknown:
+        if name in PARAMETERS:
+            raise InvalidRequest(
+                f"{name} stands inside parameters here: parameters.{name}", param=name
+            )
+    for name in strange:
+        if name in InferTokenOuter.__struct_fields__:
+            path = f"parameters.{name}"
+            raise InvalidRequest(f"{path}: {name} stands beside parameters, not in it", param=path)
+
+
+def _sampling(asked: ParametersWire) -> Sampling:
+    drawn = (asked.temperature, asked.top_k, asked.top_p, asked.typical_p)
+    sample = asked.do_sample
+    if sample is None:
+        sample = any(value is not None for value in drawn)
+    penalty = asked.repetition_penalty
+    return Sampling(
+        temperature=UNSET if asked.temperature is None else asked.temperature,
+        top_k=UNSET if asked.top_k is None else asked.top_k,
+        top_p=UNSET if asked.top_p is None else asked.top_p,
+        typical_p=UNSET if asked.typical_p is None else asked.typical_p,
+        do_sample=sample,
+        max_tokens=DEFAULT_NEW_TOKENS if asked.max_new_tokens is None else asked.max_new_tokens,
+        seed=UNSET if asked.seed is None else _seed(asked.seed),
+        repetition_penalty=UNSET if penalty is None else penalty,
+        watermark=UNSET if asked.watermark is None else asked.watermark,
+    )
+
+
+def _seed(seed: int) -> int:
+    if not 1 <= seed <= MAX_SEED:
+        path = "parameters.seed"
+        raise InvalidRequest(f"{path} must be {ALLOWED[path]}", param=path)
+    return seed

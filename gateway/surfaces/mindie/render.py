@@ -1,0 +1,246 @@
+"""MindIE's token answers, whole and streamed.
+
+A stream has one frame for each token. The last one is different: it has the whole text, and null
+for its own. Which token is the last is known only when the answer ends, so one is held back.
+Times are those that came with the tokens; of tokens that arrived together the first has the time
+that they took and the others 0.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from gateway.surfaces.base import Headers
+from gateway.surfaces.mindie.errors import error_body
+from gateway.surfaces.sse import frame
+from schemas.answers import Answer, Choice
+from schemas.errors import GatewayError
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    Tokens,
+    Usage,
+)
+from schemas.requests import TokenRequest
+
+Word = Literal["eos_token", "stop_sequence", "length"]
+
+WORDS: Final[dict[str, Word]] = {
+    "eos_token": "eos_token",
+    "stop_sequence": "stop_sequence",
+    "length": "length",
+}
+REASONS: Final[dict[FinishReason, Word]] = {
+    "stop": "eos_token",
+    "length": "length",
+    "tool_calls": "eos_token",
+    "function_call": "eos_token",
+    "content_filter": "stop_sequence",
+}
+"""For backends that do not speak MindIE's words themselves."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Details(Struct, frozen=True, kw_only=True):
+    """generated_tokens: null where nobody counted. seed: null where the backend keeps it."""
+
+    finish_reason: Word
+    generated_tokens: int | None
+    generated_token_ids: list[int] | UnsetType = UNSET
+    seed: int | None
+
+
+class InferTokenAnswer(Struct, frozen=True, kw_only=True):
+    """details: where they were asked for."""
+
+    generated_text: str
+    details: _Details | UnsetType = UNSET
+
+
+class _Token(Struct, frozen=True, kw_only=True):
+    """id: null for text that came without tokens."""
+
+    id: int | None
+    text: str | None
+
+
+class _Step(Struct, frozen=True, kw_only=True):
+    """Milliseconds; null where the other one holds, or where the backend tells no time."""
+
+    prefill_time: float | None
+    decode_time: float | None
+    token: _Token
+
+
+class _LastStep(Struct, frozen=True, kw_only=True):
+    prefill_time: float | None
+    decode_time: float | None
+    generated_text: str
+    details: _Details | None
+    token: _Token
+
+
+class _Held(Struct, frozen=True, kw_only=True):
+    """A token that may be the last. ms: since the one before it; `None` unknown."""
+
+    id: int | None
+    text: str
+    ms: float | None
+
+
+class InferTokenRenderer:
+    """Renders one answer. Mutable: what the stream has said, and the token that is held back.
+
+    Text that comes without tokens goes out as it comes, under the id null and without a time.
+    """
+
+    def __init__(self, request: TokenRequest) -> None:
+        self._details = request.details
+        self._seed = request.sampling.seed
+        self._held: _Held | None = None
+        self._begun = False
+        self._texts: list[str] = []
+        self._count = 0
+        self._usage: Usage | None = None
+        self._finished: Finished | None = None
+
+    def headers(self, backend: str) -> Headers:
+        return []
+
+    def answer(self, answer: Answer) -> bytes:
+        choice = next((one for one in answer.choices if one.index == 0), None)
+        if choice is None or choice.finish is None:
+            raise GatewayError("an answer was rendered before it was finished")
+        text = choice.reasoning + (choice.text or choice.refusal or "")
+        details = self._whole_details(choice, choice.finish, answer.usage)
+        return _encode(InferTokenAnswer(generated_text=text, details=details))
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        for event in batch:
+            match event:
+                case Tokens(index=0):
+                    self._tokens(event, out)
+                case TextDelta(index=0) | ReasoningDelta(index=0) | RefusalDelta(index=0):
+                    if event.text:
+                        self._hold(_Held(id=None, text=event.text, ms=None), out)
+                case Usage():
+                    self._usage = event
+                case Finished(index=0):
+                    self._finished = event
+                case _:
+                    pass  # the dialect has no place for anything else, and nothing asks for it
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        finished = self._finished
+        if finished is None:
+            raise GatewayError("a stream was rendered to its end before it was finished")
+        held = self._held or _Held(id=None, text="", ms=None)
+        prefill, decode = self._times(held)
+        details = None
+        if self._details:
+            details = _Details(
+                finish_reason=_word(finished),
+                generated_tokens=_generated(self._usage, self._count, bool(self._texts)),
+                seed=self._used_seed(finished),
+            )
+        step = _LastStep(
+            prefill_time=prefill,
+            decode_time=decode,
+            generated_text="".join(self._texts),
+            details=details,
+            token=_Token(id=held.id, text=None),
+        )
+        return frame(_encode(step))
+
+    def error(self, exc: GatewayError) -> bytes:
+        """The token that was held back goes first: it was generated."""
+        out: list[bytes] = []
+        self._release(out)
+        return b"".join([*out, frame(error_body(exc))])
+
+    def _tokens(self, event: Tokens, out: list[bytes]) -> None:
+        if not event.ids:
+            self._join(event.text, out)
+            return
+        for place, token in enumerate(event.ids):
+            first = place == 0
+            text = event.text if first else ""
+            self._hold(_Held(id=token, text=text, ms=event.elapsed_ms if first else 0.0), out)
+        self._count += len(event.ids)
+
+    def _join(self, text: str, out: list[bytes]) -> None:
+        """Text that completes with a token which is already here."""
+        if not text:
+            return
+        held = self._held
+        if held is None:
+            self._hold(_Held(id=None, text=text, ms=None), out)
+            return
+        self._texts.append(text)
+        self._held = _Held(id=held.id, text=held.text + text, ms=held.ms)
+
+    def _hold(self, held: _Held, out: list[bytes]) -> None:
+        self._release(out)
+        self._held = held
+        if held.text:
+            self._texts.append(held.text)
+
+    def _release(self, out: list[bytes]) -> None:
+        held, self._held = self._held, None
+        if held is None:
+            return
+        prefill, decode = self._times(held)
+        token = _Token(id=held.id, text=held.text)
+        out.append(frame(_encode(_Step(prefill_time=prefill, decode_time=decode, token=token))))
+
+    def _times(self, held: _Held) -> tuple[float | None, float | None]:
+        """To microseconds: the first token's is prefill, every other's decode."""
+        if held.ms is None:
+            return None, None
+        ms = round(held.ms, 3)
+        first, self._begun = not self._begun, True
+        return (ms, None) if first else (None, ms)
+
+    def _whole_details(
+        self, choice: Choice, finish: Finished, usage: Usage | None
+    ) -> _Details | UnsetType:
+        if not self._details:
+            return UNSET
+        ids = choice.token_ids
+        return _Details(
+            finish_reason=_word(finish),
+            generated_tokens=_generated(usage, len(ids), bool(choice.text)),
+            generated_token_ids=ids if ids or not choice.text else UNSET,
+            seed=self._used_seed(finish),
+        )
+
+    def _used_seed(self, finish: Finished) -> int | None:
+        if finish.seed is not None:
+            return finish.seed
+        return None if self._seed is UNSET else self._seed
+
+
+def _word(finish: Finished) -> Word:
+    """MindIE's own word where the backend has it; a stop string is no end token."""
+    own = WORDS.get(finish.native)
+    if own is not None:
+        return own
+    if finish.reason == "stop" and isinstance(finish.stop_match, str):
+        return "stop_sequence"
+    return REASONS[finish.reason]
+
+
+def _generated(usage: Usage | None, ids: int, text: bool) -> int | None:
+    """The backend's own count, else the ids; `None` for text that nobody counted."""
+    if usage is not None and usage.completion_tokens is not None:
+        return usage.completion_tokens
+    return ids if ids or not text else None

@@ -1,0 +1,157 @@
+"""Bodies of the OpenAI dialect that are no generated text: errors, models, vectors."""
+
+import sys
+from array import array
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from gateway.surfaces.base import Headers
+from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.openai.usage import embeddings_usage_json
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, UpstreamBroken, UpstreamRejected
+from schemas.requests import EmbeddingsRequest
+
+TYPES: Final[dict[int, str]] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    429: "rate_limit_error",
+}
+"""The envelope's `type` by status; other 4xx are the request's fault, all 5xx ours."""
+
+
+class Error(Struct, frozen=True, kw_only=True):
+    """param: the field that is wrong. code: a stable word, a vendor's own where it has one."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(Struct, frozen=True, kw_only=True):
+    """A failure, in OpenAI's envelope."""
+
+    error: Error
+
+
+class OpenAIModel(Struct, frozen=True, kw_only=True):
+    """created: Unix seconds, when the gateway started."""
+
+    id: str
+    created: int
+    object: str = "model"
+    owned_by: str = "strowger"
+
+
+class OpenAIModelList(Struct, frozen=True, kw_only=True):
+    """The models that the key may use."""
+
+    object: str = "list"
+    data: list[OpenAIModel]
+
+
+class EmbeddingObject(Struct, frozen=True, kw_only=True):
+    """embedding: numbers, or base64 of little-endian float32, as `encoding_format` says."""
+
+    object: str = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingList(Struct, frozen=True, kw_only=True):
+    """A vector for each input, in their order."""
+
+    object: str = "list"
+    data: list[EmbeddingObject]
+    model: str
+    usage: Raw | UnsetType = UNSET
+    id: str
+
+
+def error_body(exc: GatewayError) -> bytes:
+    """`{"error": {"message", "type", "param", "code"}}`, always with all four."""
+    return encode(OpenAIError(error=openai_error(exc)))
+
+
+def openai_error(exc: GatewayError) -> Error:
+    kind = exc.type if isinstance(exc, UpstreamRejected) else None
+    return Error(
+        message=exc.message,
+        type=kind or TYPES.get(exc.status) or _type(exc.status),
+        param=exc.param,
+        code=exc.code,
+    )
+
+
+def models_body(names: Iterable[str], created: int | float) -> bytes:
+    """`GET /v1/models`. created: Unix seconds."""
+    return encode(
+        OpenAIModelList(data=[OpenAIModel(id=name, created=int(created)) for name in names])
+    )
+
+
+def model_body(name: str, created: int | float) -> bytes:
+    """`GET /v1/models/{name}`. created: Unix seconds."""
+    return encode(OpenAIModel(id=name, created=int(created)))
+
+
+class EmbeddingsRenderer:
+    """Renders the vectors as numbers or as base64, as the request asks and not as they came."""
+
+    def __init__(self, request: EmbeddingsRequest, *, id: str) -> None:
+        self._request = request
+        self._id = id
+
+    def headers(self, backend: str) -> Headers:
+        return []
+
+    def embeddings(self, embeddings: Embeddings) -> bytes:
+        """Raises UpstreamBroken if a backend's base64 is not float32 values."""
+        form = _as_base64 if self._request.base64 else _as_numbers
+        usage = embeddings_usage_json(embeddings.usage)
+        return encode(
+            EmbeddingList(
+                data=[
+                    EmbeddingObject(index=place, embedding=form(vector))
+                    for place, vector in enumerate(embeddings.vectors)
+                ],
+                model=embeddings.model or self._request.model,
+                usage=UNSET if usage is None else Raw(usage),
+                id=self._id,
+            )
+        )
+
+
+def _type(status: int) -> str:
+    return "invalid_request_error" if status < 500 else "api_error"
+
+
+def _as_base64(vector: list[float] | str) -> str:
+    if isinstance(vector, str):
+        return vector
+    values = array("f", vector)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return b64encode(values.tobytes()).decode("ascii")
+
+
+def _as_numbers(vector: list[float] | str) -> list[float]:
+    if not isinstance(vector, str):
+        return vector
+    values = array("f")
+    try:
+        values.frombytes(b64decode(vector, validate=True))
+    except (NotBase64, ValueError) as exc:
+        raise UpstreamBroken(
+            "an embedding is not base64 of float32 values", upstream="the backend"
+        ) from exc
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tolist()

@@ -1,0 +1,310 @@
+"""Chat answers in the OpenAI dialect, whole and streamed.
+
+https://platform.openai.com/docs/api-reference/chat
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, assert_never
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from gateway.surfaces.openai.reasoning import Blocks, Detail, details, flat_signature
+from gateway.surfaces.openai.render_common import Rendering
+from gateway.surfaces.openai.stream_chunks import (
+    ChatLogprob,
+    chat_logprobs,
+    encode,
+    with_members,
+)
+from gateway.surfaces.openai.whole_tool_calls import FIELD as CALLS
+from gateway.surfaces.openai.whole_tool_calls import with_others
+from gateway.surfaces.sse import one_line
+from schemas.answers import Choice
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Logits,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+from schemas.messages import Thought, ToolCall
+from schemas.requests import ChatRequest
+
+ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
+"""Under which field a model's thinking goes out: servers of the dialect disagree."""
+
+
+class _Function(Struct, frozen=True, kw_only=True):
+    name: str | UnsetType = UNSET
+    arguments: str
+
+
+class _Google(Struct, frozen=True, kw_only=True):
+    thought_signature: str
+
+
+class _ExtraContent(Struct, frozen=True, kw_only=True):
+    """Where Google's own endpoint of this dialect has it."""
+
+    google: _Google
+
+
+class _ToolCall(Struct, frozen=True, kw_only=True):
+    index: int | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    function: _Function
+    extra_content: _ExtraContent | UnsetType = UNSET
+
+
+class _Delta(Struct, frozen=True, kw_only=True):
+    role: str | UnsetType = UNSET
+    content: str | None | UnsetType = UNSET
+    refusal: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning_signature: str | UnsetType = UNSET
+    reasoning_details: list[Detail] | UnsetType = UNSET
+    tool_calls: tuple[_ToolCall, ...] | UnsetType = UNSET
+
+
+class _Logprobs(Struct, frozen=True, kw_only=True):
+    content: list[ChatLogprob] | None
+    refusal: list[ChatLogprob] | None = None
+
+
+class _ChunkChoice(Struct, frozen=True, kw_only=True):
+    index: int
+    delta: _Delta | Raw
+    logprobs: _Logprobs | UnsetType = UNSET
+    finish_reason: FinishReason | None = None
+    native_finish_reason: str | UnsetType = UNSET
+    stop_reason: str | int | UnsetType = UNSET
+
+
+class _Message(Struct, frozen=True, kw_only=True):
+    role: str = "assistant"
+    content: str | None
+    refusal: str | None
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning_signature: str | UnsetType = UNSET
+    reasoning_details: list[Detail] | UnsetType = UNSET
+    tool_calls: list[Struct | Raw] | UnsetType = UNSET
+
+
+class _Choice(Struct, frozen=True, kw_only=True):
+    index: int
+    message: Raw
+    logprobs: _Logprobs | None
+    finish_reason: FinishReason
+    native_finish_reason: str | UnsetType = UNSET
+    stop_reason: str | int | UnsetType = UNSET
+
+
+_EMPTY: Final = _Delta()
+
+
+class ChatRenderer(Rendering):
+    """Renders one answer. Mutable: which choices began, and which tools lack arguments, too."""
+
+    WHOLE = "chat.completion"
+    CHUNK = "chat.completion.chunk"
+    EMPTY = b'{"index":0,"delta":{},"finish_reason":null}'
+
+    def __init__(
+        self,
+        request: ChatRequest,
+        *,
+        id: str,
+        created: int,
+        reasoning: ReasoningNames = "both",
+        running_usage: bool = False,
+    ) -> None:
+        super().__init__(request, id=id, created=created, running_usage=running_usage)
+        self._reasoning = reasoning != "reasoning_content"
+        self._reasoning_content = reasoning != "reasoning"
+        self._begun: set[int] = set()
+        self._tools: dict[tuple[int, int], bool] = {}
+        self._blocks = Blocks()
+
+    def _event(self, event: Event, out: list[bytes]) -> None:
+        match event:
+            case TextDelta() | Tokens():
+                self._text(event.index, event.text, event.logprobs, out)
+            case ReasoningDelta():
+                self._begin(event.index, "", out)
+                blocks = self._blocks.add(event)
+                proof = flat_signature(event.signature, event.format)
+                thought = self._thought(event.text, proof, blocks)
+                if thought != _EMPTY:
+                    self._delta(event.index, thought, out)
+            case RefusalDelta():
+                self._begin(event.index, None, out)
+                choice = _ChunkChoice(
+                    index=event.index,
+                    delta=_Delta(refusal=event.text),
+                    logprobs=_logprobs((), event.logprobs) or UNSET,
+                )
+                self._put(choice, out)
+            case ToolDelta():
+                self._tool(event, out)
+            case OpaqueDelta():
+                self._begin(event.index, None, out)
+                lines = {name: Raw(one_line(bytes(raw))) for name, raw in event.fields.items()}
+                self._delta(event.index, Raw(encode(lines)), out)
+            case Finished():
+                self._finished(event, out)
+            case Usage():
+                self._usage = event
+            case Started():
+                self._chunks.started(event)
+                self._before.clear()
+            case Logits():
+                pass
+            case _:
+                assert_never(event)
+
+    def _begin(self, index: int, content: str | None, out: list[bytes]) -> None:
+        """The chunk with the role, before anything else of a choice.
+
+        content: "" where text may follow at once, `None` where something else does.
+        """
+        if index not in self._begun:
+            self._begun.add(index)
+            self._delta(index, _Delta(role="assistant", content=content), out)
+
+    def _delta(self, index: int, delta: _Delta | Raw, out: list[bytes]) -> None:
+        self._put(_ChunkChoice(index=index, delta=delta), out)
+
+    def _text(
+        self, index: int, text: str, logprobs: tuple[TokenLogprob, ...], out: list[bytes]
+    ) -> None:
+        self._begin(index, "", out)
+        if index not in self._before:
+            head, tail = self._chunks.around()
+            self._before[index] = head + b'{"index":%d,"delta":{"content":' % index
+            self._after = b'},"finish_reason":null}' + tail
+        if logprobs:
+            known = _logprobs(logprobs, ()) or UNSET
+            choice = _ChunkChoice(index=index, delta=_Delta(content=text), logprobs=known)
+            self._put(choice, out)
+        elif text:
+            out += (self._before[index], encode(text), self._after)
+
+    def _tool(self, event: ToolDelta, out: list[bytes]) -> None:
+        self._begin(event.index, None, out)
+        key = (event.index, event.tool)
+        first = key not in self._tools
+        self._tools[key] = bool(event.arguments) or (not first and self._tools[key])
+        if first:
+            call = _ToolCall(
+                index=event.tool,
+                id=event.id,
+                type="function",
+                function=_Function(name=event.name, arguments=event.arguments),
+                extra_content=_extra(event.signature),
+            )
+        else:
+            call = _ToolCall(index=event.tool, function=_Function(arguments=event.arguments))
+        self._delta(event.index, _Delta(tool_calls=(call,)), out)
+
+    def _finished(self, event: Finished, out: list[bytes]) -> None:
+        self._begin(event.index, "", out)
+        called = False
+        for (index, tool), has_arguments in self._tools.items():
+            if index == event.index:
+                called = True
+                if not has_arguments:
+                    call = _ToolCall(index=tool, function=_Function(arguments="{}"))
+                    self._delta(index, _Delta(tool_calls=(call,)), out)
+        choice = _ChunkChoice(
+            index=event.index,
+            delta=_EMPTY,
+            finish_reason=_reason(event, called),
+            native_finish_reason=event.native or UNSET,
+            stop_reason=UNSET if event.stop_match is None else event.stop_match,
+        )
+        self._put(choice, out)
+
+    def _thought(self, text: str, signature: str, blocks: list[Detail]) -> _Delta:
+        return _Delta(
+            reasoning=text if text and self._reasoning else UNSET,
+            reasoning_content=text if text and self._reasoning_content else UNSET,
+            reasoning_signature=signature or UNSET,
+            reasoning_details=blocks or UNSET,
+        )
+
+    def _choice(self, choice: Choice, finish: Finished) -> _Choice:
+        message = encode(self._message(choice))
+        if choice.opaque:
+            more = {name: raw for name, raw in choice.opaque.items() if name != CALLS}
+            message = with_members(message, more, kept=())
+        return _Choice(
+            index=choice.index,
+            message=Raw(message),
+            logprobs=_logprobs(choice.logprobs, choice.refusal_logprobs),
+            finish_reason=_reason(finish, bool(choice.tool_calls)),
+            native_finish_reason=finish.native or UNSET,
+            stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
+        )
+
+    def _whole_thought(self, choice: Choice) -> _Delta:
+        last = choice.thoughts[-1] if choice.thoughts else Thought()
+        signature = flat_signature(last.signature, last.format)
+        return self._thought(choice.reasoning, signature, details(choice.thoughts))
+
+    def _message(self, choice: Choice) -> _Message:
+        thought = self._whole_thought(choice) if choice.reasoning or choice.thoughts else _EMPTY
+        calls: list[Struct | Raw] = [_whole_call(call) for call in choice.tool_calls]
+        if CALLS in choice.opaque:
+            calls = with_others(calls, choice.opaque[CALLS])
+        return _Message(
+            content=_content(choice),
+            refusal=choice.refusal,
+            reasoning=thought.reasoning,
+            reasoning_content=thought.reasoning_content,
+            reasoning_signature=thought.reasoning_signature,
+            reasoning_details=thought.reasoning_details,
+            tool_calls=calls or UNSET,
+        )
+
+
+def _logprobs(content: Sequence[TokenLogprob], refusal: Sequence[TokenLogprob]) -> _Logprobs | None:
+    if not content and not refusal:
+        return None
+    return _Logprobs(
+        content=chat_logprobs(content) if content else None,
+        refusal=chat_logprobs(refusal) if refusal else None,
+    )
+
+
+def _content(choice: Choice) -> str | None:
+    """`null` where something else stands in the text's place, and "" where nothing does."""
+    if choice.text:
+        return choice.text
+    return None if choice.tool_calls or choice.refusal or choice.opaque else ""
+
+
+def _whole_call(call: ToolCall) -> _ToolCall:
+    function = _Function(name=call.name, arguments=call.arguments or "{}")
+    return _ToolCall(
+        id=call.id, type="function", function=function, extra_content=_extra(call.signature)
+    )
+
+
+def _extra(signature: str) -> _ExtraContent | UnsetType:
+    return _ExtraContent(google=_Google(thought_signature=signature)) if signature else UNSET
+
+
+def _reason(finish: Finished, called: bool) -> FinishReason:
+    """A choice that called a tool ended for that, whatever word the vendor's last chunk has."""
+    return "tool_calls" if called and finish.reason == "stop" else finish.reason

@@ -1,0 +1,140 @@
+"""Messages of the OpenAI dialect: their roles, and what each role must carry."""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+
+from gateway.surfaces.decoding import given, refusal
+from gateway.surfaces.openai.parts import read_calls, read_parts
+from gateway.surfaces.openai.reasoning import read_thoughts
+from gateway.surfaces.openai.wire import ALLOWED
+from gateway.surfaces.strict_structs import strict
+from schemas.errors import InvalidRequest
+from schemas.messages import Message, OpaquePart, Part, Role, TextPart
+
+
+class _MessageWire(Struct, frozen=True, kw_only=True):
+    role: Role
+    content: str | list[Raw] | None = None
+    name: str | None = None
+    tool_calls: list[Raw] | None = None
+    tool_call_id: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    reasoning_signature: str | None = None
+    reasoning_details: list[Raw] | None = None
+    refusal: str | None = None
+    function_call: Raw | UnsetType = UNSET
+    audio: Raw | UnsetType = UNSET
+
+
+_decoder: Final = msgspec.json.Decoder(_MessageWire)
+_strict: Final = msgspec.json.Decoder(strict(_MessageWire))
+MOST_MESSAGES: Final = 10_000
+_SPEAKERS: Final = frozenset(("user", "system", "developer"))
+
+
+def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, ...]:
+    """Raises InvalidRequest with a path that starts with `messages[i]`.
+
+    strictly: fields that our schema does not have are wrong, too, whatever the error says.
+    """
+    if len(raws) > MOST_MESSAGES:
+        raise InvalidRequest(
+            f"messages has {len(raws)} entries; at most {MOST_MESSAGES} are taken", param="messages"
+        )
+    return tuple([_read(raw, place, strictly) for place, raw in enumerate(raws)])
+
+
+def _read(raw: Raw, place: int, strictly: bool) -> Message:
+    try:
+        wire = _strict.decode(raw) if strictly else _decoder.decode(raw)
+    except (DecodeError, RecursionError) as exc:
+        raise refusal(exc, f"messages[{place}]", ALLOWED) from exc
+    role, content = wire.role, wire.content
+    if content and role in _SPEAKERS and type(content) is str and not wire.tool_calls:
+        name = wire.name
+        return Message(role=role, content=content, name=UNSET if name is None else name, raw=raw)
+    if role == "assistant":
+        return _read_assistant(wire, raw, place, strictly)
+    if wire.tool_calls:
+        raise _wrong(place, "tool_calls", "belongs in a message of role assistant")
+    if isinstance(content, list):
+        content = read_parts(content, place, strictly=strictly)
+    _check_content(content, role, place)
+    name, answers = wire.name, wire.tool_call_id
+    if role == "tool" and not answers:
+        raise _wrong(place, "tool_call_id", "is required in a message of role tool")
+    return Message(
+        role=role,
+        content=content,
+        name=UNSET if name is None else name,
+        tool_call_id=UNSET if answers is None else answers,
+        raw=raw,
+    )
+
+
+def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
+    """An assistant that refused said its refusal, as far as other dialects are concerned."""
+    content, name = wire.content, wire.name
+    if isinstance(content, list):
+        content = read_parts(content, place, strictly=strictly) if content else None
+    if content is None:
+        content = wire.refusal
+    calls, opaque = (
+        read_calls(wire.tool_calls, place, strictly=strictly) if wire.tool_calls else ((), ())
+    )
+    if wire.function_call is not UNSET or wire.audio is not UNSET:
+        opaque = (*opaque, *_other_dialect(wire))
+    thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning
+    thoughts = read_thoughts(wire.reasoning_details, place) if wire.reasoning_details else ()
+    if content is None and not (calls or opaque or thinking or thoughts):
+        raise _wrong(place, "content", "is required in an assistant message without tool_calls")
+    signature = wire.reasoning_signature
+    return Message(
+        role="assistant",
+        content=_with_opaque(content, opaque) if opaque else content,
+        name=UNSET if name is None else name,
+        tool_calls=calls,
+        reasoning=UNSET if thinking is None else thinking,
+        signature=UNSET if signature is None else signature,
+        thoughts=thoughts,
+        raw=raw,
+    )
+
+
+def _other_dialect(wire: _MessageWire) -> tuple[OpaquePart, ...]:
+    """What of an earlier answer only the OpenAI dialect can say."""
+    named = (("function_call", given(wire.function_call)), ("audio", given(wire.audio)))
+    return tuple([OpaquePart(type=kind, raw=raw) for kind, raw in named if raw is not UNSET])
+
+
+def _check_content(content: str | tuple[Part, ...] | None, role: Role, place: int) -> None:
+    if content is None and role != "function":
+        raise _wrong(place, "content", f"is required in a message of role {role}")
+    if role == "user" and _is_blank(content):
+        raise _wrong(place, "content", "must not be empty")
+
+
+def _is_blank(content: str | tuple[Part, ...] | None) -> bool:
+    if not isinstance(content, tuple):
+        return not content
+    return all(isinstance(part, TextPart) and not part.text for part in content)
+
+
+def _with_opaque(
+    content: str | tuple[Part, ...] | None, opaque: tuple[OpaquePart, ...]
+) -> tuple[Part, ...]:
+    match content:
+        case None:
+            return opaque
+        case str() as text:
+            return (TextPart(text=text), *opaque)
+        case parts:
+            return (*parts, *opaque)
+
+
+def _wrong(place: int, field: str, why: str) -> InvalidRequest:
+    path = f"messages[{place}].{field}"
+    return InvalidRequest(f"{path} {why}", param=path)

@@ -1,0 +1,351 @@
+"""Bodies of the OpenAI dialect become requests, or an InvalidRequest that names the field.
+
+https://platform.openai.com/docs/api-reference. Nulls count as absent, and an absent field stays
+absent: `UNSET`, never a default of ours. That includes the dialect's own default of 16 tokens
+for completions, which whoever generates applies (`COMPLETION_MAX_TOKENS`).
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final, Literal, cast
+
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
+
+from gateway.surfaces.decoding import Reader, is_null, is_object
+from gateway.surfaces.openai.messages import read_messages
+from gateway.surfaces.openai.stream_options import read_stream_options
+from gateway.surfaces.openai.tools import read_response_format, read_tool_choice, read_tools
+from gateway.surfaces.openai.wire import (
+    ALLOWED,
+    CHAT_ALLOWED,
+    CHAT_NUMBERS,
+    COMPLETION_ALLOWED,
+    INPUT_NUMBERS,
+    MODEL_NAME,
+    PROMPT_NUMBERS,
+    ChatWire,
+    CompletionWire,
+    EmbeddingsWire,
+    SamplingWire,
+)
+from schemas.errors import InvalidRequest
+from schemas.messages import Message, ResponseFormat, Tool, ToolChoice
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Prompt
+from schemas.sampling import Sampling
+
+COMPLETION_MAX_TOKENS: Final = 16
+"""Tokens generated for a completion whose request does not say how many."""
+MAX_CHOICES: Final = 256
+MAX_INPUTS: Final = 2048
+
+_MANY: Final = 100_000
+
+_RARE: Final = (
+    "top_k",
+    "min_p",
+    "typical_p",
+    "min_tokens",
+    "stop_token_ids",
+    "bad_words",
+    "ignore_eos",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "logit_bias",
+    "beam_width",
+    "length_penalty",
+    "early_stopping",
+)
+_NOTHING_RARE: Final = (None,) * len(_RARE)
+_rare: Final[Callable[[SamplingWire], tuple[object, ...]]] = attrgetter(*_RARE)
+
+CHAT_READER: Final = Reader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
+COMPLETION_READER: Final = Reader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
+EMBEDDINGS_READER: Final = Reader(EmbeddingsWire, ALLOWED, numbers=INPUT_NUMBERS)
+
+
+def parse_chat(
+    body: bytes,
+    *,
+    model: str = "",
+    max_choices: int = MAX_CHOICES,
+    reader: Reader[ChatWire] = CHAT_READER,
+) -> ChatRequest:
+    """`POST /v1/chat/completions`.
+
+    model:       the one that the path names, "" where the body must name it.
+    max_choices: the most answers that one request may ask for.
+    reader:      of a dialect whose fields have ranges of their own.
+    Raises InvalidRequest.
+    """
+    wire, extra = reader.read(body)
+    max_tokens, max_tokens_field = _chat_max_tokens(wire)
+    if wire.n is not None:
+        _check_choices(wire.n, 1, "n", max_choices)
+    if wire.best_of is not None:
+        _check_best_of(wire, wire.best_of, 1, max_choices)
+    if wire.top_logprobs is not None and wire.logprobs is not True:
+        raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
+    try:
+        messages, tools, choice, form = _inside(wire, strictly=True)
+        nested = False
+    except InvalidRequest:
+        messages, tools, choice, form = _inside(wire, strictly=False)
+        nested = True
+    calls = wire.parallel_tool_calls
+    include_usage, continuous_usage, optional = read_stream_options(wire.stream_options, extra)
+    return ChatRequest(
+        model=_model(wire.model, model),
+        messages=messages,
+        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs),
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=UNSET if calls is None or tools is UNSET else calls,
+        response_format=form,
+        reasoning_effort=UNSET if wire.reasoning_effort is None else wire.reasoning_effort,
+        stream=wire.stream or False,
+        include_usage=include_usage,
+        continuous_usage=continuous_usage,
+        user=UNSET if wire.user is None else wire.user,
+        metadata=UNSET if wire.metadata is UNSET else _metadata(wire.metadata),
+        priority=UNSET if wire.priority is None else wire.priority,
+        timeout_s=UNSET if wire.timeout is None else wire.timeout,
+        max_tokens_field=max_tokens_field,
+        extra=extra,
+        nested=nested,
+        optional=optional,
+    )
+
+
+_Inside = tuple[
+    tuple[Message, ...],
+    tuple[Tool, ...] | UnsetType,
+    ToolChoice | UnsetType,
+    ResponseFormat | UnsetType,
+]
+
+
+def _inside(wire: ChatWire, *, strictly: bool) -> _Inside:
+    """Messages, tools, the choice among them and the answer's form. Raises InvalidRequest."""
+    tools = read_tools(wire.tools, strictly=strictly) if wire.tools else UNSET
+    messages = read_messages(wire.messages, strictly=strictly)
+    choice, form = wire.tool_choice, wire.response_format
+    return (
+        messages,
+        tools,
+        UNSET if choice is UNSET else read_tool_choice(choice, tools, strictly=strictly),
+        UNSET if form is UNSET else read_response_format(form, strictly=strictly),
+    )
+
+
+def parse_completion(
+    body: bytes,
+    *,
+    model: str = "",
+    max_choices: int = MAX_CHOICES,
+    raw_prompt: bool = True,
+    reader: Reader[CompletionWire] = COMPLETION_READER,
+) -> CompletionRequest:
+    """`POST /v1/completions`.
+
+    model, max_choices, reader: as for `parse_chat`; choices are prompts x n.
+    raw_prompt:                 what an absent `use_raw_prompt` means.
+    Raises InvalidRequest.
+    """
+    wire, extra = reader.read(body)
+    prompts, batch = _prompts(wire.prompt, "prompt")
+    _check_choices(wire.n, len(prompts), "n", max_choices)
+    if wire.best_of is not None:
+        _check_best_of(wire, wire.best_of, len(prompts), max_choices)
+    if wire.max_tokens == 0 and wire.echo is not True:
+        raise InvalidRequest(
+            f"max_tokens must be {COMPLETION_ALLOWED['max_tokens']}", param="max_tokens"
+        )
+    top, raw = wire.logprobs, wire.use_raw_prompt
+    include_usage, continuous_usage, optional = read_stream_options(wire.stream_options, extra)
+    return CompletionRequest(
+        model=_model(wire.model, model),
+        prompts=prompts,
+        batch=batch,
+        sampling=_sampling(wire, wire.max_tokens, None if top is None else True, top),
+        echo=UNSET if wire.echo is None else wire.echo,
+        suffix=UNSET if wire.suffix is None else wire.suffix,
+        template=not (raw_prompt if raw is None else raw),
+        error_behavior=UNSET if wire.error_behavior is None else wire.error_behavior,
+        stream=wire.stream or False,
+        include_usage=include_usage,
+        continuous_usage=continuous_usage,
+        user=UNSET if wire.user is None else wire.user,
+        priority=UNSET if wire.priority is None else wire.priority,
+        timeout_s=UNSET if wire.timeout is None else wire.timeout,
+        extra=extra,
+        optional=optional,
+    )
+
+
+def parse_embeddings(
+    body: bytes, *, model: str = "", reader: Reader[EmbeddingsWire] = EMBEDDINGS_READER
+) -> EmbeddingsRequest:
+    """`POST /v1/embeddings`. model, reader: as for `parse_chat`. Raises InvalidRequest."""
+    wire, extra = reader.read(body)
+    inputs, batch = _prompts(wire.input, "input")
+    if len(inputs) > MAX_INPUTS:
+        raise InvalidRequest(f"input must have at most {MAX_INPUTS} entries", param="input")
+    for place, text in enumerate(inputs):
+        if not text:
+            where = f"input[{place}]" if batch else "input"
+            raise InvalidRequest(f"{where} must not be empty", param=where)
+    return EmbeddingsRequest(
+        model=_model(wire.model, model),
+        inputs=inputs,
+        batch=batch,
+        instruction=UNSET if wire.instruction is None else wire.instruction,
+        base64=wire.encoding_format == "base64",
+        dimensions=UNSET if wire.dimensions is None else wire.dimensions,
+        user=UNSET if wire.user is None else wire.user,
+        timeout_s=UNSET if wire.timeout is None else wire.timeout,
+        extra=extra,
+    )
+
+
+def _model(named: str | None, path: str) -> str:
+    if path:
+        return path
+    if named is None:
+        raise InvalidRequest("model is required", param="model")
+    return _checked_model(named)
+
+
+@lru_cache(maxsize=1024)
+def _checked_model(name: str) -> str:
+    if MODEL_NAME.fullmatch(name) is None:
+        raise InvalidRequest(f"model must be {ALLOWED['model']}", param="model")
+    return name
+
+
+def _sampling(
+    wire: SamplingWire,
+    max_tokens: int | None,
+    logprobs: bool | None,
+    top_logprobs: int | None,
+) -> Sampling:
+    common = Sampling(
+        temperature=UNSET if wire.temperature is None else wire.temperature,
+        top_p=UNSET if wire.top_p is None else wire.top_p,
+        max_tokens=UNSET if max_tokens is None else max_tokens,
+        stop=UNSET if wire.stop is None else _stop(wire.stop),
+        seed=UNSET if wire.seed is None else _seed(wire.seed),
+        presence_penalty=UNSET if wire.presence_penalty is None else wire.presence_penalty,
+        frequency_penalty=UNSET if wire.frequency_penalty is None else wire.frequency_penalty,
+        logprobs=UNSET if logprobs is None else logprobs,
+        top_logprobs=UNSET if top_logprobs is None else top_logprobs,
+        n=UNSET if wire.n is None else wire.n,
+        best_of=UNSET if wire.best_of is None else wire.best_of,
+    )
+    if _rare(wire) == _NOTHING_RARE:
+        return common
+    return replace(
+        common,
+        top_k=UNSET if wire.top_k is None else wire.top_k,
+        min_p=UNSET if wire.min_p is None else wire.min_p,
+        typical_p=UNSET if wire.typical_p is None else wire.typical_p,
+        min_tokens=UNSET if wire.min_tokens is None else wire.min_tokens,
+        stop_token_ids=wire.stop_token_ids or UNSET,
+        bad_words=wire.bad_words or UNSET,
+        ignore_eos=UNSET if wire.ignore_eos is None else wire.ignore_eos,
+        repetition_penalty=UNSET if wire.repetition_penalty is None else wire.repetition_penalty,
+        no_repeat_ngram_size=(
+            UNSET if wire.no_repeat_ngram_size is None else wire.no_repeat_ngram_size
+        ),
+        logit_bias=wire.logit_bias or UNSET,
+        beam_width=UNSET if wire.beam_width is None else wire.beam_width,
+        length_penalty=UNSET if wire.length_penalty is None else wire.length_penalty,
+        early_stopping=UNSET if wire.early_stopping is None else wire.early_stopping,
+    )
+
+
+def _stop(stop: str | tuple[str, ...]) -> tuple[str, ...] | UnsetType:
+    """An empty string stops nothing, and neither does an empty list."""
+    given = (stop,) if isinstance(stop, str) else stop
+    return tuple([one for one in given if one]) or UNSET
+
+
+def _seed(seed: int) -> int:
+    if not -(2**63) <= seed < 2**64:
+        raise InvalidRequest(f"seed must be {ALLOWED['seed']}", param="seed")
+    return seed
+
+
+def _chat_max_tokens(
+    wire: ChatWire,
+) -> tuple[int | None, Literal["max_tokens", "max_completion_tokens"] | UnsetType]:
+    old, new = wire.max_tokens, wire.max_completion_tokens
+    if new is None:
+        return old, UNSET if old is None else "max_tokens"
+    if old is not None and old != new:
+        raise InvalidRequest(
+            "max_tokens and max_completion_tokens mean the same; give one of them",
+            param="max_tokens",
+        )
+    return new, "max_completion_tokens"
+
+
+def _check_choices(n: int | None, prompts: int, field: str, most: int) -> None:
+    each = n or 1
+    if each * prompts <= most:
+        return
+    if prompts == 1:
+        raise InvalidRequest(f"{field} must be at most {most}", param=field)
+    raise InvalidRequest(
+        f"{prompts} prompts x {field} {each} is more than the {most} choices "
+        "that a request may ask for",
+        param="prompt" if each == 1 else field,
+    )
+
+
+def _check_best_of(wire: SamplingWire, best_of: int, prompts: int, most: int) -> None:
+    n = wire.n or 1
+    if best_of < n:
+        raise InvalidRequest("best_of must be at least n", param="best_of")
+    if wire.stream and best_of > n:
+        raise InvalidRequest("best_of must be n where the answer is streamed", param="best_of")
+    _check_choices(best_of, prompts, "best_of", most)
+
+
+def _metadata(raw: Raw) -> Raw | UnsetType:
+    if is_null(raw):
+        return UNSET
+    if not is_object(raw):
+        raise InvalidRequest("metadata must be an object", param="metadata")
+    return raw
+
+
+def _kinds(items: tuple[object, ...]) -> set[type]:
+    if len(items) <= _MANY:
+        return set(map(type, items))
+    pieces = (items[at : at + _MANY] for at in range(0, len(items), _MANY))
+    return {kind for piece in pieces for kind in set(map(type, piece))}
+
+
+def _prompts(
+    given_prompt: str | tuple[str | int | tuple[int, ...], ...], field: str
+) -> tuple[tuple[Prompt, ...], bool]:
+    """The prompts, and whether they came as a list."""
+    if isinstance(given_prompt, str):
+        return (given_prompt,), False
+    if not given_prompt:
+        raise InvalidRequest(f"{field} must not be empty", param=field)
+    kinds = _kinds(given_prompt)
+    if kinds == {str}:
+        return cast(tuple[str, ...], given_prompt), True
+    if kinds == {int}:
+        return (cast(tuple[int, ...], given_prompt),), False
+    if kinds != {tuple}:
+        raise InvalidRequest(f"{field} must be {ALLOWED[field]}", param=field)
+    lists = cast(tuple[tuple[int, ...], ...], given_prompt)
+    for place, ids in enumerate(lists):
+        if not ids:
+            where = f"{field}[{place}]"
+            raise InvalidRequest(f"{where} must not be empty", param=where)
+    return lists, True

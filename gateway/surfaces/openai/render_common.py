@@ -1,0 +1,144 @@
+"""What chat and legacy answers of the OpenAI dialect share: the way of a stream, the envelope."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from gateway.surfaces.base import Headers
+from gateway.surfaces.openai.bodies import error_body
+from gateway.surfaces.openai.stream_chunks import Chunks, Identity, encode, with_members
+from gateway.surfaces.openai.usage import usage_json
+from gateway.surfaces.sse import frame
+from schemas.answers import Answer, Choice
+from schemas.errors import GatewayError
+from schemas.events import Event, Finished, TextDelta, Usage
+from schemas.requests import ChatRequest, CompletionRequest
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: Sequence[Struct | Raw]
+    usage: Raw | UnsetType = UNSET
+
+
+class Rendering(ABC):
+    """Renders one answer. Mutable: usage, and what stands around a choice's plain text.
+
+    A plain piece of text is by far the most frequent event, so its frame is three byte strings:
+    `_before`, written when the choice began, the text, and `_after`.
+
+    WHOLE, CHUNK: what the two kinds of objects are called. EMPTY: a chunk's choice without content.
+    """
+
+    WHOLE: ClassVar[str]
+    CHUNK: ClassVar[str]
+    EMPTY: ClassVar[bytes]
+
+    def __init__(
+        self,
+        request: ChatRequest | CompletionRequest,
+        *,
+        id: str,
+        created: int,
+        running_usage: bool = False,
+    ) -> None:
+        """running_usage: every chunk of a stream has the counts so far, null until there are any.
+
+        It is implied by the request's own `continuous_usage`.
+        """
+        self._id = id
+        self._created = created
+        self._model = request.model
+        self._include_usage = request.include_usage
+        self._running_usage = running_usage or request.continuous_usage
+        self._usage: Usage | None = None
+        self._before: dict[int, bytes] = {}
+        self._after = b""
+
+    @cached_property
+    def _chunks(self) -> Chunks:
+        """Made when the first chunk is due: an answer that is not streamed has none."""
+        return Chunks(
+            Identity(id=self._id, object=self.CHUNK, created=self._created, model=self._model),
+            usage=self._include_usage,
+            running=self._running_usage,
+        )
+
+    def headers(self, backend: str) -> Headers:
+        return []
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        if self._running_usage:
+            for part in _counted_parts(batch):
+                self._count(part[-1])
+                self._render(part, out)
+        else:
+            self._render(batch, out)
+        return b"".join(out)
+
+    def _render(self, batch: Sequence[Event], out: list[bytes]) -> None:
+        before, after = self._before, self._after
+        for event in batch:
+            if type(event) is TextDelta and event.index in before and not event.logprobs:
+                if event.text:
+                    out += (before[event.index], encode(event.text), after)
+            else:
+                self._event(event, out)
+                before, after = self._before, self._after
+
+    def finish(self) -> bytes:
+        return self._chunks.finish(self._usage, self.EMPTY)
+
+    def error(self, exc: GatewayError) -> bytes:
+        return frame(error_body(exc))
+
+    def answer(self, answer: Answer) -> bytes:
+        usage = answer.usage
+        body = _Answer(
+            id=self._id,
+            object=self.WHOLE,
+            created=self._created,
+            model=answer.started.model or self._model,
+            choices=[self._choice(choice, _finish(choice)) for choice in answer.choices],
+            usage=UNSET if usage is None else Raw(usage_json(usage)),
+        )
+        return with_members(encode(body), answer.started.extra)
+
+    def _count(self, last: Event) -> None:
+        if isinstance(last, Usage) and last != self._usage:
+            self._usage = last
+            self._chunks.count(last)
+            self._before.clear()
+
+    @abstractmethod
+    def _event(self, event: Event, out: list[bytes]) -> None:
+        """Appends the frames of what is not plain text of a choice that has begun."""
+
+    @abstractmethod
+    def _choice(self, choice: Choice, finish: Finished) -> Struct | Raw:
+        """One choice of a whole answer, to be encoded."""
+
+    def _put(self, choice: Struct, out: list[bytes]) -> None:
+        out.append(self._chunks.chunk(encode(choice)))
+
+
+def _counted_parts(batch: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """The batch in pieces that end with the counts of what is in them; the last may have none."""
+    start = 0
+    for place, event in enumerate(batch, start=1):
+        if isinstance(event, Usage) or place == len(batch):
+            yield batch[start:place]
+            start = place
+
+
+def _finish(choice: Choice) -> Finished:
+    if choice.finish is None:
+        raise GatewayError(f"choice {choice.index} was rendered before it was finished")
+    return choice.finish

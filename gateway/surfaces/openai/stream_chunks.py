@@ -1,0 +1,170 @@
+"""The frames of an OpenAI stream: what stands around a chunk's choice is written only once.
+
+Also what streams and whole answers of the dialect share: ids, unknown fields, log probabilities.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from gateway.surfaces.openai.usage import usage_json
+from gateway.surfaces.sse import DONE, one_line
+from schemas.events import Started, TokenLogprob, Usage
+
+OURS: Final = frozenset(("id", "object", "created", "model", "choices", "usage"))
+"""Top-level fields of an answer that a backend's unknown fields never replace."""
+
+NEVER: Final = -9999.0
+"""What the dialect says for the logarithm of a probability of 0, which JSON cannot."""
+
+encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """What every chunk of an answer repeats. created: Unix seconds."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+
+
+class Chunks:
+    """Frames of one stream.
+
+    head, tail: stand before and after a chunk's choice; they change with `started` and `count`.
+    """
+
+    def __init__(self, identity: Identity, *, usage: bool, running: bool) -> None:
+        """usage: a last chunk carries it. running: every chunk carries the counts so far."""
+        self._identity = identity
+        self._include_usage = usage
+        self._counts = b"null" if usage or running else b""
+        self._scalars = b""
+        self._once: dict[str, Raw] = {}
+        self._told: dict[str, Raw] = {}
+        self._untold = False
+        self.head = b""
+        self.tail = b""
+        self._write(identity)
+
+    def started(self, started: Started) -> None:
+        """The backend's own model name, and the fields of it that we do not know.
+
+        Short ones are repeated in every chunk; objects and lists stand in the next one only, and
+        again when a later `Started` changes them.
+        """
+        if started.model:
+            self._identity = msgspec.structs.replace(self._identity, model=started.model)
+        once: dict[str, Raw] = {}
+        scalars: dict[str, Raw] = {}
+        for name, raw in started.extra.items():
+            (once if bytes(memoryview(raw)[:1]) in b"{[" else scalars)[name] = raw
+        self._scalars, before = members(scalars), self._scalars
+        self._untold = self._untold or self._scalars != before
+        self._once = {name: raw for name, raw in once.items() if self._told.get(name) != raw}
+        self._write(self._identity)
+
+    def count(self, usage: Usage) -> None:
+        """Put these counts on every chunk from now on."""
+        self._counts = one_line(usage_json(usage))
+        self._write(self._identity)
+
+    def chunk(self, choice: bytes) -> bytes:
+        """The frame of one chunk with one choice, which is JSON."""
+        self._untold = False
+        if self._once:
+            return b"".join((self.head, choice, b"]", self._new(), self.tail[1:]))
+        return b"".join((self.head, choice, self.tail))
+
+    def around(self) -> tuple[bytes, bytes]:
+        """What stands before and after the choices of chunks that hold nothing but text."""
+        self._untold = False
+        return self.head, self.tail
+
+    def finish(self, usage: Usage | None, empty: bytes) -> bytes:
+        """The chunk that carries usage, if the client asked and the backend told; the end mark.
+
+        empty: a choice without content, for fields of the backend's that came after the last
+        chunk, where no chunk with usage can take them.
+        """
+        if usage is None or not self._include_usage:
+            return self.chunk(empty) + DONE if self._once or self._untold else DONE
+        counts = one_line(usage_json(usage))
+        fields = self._new() + self._scalars
+        return b"".join((self.head, b"]", fields, b',"usage":', counts, b"}\n\n", DONE))
+
+    def _new(self) -> bytes:
+        """The objects and lists that the client has not heard of yet."""
+        once, self._once = self._once, {}
+        self._told.update(once)
+        return members(once)
+
+    def _write(self, identity: Identity) -> None:
+        self.head = b"".join((b"data: ", encode(identity)[:-1], b',"choices":['))
+        usage = b',"usage":' + self._counts if self._counts else b""
+        self.tail = b"".join((b"]", self._scalars, usage, b"}\n\n"))
+
+
+def members(extra: Mapping[str, Raw], kept: Collection[str] = OURS) -> bytes:
+    """Unknown fields as `,"name":value` each, on one line, to stand before a closing brace.
+
+    kept: names of fields that are not among them, because ours have these names.
+    """
+    if not extra:
+        return b""
+    pieces: list[bytes] = []
+    for name, raw in extra.items():
+        if name not in kept:
+            pieces += (b",", encode(name), b":", one_line(bytes(raw)))
+    return b"".join(pieces)
+
+
+def with_members(body: bytes, extra: Mapping[str, Raw], kept: Collection[str] = OURS) -> bytes:
+    """body: a JSON object that is not empty. kept: see `members`."""
+    return b"".join((body[:-1], members(extra, kept), b"}")) if extra else body
+
+
+def created_at(request_id: str) -> int:
+    """Unix seconds at which a UUIDv7 was made, RFC 9562 section 5.7."""
+    return int(request_id.replace("-", "")[:12], 16) // 1000
+
+
+def finite(logprob: float | None) -> float:
+    return NEVER if logprob is None or math.isinf(logprob) else logprob
+
+
+class _Top(Struct, frozen=True, kw_only=True):
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChatLogprob(Struct, frozen=True, kw_only=True):
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[_Top]
+
+
+def chat_logprobs(logprobs: Iterable[TokenLogprob]) -> list[ChatLogprob]:
+    """The chat shape: each token with its bytes and its rivals."""
+    return [
+        ChatLogprob(
+            token=item.token,
+            logprob=finite(item.logprob),
+            bytes=_bytes(item),
+            top_logprobs=[
+                _Top(token=rival.token, logprob=finite(rival.logprob), bytes=_bytes(rival))
+                for rival in item.top
+            ],
+        )
+        for item in logprobs
+    ]
+
+
+def _bytes(item: TokenLogprob) -> list[int]:
+    return list(item.token.encode() if item.bytes is None else item.bytes)

@@ -1,0 +1,130 @@
+"""The OpenAI surface: chat, completions and embeddings, ready to be plugged into routes."""
+
+from typing import Final, overload
+
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.openai.bodies import EmbeddingsRenderer, error_body, model_body, models_body
+from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
+from gateway.surfaces.openai.completion_render import CompletionRenderer
+from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.openai.stream_chunks import created_at
+from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
+from gateway.surfaces.sse import KEEP_ALIVE
+from schemas.errors import GatewayError
+from schemas.fields import Task
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+
+__all__ = (
+    "CHAT",
+    "COMPLETIONS",
+    "EMBEDDINGS",
+    "ROUTES",
+    "OpenAISurface",
+    "error_body",
+    "model_body",
+    "models_body",
+)
+
+
+class OpenAISurface:
+    """One task of the dialect; see `gateway.surfaces.base.Surface`.
+
+    reasoning: under which field a model's thinking goes out.
+    running_usage: see Rendering.
+    """
+
+    name = "openai"
+    accepts: tuple[bytes, ...] = ()
+    keep_alive = KEEP_ALIVE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+
+    def __init__(
+        self, task: Task, *, reasoning: ReasoningNames = "both", running_usage: bool = False
+    ) -> None:
+        self.task: Task = task
+        self._reasoning: ReasoningNames = reasoning
+        self._running_usage = running_usage
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
+
+    def parse(self, inbound: Inbound) -> Request:
+        body, model = inbound.body, inbound.model
+        match self.task:
+            case "chat":
+                return parse_chat(body, max_choices=inbound.max_choices, model=model)
+            case "completion":
+                return parse_completion(body, max_choices=inbound.max_choices, model=model)
+            case "embeddings":
+                return parse_embeddings(body, model=model)
+            case "tokens":
+                raise _no_tokens()
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+        created = created_at(request_id)
+        match request:
+            case ChatRequest():
+                return ChatRenderer(
+                    request,
+                    id=f"chatcmpl-{request_id}",
+                    created=created,
+                    reasoning=self._reasoning,
+                    running_usage=self._running_usage,
+                )
+            case CompletionRequest():
+                return CompletionRenderer(
+                    request,
+                    id=f"cmpl-{request_id}",
+                    created=created,
+                    running_usage=self._running_usage,
+                )
+            case EmbeddingsRequest():
+                return EmbeddingsRenderer(request, id=f"embd-{request_id}")
+            case TokenRequest():
+                raise _no_tokens()
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+def _no_tokens() -> GatewayError:
+    return GatewayError("the OpenAI dialect has no task of tokens in, tokens out")
+
+
+CHAT: Final = OpenAISurface("chat")
+COMPLETIONS: Final = OpenAISurface("completion")
+EMBEDDINGS: Final = OpenAISurface("embeddings")
+
+ROUTES: Final = (
+    HotRoute(
+        path="/v1/chat/completions",
+        surface=CHAT,
+        body=ChatWire,
+        summary="Answer a conversation",
+    ),
+    HotRoute(
+        path="/v1/completions",
+        surface=COMPLETIONS,
+        body=CompletionWire,
+        summary="Continue a text",
+    ),
+    HotRoute(
+        path="/v1/embeddings",
+        surface=EMBEDDINGS,
+        body=EmbeddingsWire,
+        summary="Turn inputs into vectors",
+    ),
+)
