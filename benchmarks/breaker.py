@@ -18,7 +18,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
-from gateway.config.failing import Breaker as Rule
+from gateway.config.schema_failover import Breaker as Rule
 from gateway.routing.breaker import SHARE, Breaker
 from gateway.routing.window import SlidingCount
 

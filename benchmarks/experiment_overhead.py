@@ -26,8 +26,8 @@ from typing import Final, NamedTuple
 
 from adapters.base import Supports
 from gateway.clock import now
-from gateway.config.failing import Breaker as BreakerRule
 from gateway.config.load import read_config
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.records.recorder import FileRecorder
 from gateway.records.spool import Spool
 from gateway.request_ids import uuid7

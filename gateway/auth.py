@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from gateway.config.model import Auth
+from gateway.config.schema import Auth
 from schemas.errors import Forbidden, Throttled, Unauthenticated
 
 

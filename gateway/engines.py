@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from gateway.config.model import Engine, Lora, Provider
+from gateway.config.schema import Engine, Lora, Provider
 from gateway.engine_environment import engine_environment
 from gateway.engine_log import log_lines
 from local_engine.config import EngineConfig, LoraConfig, ModelConfig

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.capabilities import of_model
 from adapters.registry import Registry
+from gateway.access.client_address import ClientAddresses
 from gateway.asgi.door import Door
 from gateway.auth import AdminKey, Keyring, MetricsAccess
-from gateway.client_address import ClientAddresses
 from gateway.clock import now
 from gateway.config.error_codes import plain
-from gateway.config.model import Config, Model, Provider, WhenRule
+from gateway.config.schema import Config, Model, Provider, WhenRule
 from gateway.engines import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.breaker import Breaker
 from gateway.routing.load import Load

@@ -14,7 +14,7 @@ from gateway.asgi.keepalive import KeepAlive
 from gateway.asgi.turns import Turns
 from gateway.auth import Caller
 from gateway.clock import now
-from gateway.config.store import SPOOL
+from gateway.config.schema_store import SPOOL
 from gateway.ended_sessions import EndedSessions
 from gateway.guesses import Guesses
 from gateway.mirror.line import MirrorLine

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.listening import listen
 from gateway.records.recording import importing
 from gateway.telemetry.access_log import AccessLog

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.clock import now
-from gateway.config.experiment import Experiment
-from gateway.config.model import Mirror, Model
+from gateway.config.schema import Mirror, Model
+from gateway.config.schema_experiment import Experiment
 from gateway.routing.health import Health, health_of
 from gateway.routing.rules import in_words
 from gateway.runtime import Runtime

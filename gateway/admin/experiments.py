@@ -12,8 +12,8 @@ from litestar.params import FromPath
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME
-from gateway.config.experiment import Experiment
 from gateway.config.problems import nearest
+from gateway.config.schema_experiment import Experiment
 from gateway.documentation import operation
 from gateway.state import Gateway
 from gateway.store.errors import StoreAway

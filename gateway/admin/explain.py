@@ -13,8 +13,8 @@ from litestar.params import QueryParameter
 
 from gateway.admin.access import SCHEME
 from gateway.clock import now
-from gateway.explaining.explanation import Explanation
-from gateway.explaining.question import Question, answered
+from gateway.explain.explanation import Explanation
+from gateway.explain.query import Question, answered
 from gateway.state import Gateway
 from schemas.errors import InvalidRequest
 

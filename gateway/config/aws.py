@@ -4,9 +4,9 @@ import re
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from gateway.config.connection import Aws
-from gateway.config.model import Provider
 from gateway.config.problems import Found, Path, Problems
+from gateway.config.schema import Provider
+from gateway.config.schema_connection import Aws
 
 BEDROCK = "bedrock"
 """The one adapter whose provider is AWS."""

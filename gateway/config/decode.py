@@ -15,12 +15,12 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
-from gateway.config.document import Tree
-from gateway.config.elsewhere import names_a_variable
+from gateway.config.foreign_names import names_a_variable
 from gateway.config.interpolate import Resolved, Unresolved
-from gateway.config.kinds import Kind, kind_of
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.quantities import GIB, KIB, MIB
+from gateway.config.type_names import Kind, kind_of
+from gateway.config.units import GIB, KIB, MIB
+from gateway.config.yaml_document import Tree
 from schemas.secret import Secret
 from schemas.tensors import Tensor
 

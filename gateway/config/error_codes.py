@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from gateway.config.elsewhere import meant
+from gateway.config.foreign_names import meant
 from gateway.config.problems import Found, Path, Problems, listed
 from schemas.errors import InvalidRequest, Unavailable, UpstreamError, UpstreamRejected
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 
-from gateway.config.document import Tree
-from gateway.config.files import LARGEST, TooLarge, read_text
 from gateway.config.problems import Path, Problems
-from gateway.config.quantities import MIB
+from gateway.config.text_files import LARGEST, TooLarge, read_text
+from gateway.config.units import MIB
+from gateway.config.yaml_document import Tree
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}]*)\}|\$\{")
 _NAME = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(:-(?P<default>.*))?", re.DOTALL)

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gateway.config.check import check
+from gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
+from gateway.config.checks.check import check
 from gateway.config.decode import Decoder
-from gateway.config.document import parse
-from gateway.config.files import LARGEST, TooLarge, read_text
 from gateway.config.interpolate import Interpolation
-from gateway.config.known import Defaults, known_adapters, with_base_urls
-from gateway.config.model import Config
-from gateway.config.not_yet import refuse_not_yet
 from gateway.config.problems import Problems
-from gateway.config.quantities import MIB
-from gateway.config.store import with_store_placed
+from gateway.config.schema import Config
+from gateway.config.schema_store import with_store_placed
+from gateway.config.text_files import LARGEST, TooLarge, read_text
+from gateway.config.units import MIB
+from gateway.config.unsupported import refuse_not_yet
+from gateway.config.yaml_document import parse
 from schemas.errors import InvalidConfig
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from gateway.config.elsewhere import meant
+from gateway.config.foreign_names import meant
 from schemas.errors import InvalidConfig
 
 Path = tuple[str | int, ...]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.clock import milliseconds, now
-from gateway.config.failing import Retry
+from gateway.config.schema_failover import Retry
 from gateway.mirror.comparison import Comparison, compared
 from gateway.mirror.line import MirrorLine
 from gateway.records.booking import attempt_row, counted

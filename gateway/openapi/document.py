@@ -6,7 +6,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.model import Auth
+from gateway.config.schema import Auth
 from gateway.envelopes import error_struct
 from gateway.openapi.routes import ADMIN, EVENTS, EVERY, OCTETS, ROUTES, TEXT, Described
 from gateway.surfaces.base import JSON

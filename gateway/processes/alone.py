@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.background import count_unhandled, kept
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.engines import EngineHouse
 from gateway.processes.hub import Hub
 from gateway.processes.leases import LocalLeases

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from gateway.background import kept
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineView
 from gateway.processes.channel import Channel
 from gateway.processes.hub import Hub

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.background import count_unhandled, kept
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineProcess
 from gateway.processes.crew import Crew
 from gateway.processes.engines import EngineHouse

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineView, State
 from gateway.routing.breaker import Health
 from gateway.telemetry.series import Window

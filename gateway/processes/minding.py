@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gateway.background import Crashed
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.store.base import Store
 from gateway.trials.minding import Minding
 

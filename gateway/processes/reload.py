@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.config.files import LARGEST
-from gateway.config.model import Config
+from gateway.config.schema import Config
+from gateway.config.text_files import LARGEST
 from gateway.engines import EngineProcess
 from gateway.processes.engines import EngineHouse
 from gateway.processes.restart import needs_restart

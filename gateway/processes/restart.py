@@ -1,6 +1,6 @@
 """What of a configuration cannot change while the gateway runs."""
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 
 FIXED = (
     "server.host",

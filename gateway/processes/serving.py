@@ -15,7 +15,7 @@ from gateway.app import build_app
 from gateway.asgi.patience import Patience
 from gateway.asgi.protocol import GatewayHttp
 from gateway.background import kept
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineView
 from gateway.processes.generations import Generations
 from gateway.processes.target import Proposal

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineView
 
 

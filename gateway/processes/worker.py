@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.background import count_unhandled
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.channel import Channel
 from gateway.processes.leases import PROBES, Leases, Turn
 from gateway.processes.messages import (

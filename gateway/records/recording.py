@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 from prometheus_client.registry import Collector
 
-from gateway.config.model import Config
-from gateway.config.store import SPOOL
+from gateway.config.schema import Config
+from gateway.config.schema_store import SPOOL
 from gateway.records.importer import Importer
 from gateway.records.spool import Spool
 from gateway.store.errors import StoreAway

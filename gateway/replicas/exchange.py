@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from gateway.clock import now
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.hub import Hub, later
 from gateway.processes.messages import Busy, News
 from gateway.replicas.link import Link, LinkAway

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from prometheus_client.registry import CollectorRegistry
 
 from gateway.background import Crashed, kept
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.hub import Hub
 from gateway.replicas.exchange import Exchange
 from gateway.replicas.link import Link, open_link

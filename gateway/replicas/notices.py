@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from gateway.config.check import is_loopback
-from gateway.config.model import Config, Provider
+from gateway.config.checks.check import is_loopback
+from gateway.config.schema import Config, Provider
 from gateway.routing.breaker import Health
 from schemas.secret import Secret
 

@@ -11,7 +11,7 @@ from litestar.types import ControllerRouterHandler
 from adapters.capabilities import offered
 from gateway.auth import Caller
 from gateway.clock import now
-from gateway.config.model import Provider
+from gateway.config.schema import Provider
 from gateway.engines import EngineView
 from gateway.engines import State as EngineState
 from gateway.routing.breaker import Breaker

@@ -26,7 +26,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gateway.config.failing import Breaker as BreakerRule
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.window import SlidingCount
 
 State = Literal["closed", "open", "half_open"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gateway.clock import now
-from gateway.config.failing import Retry as RetryRule
+from gateway.config.schema_failover import Retry as RetryRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.candidate import Candidate
 

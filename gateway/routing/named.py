@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from gateway.config.failing import Breaker as BreakerRule
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
 
 KEPT = 512

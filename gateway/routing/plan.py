@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gateway.clock import now
 from gateway.config.error_codes import meanings
-from gateway.config.failing import Retry as RetryRule
+from gateway.config.schema_failover import Retry as RetryRule
 from gateway.routing.able import able, named, valued
 from gateway.routing.candidate import Candidate, Uncopied
 from gateway.routing.facts import Facts

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway.config.model import Price
+from gateway.config.schema import Price
 from schemas.events import Usage
 
 MILLION = 1e6

@@ -8,7 +8,7 @@ is wrong (`CallerError`): never, since every backend would say so. We cannot say
 one backend's words (`InvalidRequest`): nothing was sent, and another's may have room for it.
 """
 
-from gateway.config.failing import Retry as RetryRule
+from gateway.config.schema_failover import Retry as RetryRule
 from gateway.routing.window import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 
 from adapters.base import Supports
-from gateway.config.failing import Breaker as BreakerRule
-from gateway.config.failing import Retry as RetryRule
-from gateway.config.model import RequestFields, WhenRule
+from gateway.config.schema import RequestFields, WhenRule
+from gateway.config.schema_failover import Breaker as BreakerRule
+from gateway.config.schema_failover import Retry as RetryRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.load import Load
 from gateway.routing.named import Breakers

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gateway.config.check_rules import STREAM
-from gateway.config.model import WhenRule
+from gateway.config.checks.when_rules import STREAM
+from gateway.config.schema import WhenRule
 from gateway.routing.facts import Facts, estimated_tokens, metadata_of
 from schemas.fields import sent_fields
 from schemas.requests import EmbeddingsRequest, Request

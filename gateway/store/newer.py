@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gateway.config.store import SQLITE
+from gateway.config.schema_store import SQLITE
 from gateway.store.schema import VERSION, check_version
 from schemas.secret import Secret
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gateway.config.store import SQLITE
+from gateway.config.schema_store import SQLITE
 from gateway.store.database import Driver
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteDriver

@@ -4,7 +4,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.experiments.metrics import Metric
 from gateway.experiments.outcomes import Cell
 from gateway.store.base import Store

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.experiments.decision import Clause
 from gateway.experiments.metrics import BUILT_IN, Metric
 from gateway.experiments.outcomes import Per

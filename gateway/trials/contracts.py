@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from gateway.config.experiment import Experiment
-from gateway.config.metric import MetricContract
+from gateway.config.schema_experiment import Experiment
+from gateway.config.schema_metric import MetricContract
 from gateway.trials.cases import UNDECLARED
 from schemas.errors import InvalidRequest
 

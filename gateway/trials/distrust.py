@@ -5,7 +5,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.experiments.effects import FEWEST_UNITS, Effect
 from gateway.experiments.metrics import BUILT_IN
 from gateway.experiments.outcomes import Cell

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from gateway.config.experiment import Experiment
-from gateway.config.metric import FEEDBACK_METRIC, MetricContract
+from gateway.config.schema_experiment import Experiment
+from gateway.config.schema_metric import FEEDBACK_METRIC, MetricContract
 from gateway.experiments.metrics import BUILT_IN, COMMENT, LARGEST
 from gateway.records.rows import FeedbackRow
 from gateway.trials.contracts import counting

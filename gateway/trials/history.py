@@ -13,7 +13,7 @@ from math import inf
 
 from msgspec import Struct
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.experiments.course import Interval, Point, due
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.experiments.ratio import Ratio, ratio
 from gateway.experiments.verdict import guarded
 from gateway.store.base import Store

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.routing.trial import Standing
 from gateway.trials.former import Former
 

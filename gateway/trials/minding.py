@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 
 from gateway.background import Crashed, kept, uncounted
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
 from gateway.trials.history import History

@@ -7,8 +7,8 @@ from math import isfinite
 import msgspec
 from msgspec import Struct
 
-from gateway.config.experiment import Experiment
-from gateway.config.metric import MetricContract
+from gateway.config.schema_experiment import Experiment
+from gateway.config.schema_metric import MetricContract
 from gateway.experiments.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
 from gateway.experiments.metrics import BUILT_IN, Metric
 from gateway.experiments.outcomes import Cell, Outcomes

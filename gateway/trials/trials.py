@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.background import Crashed, kept, uncounted
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.records.rows import Recorder
 from gateway.routing.trial import ExperimentState, Standing, fingerprint
 from gateway.store.base import Store

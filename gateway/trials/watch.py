@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.routing.trial import Standing, fingerprint
 from gateway.store.base import PAUSED, Pause, Store
 from gateway.trials.former import definition

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httpx
 
 from adapters.base import Outbound
-from gateway.config.model import Tls
+from gateway.config.schema import Tls
 from gateway.upstream.origin import origin_of
 from gateway.upstream.outgoing import check
 from gateway.upstream.sockets import SOCKET_OPTIONS

@@ -20,8 +20,8 @@ from adapters.client_fields.carried_by_encoding import Carrying
 from adapters.framing import FRAMING
 from adapters.unencodable import encoded
 from gateway.clock import now
-from gateway.config.connection import ClientFields
-from gateway.config.model import Timeouts
+from gateway.config.schema import Timeouts
+from gateway.config.schema_connection import ClientFields
 from gateway.upstream.base import Call
 from gateway.upstream.batches import batches, joined
 from gateway.upstream.credentials.base import Credentials

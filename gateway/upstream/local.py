@@ -10,7 +10,7 @@ import msgspec
 
 from adapters.base import Supports
 from gateway.clock import now
-from gateway.config.connection import Timeouts
+from gateway.config.schema_connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.local_support import LOCAL_SUPPORTS
 from gateway.upstream.local_vectors import to_embeddings

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineView, State
 from local_engine.protocol.frames import (
     Ask,

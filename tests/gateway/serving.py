@@ -17,7 +17,7 @@ from gateway.app import build_app
 from gateway.asgi.patience import Patience
 from gateway.asgi.protocol import GatewayHttp
 from gateway.config.load import read_config
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineView
 from gateway.mirror.line import MirrorLine
 from gateway.records.rows import Recorder

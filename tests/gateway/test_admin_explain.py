@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.explaining.explanation import Explanation
+from gateway.explain.explanation import Explanation
 from tests.gateway.command_line import run
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Provider, Received, provider

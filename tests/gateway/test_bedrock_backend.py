@@ -11,8 +11,8 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from gateway.config.aws import aws_region
-from gateway.config.connection import Aws
 from gateway.config.load import read_config
+from gateway.config.schema_connection import Aws
 from tests.aws_signing import signed_by
 from tests.bedrock_server import FAILING, bedrock
 from tests.gateway.serving import serving

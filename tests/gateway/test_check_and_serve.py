@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 
 GOOD = """
 server: {{port: 0, {server}}}

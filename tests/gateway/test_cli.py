@@ -13,9 +13,9 @@ from click import Context
 from click.testing import CliRunner, Result
 
 from gateway.admin.backends import ExperimentView, VariantView
-from gateway.commands.doctor import cpu_flags, last_line
-from gateway.commands.group import strowger
-from gateway.commands.routes import shares
+from gateway.cli.doctor import cpu_flags, last_line
+from gateway.cli.main import strowger
+from gateway.cli.routes import shares
 
 ROOT = Path(__file__).parents[2]
 GOOD = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "config.yaml")] + sorted(

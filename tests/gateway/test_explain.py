@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.explaining.explanation import Explanation, Reason
+from gateway.explain.explanation import Explanation, Reason
 from tests.gateway.command_line import run, table
 
 CONFIG = """

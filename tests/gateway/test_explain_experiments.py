@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.experiments.assignment import Arm, Assignment
-from gateway.explaining.explanation import Explanation, Reason
+from gateway.explain.explanation import Explanation, Reason
 from tests.gateway.command_line import run, table
 
 CONFIG = """

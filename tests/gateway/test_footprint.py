@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.connection import Tls
+from gateway.config.schema_connection import Tls
 from gateway.upstream.tls import Contexts
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +40,9 @@ PROXIED = KEYED.replace("api_key: k", 'api_key: k, proxy: "http://proxy.example:
 
 SERVES = """
 import json, pathlib, sys
-from gateway.commands.serve import serve
+from gateway.cli.serve import serve
 from gateway.config.load import load_config
-import gateway.cli, gateway.commands.group, gateway.supervisor, gateway.processes.alone
+import gateway.cli, gateway.cli.main, gateway.supervisor, gateway.processes.alone
 import gateway.processes.worker
 from gateway.app import build_app
 from gateway.runtime import Runtime
@@ -55,7 +55,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 LEADS = """
 import json, sys
-import gateway.commands.serve, gateway.cli, gateway.commands.group, gateway.processes.lead
+import gateway.cli.serve, gateway.cli, gateway.cli.main, gateway.processes.lead
 import gateway.supervisor
 print(json.dumps(sorted(sys.modules)))
 """

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import engine_settings
 from gateway.routing.retry import RetryBudget
 from gateway.runtime import Runtime, engine_processes

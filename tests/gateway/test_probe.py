@@ -8,7 +8,7 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 from tests.doubles import Peer, answering, raw_server, sized
 from tests.provider import Answer, Behaviour, Received, answers, provider
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config.failing import Breaker as BreakerRule
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.named import KEPT, MOST, NAMED, Breakers, bound
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Received, answers, provider

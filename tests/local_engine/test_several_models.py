@@ -4,8 +4,8 @@ from threading import Event
 
 import pytest
 
-from gateway.config.model import Engine as EngineSection
-from gateway.config.model import EngineModel, Provider
+from gateway.config.schema import Engine as EngineSection
+from gateway.config.schema import EngineModel, Provider
 from gateway.engines import cores, engine_settings
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job

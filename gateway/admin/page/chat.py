@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 
 _SECTION = Markup("""
 <section id="chat" aria-labelledby="h-chat">

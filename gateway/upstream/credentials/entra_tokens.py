@@ -15,7 +15,7 @@ from azure.identity import (
     WorkloadIdentityCredential,
 )
 
-from gateway.config.connection import Azure
+from gateway.config.schema_connection import Azure
 from gateway.upstream.credentials.library_calls import LibraryCalls
 from gateway.upstream.credentials.library_tokens import Bearer
 from gateway.upstream.credentials.refreshed import Lease

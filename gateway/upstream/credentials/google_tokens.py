@@ -18,7 +18,7 @@ from google.auth.transport import requests as transport
 from google.oauth2 import credentials as user
 from google.oauth2 import service_account
 
-from gateway.config.connection import Google
+from gateway.config.schema_connection import Google
 from gateway.upstream.credentials.library_calls import LibraryCalls, refused, said
 from gateway.upstream.credentials.library_tokens import Bearer
 from gateway.upstream.credentials.refreshed import Lease

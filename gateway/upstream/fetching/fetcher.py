@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import httpx
 from msgspec import Struct
 
-from gateway.config.connection import Fetch
+from gateway.config.schema_connection import Fetch
 from gateway.upstream.fetching.addresses import Allowed, literal
 from gateway.upstream.fetching.budget import Meter, Shares
 from gateway.upstream.fetching.image import Image

@@ -3,7 +3,7 @@
 import asyncio
 
 from adapters.base import Outbound
-from gateway.config.model import Tls
+from gateway.config.schema import Tls
 from gateway.upstream.origin import origin_of
 from gateway.upstream.tls import Contexts
 from gateway.upstream.wire.connection import Connection, Stale

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.known import Defaults
+from gateway.config.adapter_names import Defaults
 from gateway.config.load import read_config
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from schemas.errors import InvalidConfig
 
 ADAPTERS: Mapping[str, Defaults] = {

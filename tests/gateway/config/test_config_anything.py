@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields
 
-from gateway.config.document import Tree
-from gateway.config.kinds import kind_of
 from gateway.config.load import read_config
-from gateway.config.model import Config
+from gateway.config.schema import Config
+from gateway.config.type_names import kind_of
+from gateway.config.yaml_document import Tree
 from schemas.errors import InvalidConfig
 from tests.gateway.config.configs import ADAPTERS
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.document import Tree, parse, scalar
 from gateway.config.problems import Problems
+from gateway.config.yaml_document import Tree, parse, scalar
 from schemas.errors import InvalidConfig
 from tests.gateway.config.configs import GOOD, faults, read, with_model
 

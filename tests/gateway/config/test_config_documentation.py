@@ -10,12 +10,12 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
 from gateway.config.decode import Decoder
-from gateway.config.document import parse
-from gateway.config.experiment import VariantFields
-from gateway.config.kinds import kind_of
-from gateway.config.model import Config, RequestFields
-from gateway.config.not_yet import NOT_YET, NotYet
 from gateway.config.problems import Problems
+from gateway.config.schema import Config, RequestFields
+from gateway.config.schema_experiment import VariantFields
+from gateway.config.type_names import kind_of
+from gateway.config.unsupported import NOT_YET, NotYet
+from gateway.config.yaml_document import parse
 from schemas.sampling import Sampling
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"

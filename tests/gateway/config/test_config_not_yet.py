@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.not_yet import NOT_YET
+from gateway.config.unsupported import NOT_YET
 from tests.gateway.config.configs import GOOD, faults, read
 
 TOP_LEVEL = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config.known import Defaults
+from gateway.config.adapter_names import Defaults
 from gateway.config.load import read_config
 from schemas.errors import InvalidConfig
 from tests.gateway.config.configs import ADAPTERS, faults, faults_of_provider, read

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.config.model import (
+from gateway.config.schema import (
     Auth,
     Breaker,
     Config,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.admin.session import COOKIE, LASTS_S, Sessions
 from gateway.auth import AdminKey
-from gateway.config.model import Auth
+from gateway.config.schema import Auth
 from gateway.ended_sessions import EndedSessions
 from schemas.secret import Secret
 from tests.gateway.serving import one_model, serving

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gateway.config.experiment import Experiment, Variant, VariantFields
+from gateway.config.schema_experiment import Experiment, Variant, VariantFields
 from gateway.experiments.assignment import Arm, Assignment
 from gateway.experiments.course import Point
 from gateway.records.rows import FeedbackRow, Left, RequestRow, Row

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.engines import EngineProcess
 from gateway.processes.crew import MAX_BACKOFF_S, Crew
 from gateway.telemetry.process_metrics import ProcessMetrics

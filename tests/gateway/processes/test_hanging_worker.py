@@ -13,7 +13,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.crew import Crew, Worker
 from gateway.processes.engines import EngineHouse
 from gateway.processes.reload import Reload

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from gateway.config.failing import Breaker as Rule
 from gateway.config.load import read_config
+from gateway.config.schema_failover import Breaker as Rule
 from gateway.processes.hub import GATHER_S, Hub
 from gateway.processes.leases import Leases
 from gateway.processes.messages import Begin, Busy, News, frame, to_worker

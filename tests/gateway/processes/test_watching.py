@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gateway.background import kept
 from gateway.config.load import load_config
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.engines import EngineHouse
 from gateway.processes.reload import Reload
 from gateway.processes.target import Proposal
@@ -171,7 +171,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_is_refused(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.config.files.PIPE_S", 0.01)
+    monkeypatch.setattr("gateway.config.text_files.PIPE_S", 0.01)
     async with watched(tmp_path) as up:
         spoil(up.file)
         await up.until(lambda: up.process.refused)
@@ -231,7 +231,7 @@ async def test_background_work_that_crashes_is_logged_counted_and_started_again(
 def test_a_pipe_is_read_to_its_end_and_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.config.files.PIPE_S", 0.02)
+    monkeypatch.setattr("gateway.config.text_files.PIPE_S", 0.02)
     silent = tmp_path / "silent.yaml"
     os.mkfifo(silent)
     reading, writing = os.pipe()

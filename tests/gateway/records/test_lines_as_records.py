@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.model import Price
+from gateway.config.schema import Price
 from gateway.records.booking import (
     attempt_row,
     attempts_of,

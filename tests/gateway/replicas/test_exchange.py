@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.config.load import read_config
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.processes.hub import GATHER_S, Hub
 from gateway.processes.leases import LocalLeases
 from gateway.processes.messages import Busy, News

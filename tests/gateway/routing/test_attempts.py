@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from gateway.config.failing import Retry
+from gateway.config.schema_failover import Retry
 from gateway.routing.attempts import Attempts, Turn, first_of
 from gateway.routing.breaker import CHANCE_EVERY_S, MOST_CHANCES
 from gateway.routing.candidate import Candidate

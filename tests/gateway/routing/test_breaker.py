@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.breaker import CumulativeSum, between_openings, opened
-from gateway.config.failing import Breaker as BreakerRule
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.breaker import (
     CHANCE_EVERY_S,
     JITTER,

@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from gateway.config.model import WhenRule
+from gateway.config.schema import WhenRule
 from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
 from gateway.routing.rules import holds
 from schemas.messages import FunctionTool, ImagePart, Message

@@ -8,8 +8,8 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
-from gateway.config.failing import Breaker as BreakerRule
-from gateway.config.model import RequestFields
+from gateway.config.schema import RequestFields
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.able import able
 from gateway.routing.breaker import Breaker
 from gateway.routing.facts import Facts

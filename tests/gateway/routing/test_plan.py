@@ -7,7 +7,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.base import Supports
-from gateway.config.failing import Breaker as BreakerRule
+from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.breaker import Breaker
 from gateway.routing.candidate import Candidate
 from gateway.routing.facts import Facts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.model import Price
+from gateway.config.schema import Price
 from gateway.routing.prices import Prices, cost_of, expected_cost
 from schemas.events import Usage
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.model import WhenRule
+from gateway.config.schema import WhenRule
 from gateway.routing.facts import Facts
 from gateway.routing.rules import holds, unmet
 from schemas.messages import Message

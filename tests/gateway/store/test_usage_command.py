@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 from gateway.store.opening import open_store
 from schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row, request_row

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from litestar.types import HTTPScope
 
-from gateway.client_address import ClientAddresses
+from gateway.access.client_address import ClientAddresses
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.config.configs import GOOD, faults

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.experiment import Experiment
+from gateway.config.schema_experiment import Experiment
 from gateway.routing.trial import Standing
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore

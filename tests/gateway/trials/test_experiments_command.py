@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 from gateway.records.rows import FeedbackRow, RequestRow, Row
 from gateway.store.opening import open_store
 from gateway.trials.watch import Watch

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 from gateway.records.rows import FeedbackRow, RequestRow, Row
 from gateway.store.opening import open_store
 from schemas.secret import Secret

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.model import Config
+from gateway.config.schema import Config
 from gateway.routing.facts import Facts
 from gateway.runtime import Runtime
 from gateway.store.sql import SqlStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.group import strowger
+from gateway.cli.main import strowger
 from gateway.records.rows import FeedbackRow, RequestRow, Row
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore

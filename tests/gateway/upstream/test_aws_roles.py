@@ -12,8 +12,8 @@ import pytest
 
 from adapters.base import Outbound
 from adapters.registry import Registry
-from gateway.config.connection import Aws
-from gateway.config.model import Provider as Configured
+from gateway.config.schema import Provider as Configured
+from gateway.config.schema_connection import Aws
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
 from gateway.upstream.credentials.configured import credentials_of

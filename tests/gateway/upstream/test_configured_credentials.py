@@ -11,8 +11,8 @@ import trustme
 
 from adapters.base import Outbound
 from adapters.registry import Registry
-from gateway.config.known import known_adapters
-from gateway.config.model import OAuth, Provider, Tls
+from gateway.config.adapter_names import known_adapters
+from gateway.config.schema import OAuth, Provider, Tls
 from gateway.upstream.credentials.configured import credentials_of
 from schemas.secret import Secret
 from tests.doubles import answering, raw_server, sized

@@ -8,8 +8,8 @@ import pytest
 import trustme
 
 from adapters.registry import Registry
-from gateway.config.connection import Google, Tls
-from gateway.config.model import Provider as Configured
+from gateway.config.schema import Provider as Configured
+from gateway.config.schema_connection import Google, Tls
 from gateway.upstream.credentials.configured import credentials_of
 from schemas.errors import UpstreamRefused
 from schemas.secret import Secret

@@ -8,7 +8,7 @@ import pytest
 import requests
 import trustme
 
-from gateway.config.model import Tls
+from gateway.config.schema import Tls
 from gateway.upstream.credentials.aside import Aside
 from gateway.upstream.credentials.library_calls import ALL_CALLS_S, LibraryCalls
 from schemas.errors import UpstreamRefused, UpstreamUnreachable

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.config.model import Engine as EngineConfig
-from gateway.config.model import EngineModel, Lora, Provider
+from gateway.config.schema import Engine as EngineConfig
+from gateway.config.schema import EngineModel, Lora, Provider
 from gateway.engines import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local import LocalUpstream

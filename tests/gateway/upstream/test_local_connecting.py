@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.connection import Timeouts
+from gateway.config.schema_connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.local import LocalUpstream
 from schemas.answers import Answer, Fold

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.connection import Fetch
+from gateway.config.schema_connection import Fetch
 from gateway.upstream.fetching.budget import Meter
 from gateway.upstream.fetching.fetcher import Fetcher
 from schemas.errors import InvalidConfig, InvalidRequest

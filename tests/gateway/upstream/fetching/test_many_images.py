@@ -12,7 +12,7 @@ import trustme
 
 from adapters.base import Supports
 from gateway.clock import now
-from gateway.config.connection import Fetch
+from gateway.config.schema_connection import Fetch
 from gateway.upstream.base import Call
 from gateway.upstream.fetching.fetcher import Fetcher
 from gateway.upstream.fetching.upstream import Fetching

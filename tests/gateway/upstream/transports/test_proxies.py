@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.model import Tls
+from gateway.config.schema import Tls
 from gateway.upstream.general import HttpxTransport
 from schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
 from tests.doubles import Peer, answering, raw_server, sized

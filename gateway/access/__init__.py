@@ -1,0 +1,1 @@
+"""API keys, client addresses, and what one key may use at a time."""

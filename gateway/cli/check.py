@@ -1,0 +1,87 @@
+"""`strowger check`: tell everything that is wrong with a configuration."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import UNSET
+
+from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.config.schema import Config
+
+if TYPE_CHECKING:
+    from gateway.routing.route import Route
+
+
+@click.command()
+@click.argument("named", metavar="[CONFIG]", type=click.Path(path_type=Path), default=None)
+@config_option
+def check(named: Path | None, path: Path) -> None:
+    """Check CONFIG, or --config, without serving it; exits with 1 if it is wrong.
+
+    What can be served and has no effect is a warning.
+    """
+    path = path if named is None else named
+    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
+    for note in build(config):
+        click.echo(f"note: {note}", err=True)
+    counted = ", ".join(
+        f"{count} {noun}{'' if count == 1 else 's'}"
+        for count, noun in (
+            (len(config.providers), "provider"),
+            (len(config.models), "model"),
+            (len(config.auth.keys), "key"),
+            (len(config.experiments), "experiment"),
+        )
+        if count or noun in ("provider", "model")
+    )
+    click.echo(f"{path}: OK ({counted})")
+
+
+def build(config: Config) -> tuple[str, ...]:
+    """Build what `serve` builds, and throw it away: nothing is connected, started or made on disk.
+
+    Returns what an operator should know of it.
+    Raises Faults for what only shows then: an address that an adapter refuses, a file that cannot
+    be read, an extra that is missing, a host that is not this machine's, a newer program's tables.
+    The port is left alone: the gateway that runs may have it.
+    """
+    # Late, because a configuration that is wrong in itself needs none of it.
+    from gateway.listening import listen
+    from gateway.replicas.joining import link_of
+    from gateway.runtime import Runtime
+    from gateway.store.newer import refuse_newer
+    from gateway.store.opening import open_store
+
+    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
+        try:
+            runtime = Runtime(config, run_dir=Path(folder))
+        except ValueError as exc:
+            raise Faults((str(exc),)) from exc
+        notes = tuple(_bounds(runtime.table.routes.values()))
+        asyncio.run(runtime.close())
+        open_store(config.store.url).close()
+        refuse_newer(config.store.url)
+        link_of(config)
+        listen(config.server.host, 0).close()
+    return notes
+
+
+def _bounds(routes: "Iterable[Route]") -> Iterator[str]:
+    """Where requests get a `max_tokens` that nobody sent."""
+    for route in routes:
+        said = (route.defaults.sampling.max_tokens, route.overrides.sampling.max_tokens)
+        if route.require or any(one not in (UNSET, None) for one in said):
+            continue
+        for backend in route.backends:
+            ceilings = backend.supports.max_tokens
+            if ceilings is None:
+                continue
+            most = "its ceiling" if backend.model == "*" else str(ceilings.of(backend.model))
+            yield (
+                f"models {route.name!r}: {backend.name} requires max_tokens; a request without it "
+                f"gets {most} (models[].defaults sets another)"
+            )

@@ -1,0 +1,72 @@
+"""How every command gets at config.yaml, and how faults in it are shown."""
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeVar
+
+import click
+import msgspec
+
+from gateway.config.load import load_config, unheard
+from gateway.config.schema import Config
+from schemas.errors import InvalidConfig
+
+DEFAULT = Path("config.yaml")
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class Faults(click.ClickException):
+    """Every fault on a line of its own, on stderr; the exit status is 1."""
+
+    exit_code = 1
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+
+    def show(self, file: IO[str] | None = None) -> None:
+        click.echo(self.message, file=file, err=True)
+
+
+@contextmanager
+def faults_shown() -> Generator[None, None, None]:
+    """InvalidConfig as lines on stderr rather than as a traceback."""
+    try:
+        yield
+    except InvalidConfig as exc:
+        raise Faults(exc.problems) from exc
+
+
+def load(path: Path, warn: Callable[[str], None] = unheard) -> Config:
+    """Raises Faults. warn: as of `load_config`."""
+    with faults_shown():
+        return load_config(path, os.environ, warn)
+
+
+def config_option(command: F) -> F:
+    """`--config FILE`."""
+    return click.option(
+        "--config",
+        "path",
+        type=click.Path(path_type=Path),
+        default=DEFAULT,
+        envvar="STROWGER_CONFIG",
+        show_default=True,
+        show_envvar=True,
+        help="The configuration file.",
+    )(command)
+
+
+def listening_on(
+    config: Config, host: str | None, port: int | None, workers: int | None = None
+) -> Config:
+    """The configuration with another host, port or number of workers, where given."""
+    server = msgspec.structs.replace(
+        config.server,
+        host=host or config.server.host,
+        port=config.server.port if port is None else port,
+        workers=workers or config.server.workers,
+    )
+    return msgspec.structs.replace(config, server=server)

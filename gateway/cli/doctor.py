@@ -1,0 +1,109 @@
+"""`strowger doctor`: what this machine has that the gateway and its engine can use."""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import msgspec
+from rich.markup import escape
+
+from gateway.cli.tables import show, table_of
+
+PACKAGES = (
+    "strowger-gateway",
+    "litestar",
+    "msgspec",
+    "httpx",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "torch",
+    "torch-npu",
+    "transformers",
+    "safetensors",
+    "tokenizers",
+)
+FAST_CPU = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve", "bf16")
+"""Of /proc/cpuinfo, those that make a difference to the engine."""
+
+LONGEST_CHECK = 300
+"""Seconds; an NPU compiles some kernels when it first sees them."""
+
+Line = tuple[str, str]
+
+
+@click.command()
+def doctor() -> None:
+    """Show this machine's devices, versions, and whether each kernel of the engine is right."""
+    table = table_of("WHAT", "FOUND")
+    for what, found in (*_machine(), *_packages(), *_devices()):
+        table.add_row(what, escape(found))
+    show(table)
+
+
+def _machine() -> Iterator[Line]:
+    yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
+    yield "platform", platform.platform()
+    yield "cpu cores", str(_cores())
+    flags = cpu_flags(Path("/proc/cpuinfo"))
+    fast = [flag for flag in FAST_CPU if flag in flags]
+    yield "cpu features", " ".join(fast) if flags else "unknown: no /proc/cpuinfo"
+
+
+def cpu_flags(cpuinfo: Path) -> frozenset[str]:
+    """Of the first core; empty where the file is missing."""
+    if not cpuinfo.exists():
+        return frozenset()
+    for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def _cores() -> int:
+    """That this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _packages() -> Iterator[Line]:
+    for package in PACKAGES:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            yield package, "not installed"
+
+
+def _devices() -> Iterator[Line]:
+    """The engine looks at them, in a process of its own: this one imports no torch."""
+    if find_spec("torch") is None:
+        yield "engine", "not available: torch is missing; install strowger-gateway[local]"
+        return
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "local_engine.doctor"],
+            capture_output=True,
+            check=True,
+            timeout=LONGEST_CHECK,
+        )
+        yield from msgspec.json.decode(done.stdout, type=list[Line])
+    except subprocess.CalledProcessError as exc:
+        yield "engine", f"cannot start: {last_line(exc.stderr) or f'status {exc.returncode}'}"
+    except subprocess.TimeoutExpired:
+        yield "engine", f"its checks took longer than {LONGEST_CHECK} seconds"
+    except msgspec.DecodeError as exc:
+        yield "engine", f"its checks cannot be read: {exc}"
+
+
+def last_line(errors: bytes) -> str:
+    """What a traceback ends with."""
+    text = errors.decode("utf-8", errors="replace").strip()
+    return text.splitlines()[-1] if text else ""

@@ -1,0 +1,213 @@
+"""`strowger experiments plan`: how many units an experiment needs."""
+
+from collections.abc import Sequence
+from math import ceil, log1p
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import Struct
+from rich.markup import escape
+
+from gateway.cli.config_loading import Faults, config_option, load
+from gateway.cli.experiment_store import opened
+from gateway.cli.tables import show, table_of
+from gateway.config.problems import nearest
+from gateway.config.schema_experiment import Experiment
+from gateway.experiments import planner
+from gateway.experiments.metrics import Metric
+from gateway.experiments.planner import Plan
+from gateway.experiments.sentences import figure
+from gateway.store.base import Store
+from gateway.trials.baselines import Baseline, baseline_of
+from gateway.trials.cases import clauses_of, metrics_of
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """One metric of an experiment's plan.
+
+    by:    of a clause "not worse". apart: what is to be shown, on the metric's scale.
+    units: that must be assigned, so that enough of them have an observation.
+    """
+
+    metric: str
+    by: float | None
+    apart: float
+    baseline: Baseline
+    plan: Plan
+    units: int
+
+
+@click.command()
+@click.option("--baseline", type=float, help="Control's mean, 0.12 for 12 %.")
+@click.option("--lift", type=float, required=True, help="The difference to be found, 0.02.")
+@click.option("--relative", is_flag=True, help="The lift is a part of the baseline.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="False alarms.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="Of finding the lift.")
+@click.option("--shares", default="50,50", show_default=True, help="Control's first.")
+@click.option("--sd", type=float, help="Of a unit's mean, for what is no yes or no.")
+@click.option(
+    "--from",
+    "name",
+    help="Take baselines and spreads from the control of this experiment, as the store has them; "
+    "with `decide`, plan all its clauses. The lift is that of the metric to be better.",
+)
+@click.option("--metric", help="With --from: of this metric alone. For times the lift is a part.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@config_option
+def plan(
+    baseline: float | None,
+    lift: float,
+    relative: bool,
+    alpha: float,
+    power: float,
+    shares: str,
+    sd: float | None,
+    name: str | None,
+    metric: str | None,
+    as_json: bool,
+    path: Path,
+) -> None:
+    """Plan how many units an experiment needs; without --from it reads no store."""
+    if name is not None:
+        terms = _Terms(lift, relative, alpha, power, _shares(shares))
+        found = _from_store(path, name, metric, terms)
+        _show_clauses(found, as_json=as_json)
+        return
+    if baseline is None:
+        raise click.UsageError("--baseline is needed, or --from with the name of an experiment")
+    try:
+        one = planner.plan(
+            baseline=baseline,
+            lift=lift,
+            relative=relative,
+            alpha=alpha,
+            power=power,
+            shares=_shares(shares),
+            sd=sd,
+        )
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(one), indent=2))
+        return
+    each = ", ".join(f"{count:,}" for count in one.units)
+    click.echo(f"{one.total:,} units ({each}), looked at as often as you like: planned")
+    click.echo(f"{one.fixed_total:,} would do for one look at the very end, and none before")
+    click.echo(f"config.yaml: planned: {one.total}, smallest: {abs(one.difference):g}")
+
+
+class _Terms(Struct, frozen=True):
+    lift: float
+    relative: bool
+    alpha: float
+    power: float
+    shares: list[float]
+
+    def apart(self, metric: Metric, mean: float) -> float:
+        """The lift on the metric's scale. Raises ValueError for what has no logarithm."""
+        if metric.scale == "log":
+            if self.lift <= -1:
+                raise ValueError(f"lift: {self.lift:g} of a time must be above -1")
+            return abs(log1p(self.lift))
+        return abs(self.lift * mean if self.relative else self.lift)
+
+
+def _from_store(path: Path, name: str, metric: str | None, terms: _Terms) -> list[Planned]:
+    config = load(path)
+    experiment = next((one for one in config.experiments if one.name == name), None)
+    if experiment is None:
+        names = [one.name for one in config.experiments]
+        raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
+    with opened(config) as store:
+        metrics = {one.name: one for one in metrics_of(experiment, store.metrics(experiment.name))}
+        wanted = clauses_of(experiment) if metric is None else ()
+        wanted = wanted or ((metric or experiment.primary, None),)
+        try:
+            return [
+                _planned(experiment, store, _metric(metrics, one), by, terms, len(wanted))
+                for one, by in wanted
+            ]
+        except ValueError as exc:
+            raise click.UsageError(str(exc)) from exc
+
+
+def _metric(metrics: dict[str, Metric], name: str) -> Metric:
+    if name not in metrics:
+        raise ValueError(f"metric: {name} has no values here{nearest(name, list(metrics))}")
+    return metrics[name]
+
+
+def _planned(
+    experiment: Experiment,
+    store: Store,
+    metric: Metric,
+    by: float | None,
+    terms: _Terms,
+    clauses: int,
+) -> Planned:
+    """With several clauses each may be missed with its part of what all may be together."""
+    found = baseline_of(experiment, store, metric)
+    power = 1 - (1 - terms.power) / clauses
+    if by is None:
+        apart = terms.apart(metric, found.mean)
+    else:
+        apart = log1p(by) if metric.scale == "log" else by
+    if experiment.decide is None or (clauses == 1 and by is None):
+        one = planner.plan(
+            baseline=found.mean,
+            lift=apart,
+            alpha=terms.alpha,
+            power=power,
+            shares=terms.shares,
+            sd=found.sd,
+        )
+    else:
+        one = planner.plan_clause(
+            baseline=found.mean,
+            apart=apart,
+            better=by is None,
+            alpha=terms.alpha,
+            power=power,
+            shares=terms.shares,
+            sd=found.sd,
+        )
+    return Planned(
+        metric=metric.name,
+        by=by,
+        apart=apart,
+        baseline=found,
+        plan=one,
+        units=ceil(one.total / found.heard),
+    )
+
+
+def _show_clauses(found: Sequence[Planned], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        return
+    table = table_of("METRIC", "MUST BE", "BASELINE", "SD", "FROM UNITS", "WITH A VALUE", "UNITS")
+    for one in found:
+        clause = "better" if one.by is None else f"not worse by {one.by:g}"
+        seen = one.baseline
+        row = (
+            one.metric,
+            clause,
+            figure(seen.mean, ".4g"),
+            figure(seen.sd, ".4g"),
+            f"{seen.units:,}",
+            f"{100 * seen.heard:.3g} %",
+            f"{one.units:,}",
+        )
+        table.add_row(*map(escape, row))
+    show(table)
+    most = max(one.units for one in found)
+    click.echo(f"\n{most:,} units in all, looked at as often as you like")
+    click.echo(f"config.yaml: planned: {most}")
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(share) for share in text.split(",")]
+    except ValueError as exc:
+        raise click.UsageError(f"--shares: {text!r} is no list of numbers such as 80,20") from exc

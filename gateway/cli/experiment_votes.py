@@ -1,0 +1,73 @@
+"""`strowger experiments votes` and `remove-vote`: to find a vote that is wrong, and take it out."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+from rich.markup import escape
+
+from gateway.cli.config_loading import Faults, config_option, load
+from gateway.cli.experiment_store import begun, named, opened
+from gateway.cli.tables import show, table_of
+from gateway.store.base import Vote
+from gateway.trials.cases import bounds_of
+
+metric_option = click.option("--metric", help="Of feedback; the primary one without it.")
+
+
+@click.command()
+@click.argument("name")
+@metric_option
+@click.option("--outside", is_flag=True, help="Only those outside of what the metric takes now.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+def votes(
+    name: str, metric: str | None, outside: bool, limit: int, path: Path, as_json: bool
+) -> None:
+    """Show the votes on experiment NAME that lie farthest from their mean, the farthest first."""
+    config = load(path)
+    experiment = named(config, name)
+    metric = metric or experiment.primary
+    bounds = bounds_of(experiment, metric) if outside else None
+    if outside and bounds is None:
+        raise Faults((f'{metric} takes every number: it has no contract under "metrics"',))
+    with opened(config) as store:
+        found = store.votes(name, metric, limit, bounds)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        return
+    table = table_of("REQUEST", "VALUE", "VARIANT", "EPOCH", "KEY", "TIME")
+    for vote in found:
+        at = datetime.fromtimestamp(vote.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        cells = (vote.request_id, _value(vote), vote.variant, str(vote.epoch), vote.key, at)
+        table.add_row(*map(escape, cells))
+    show(table)
+
+
+@click.command("remove-vote")
+@click.argument("name")
+@click.argument("request_ids", metavar="REQUEST_ID...", nargs=-1, required=True)
+@metric_option
+@config_option
+def remove_vote(name: str, request_ids: tuple[str, ...], metric: str | None, path: Path) -> None:
+    """Take votes out of experiment NAME for good: those of a metric on these requests."""
+    config = load(path)
+    experiment = named(config, name)
+    begun(config)
+    metric = metric or experiment.primary
+    with opened(config) as store:
+        gone = {one: store.remove_vote(name, metric, one) for one in request_ids}
+    missing = [one for one, removed in gone.items() if not removed]
+    click.echo(f"{len(gone) - len(missing):,} removed from {metric} of {name}")
+    if missing:
+        raise Faults(tuple(f"{one}: has no vote of {metric} in {name}" for one in missing))
+
+
+def _value(vote: Vote) -> str:
+    if vote.boolean:
+        return "true" if vote.value else "false"
+    capped = "" if vote.given is None else f" (sent as {vote.given:g})"
+    return f"{vote.value:g}{capped}"

@@ -1,0 +1,226 @@
+"""`strowger experiments`: what experiments have shown, what they need, and the switch."""
+
+import sys
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import click
+import msgspec
+from rich.markup import escape
+
+from gateway.cli.config_loading import Faults, config_option, load
+from gateway.cli.experiment_plan import plan
+from gateway.cli.experiment_store import begun, named, opened
+from gateway.cli.experiment_votes import remove_vote, votes
+from gateway.cli.export import export
+from gateway.cli.tables import show, table_of
+from gateway.config.problems import nearest
+from gateway.config.schema import Config
+from gateway.config.schema_experiment import Experiment
+from gateway.experiments.sentences import figure, signed
+from gateway.routing.trial import Standing
+from gateway.store.base import Store
+from gateway.trials.declared import declared
+from gateway.trials.former import UNKNOWN, former
+from gateway.trials.listed import ListedExperiment, configured, removed
+from gateway.trials.report import Measured, MetricReport, Report, doubts, report_of
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+
+
+@click.group()
+def experiments() -> None:
+    """A/B tests over models: reports, the sample needed, pause and resume."""
+
+
+for command in (export, plan, votes, remove_vote):
+    experiments.add_command(command)
+
+
+@experiments.command("list")
+@config_option
+@json_option
+def listed(path: Path, as_json: bool) -> None:
+    """Show every experiment and how it stands, also those that were removed from CONFIG."""
+    config = load(path)
+    with opened(config) as store:
+        rows = [configured(one, _standing(one, store)) for one in config.experiments]
+        rows += [removed(one) for one in former(store, {row.name for row in rows})]
+    if as_json:
+        _print_json(rows)
+        return
+    table = table_of("EXPERIMENT", "MODEL", "VARIANTS", "PRIMARY", "EPOCH", "STATE")
+    for row in rows:
+        epoch = "" if row.removed else str(row.epoch)
+        names = (row.name, row.model, ", ".join(row.variants), row.primary, epoch, _state(row))
+        table.add_row(*map(escape, names))
+    show(table)
+
+
+@experiments.command()
+@click.argument("name")
+@config_option
+@json_option
+def report(name: str, path: Path, as_json: bool) -> None:
+    """Tell what experiment NAME has shown so far, with a verdict.
+
+    Also of one that was removed from the configuration: what it has shown in all.
+    """
+    config = load(path)
+    with opened(config) as store:
+        found = _report(config, store, name)
+    if as_json:
+        _print_json(found)
+    else:
+        print_report(found)
+
+
+@experiments.command()
+@click.argument("name")
+@click.option("--reason", default="by the operator", show_default=True, help="For the reports.")
+@config_option
+def pause(name: str, reason: str, path: Path) -> None:
+    """Let control serve everyone, until resumed; running gateways follow within 2 s."""
+    config = load(path)
+    experiment = named(config, name)
+    begun(config)
+    with opened(config) as store:
+        store.pause(experiment.name, reason, time.time())
+    click.echo(f"{name} is paused: {experiment.control.name} serves everyone")
+
+
+@experiments.command()
+@click.argument("name")
+@config_option
+def resume(name: str, path: Path) -> None:
+    """Let the variants serve again, in a new epoch; running gateways follow within 2 s."""
+    config = load(path)
+    begun(config)
+    with opened(config) as store:
+        was = store.resume(named(config, name).name)
+    click.echo(f"{name} is resumed" if was else f"{name} was not paused")
+
+
+def print_report(found: Report) -> None:
+    """For people. A split that is broken comes first, and loudly."""
+    words = [f"epoch {found.epoch}", "running"] if found.epoch else ["not begun"]
+    if found.removed:
+        words[1:] = [_ended(found.last_request)]
+    elif found.paused:
+        words[1:] = [f"PAUSED: {found.reason}"]
+    kind = ", A/A" if found.aa else ""
+    click.echo(
+        f"{found.experiment} over {found.model}, by {found.assign_by}{kind}; {', '.join(words)}"
+    )
+    for response in found.responses:
+        if response.sentence:
+            click.echo(f"\n{'!' * 12} {response.sentence}")
+    click.echo(f"\n{'!' * 12} " if found.mismatch else "\nVerdict: ", nl=False)
+    click.echo(found.sentence)
+    for decision in found.decisions:
+        click.echo(f"Decision on {decision.variant}:")
+        for clause in decision.clauses:
+            mark = "holds" if clause.holds else "no" if clause.refuted else "open"
+            click.echo(f"  {mark:5}  {clause.sentence}")
+    for sentence in found.guardrails:
+        click.echo(f"Guardrail: {sentence}")
+    if found.excluded:
+        unit = found.assign_by.replace("_", " ").replace("header:", "header ")
+        click.echo(
+            f"Left out: {found.excluded:,} requests that name no {unit}, or are no conversation "
+            "where a variant sets `system`"
+        )
+    click.echo()
+    arms = table_of("VARIANT", "BACKEND", "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
+    for arm in found.arms:
+        arms.add_row(
+            escape(arm.name),
+            escape(arm.backend),
+            f"{arm.weight:g}",
+            f"{arm.units:,}",
+            f"{arm.requests:,}",
+            f"{100 * arm.fallback_share:.2g} %",
+        )
+    show(arms)
+    click.echo()
+    table = table_of("METRIC", "VARIANT", "UNITS", "VALUES", "MEAN", "DIFFERENCE", "INTERVAL")
+    for metric in found.metrics:
+        for measured in metric.variants:
+            table.add_row(*map(escape, _cells(metric, measured)))
+    show(table)
+    for sentence in declared(found):
+        click.echo(f"{sentence}.")
+    for note in doubts(found):
+        click.echo(f"Note: {note}.")
+    for response in found.responses:
+        if response.rate is not None and response.control is not None:
+            click.echo(
+                f"Votes per request on {response.metric}: {figure(response.rate, '.3g')} of"
+                f" {response.variant}, {figure(response.control, '.3g')} of {found.arms[0].name}"
+            )
+    if found.epoch > 1:
+        click.echo("\nUNITS of a metric: one that came back in a later epoch counts again.")
+
+
+def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
+    first = metric.name + (" (primary)" if metric.primary else "")
+    says = partial(signed, relative=metric.relative)
+    if row.low is not None and row.high is not None:
+        between = f"{says(row.low)} to {says(row.high)}"
+    else:
+        between = row.missing
+    return (
+        first,
+        row.variant,
+        f"{row.units:,}",
+        f"{row.observations:,}",
+        "" if row.mean is None else figure(row.mean, ",.4g"),
+        "" if row.difference is None else says(row.difference),
+        between,
+    )
+
+
+def _standing(experiment: Experiment, store: Store) -> Standing:
+    pause = store.pauses().get(experiment.name)
+    epochs = store.epochs(experiment.name)
+    return Standing(
+        epoch=epochs[-1].number if epochs else 0,
+        paused=pause is not None,
+        reason="" if pause is None else pause.reason,
+    )
+
+
+def _state(row: ListedExperiment) -> str:
+    if row.removed:
+        return _ended(row.last_request)
+    if row.paused:
+        return f"PAUSED: {row.reason}"
+    return "running" if row.epoch else "not begun"
+
+
+def _ended(last: float | None) -> str:
+    """last: Unix seconds."""
+    if last is None:
+        return "removed from the configuration"
+    at = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"removed from the configuration, last request {at}"
+
+
+def _report(config: Config, store: Store, name: str) -> Report:
+    for experiment in config.experiments:
+        if experiment.name == name:
+            return report_of(experiment, store)
+    names = [one.name for one in config.experiments]
+    for one in former(store, names):
+        names.append(one.name)
+        if one.name == name and one.experiment is None:
+            raise Faults((f"{name}: {UNKNOWN}",))
+        if one.name == name and one.experiment is not None:
+            return report_of(one.experiment, store, removed=True)
+    raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

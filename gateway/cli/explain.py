@@ -1,0 +1,120 @@
+"""`strowger explain`: why a request would go where it would, without sending it."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlencode
+
+import click
+import msgspec
+
+from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.explain_output import tell
+from gateway.cli.http_client import fetch
+from gateway.cli.options import admin_key_option, url_option
+from gateway.clock import now
+from gateway.config.schema import Config
+from gateway.explain.experiment_view import take_as_running
+from gateway.explain.explanation import Explanation
+from gateway.explain.query import Question, answered
+from gateway.runtime import Runtime
+from gateway.surfaces.routes import SURFACES
+from schemas.errors import GatewayError
+
+
+@click.command()
+@click.argument("request", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--surface",
+    default="",
+    help=f"Where it would be sent: a path, or one of {', '.join(SURFACES)}; else by its content.",
+)
+@click.option("--model", default="", help="The model, for routes whose path names it.")
+@click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="Sent with it.")
+@click.option("--key", default="", metavar="NAME", help="The client key's name.")
+@click.option(
+    "--down",
+    multiple=True,
+    metavar="BACKEND",
+    help="Take this PROVIDER/MODEL, or all of a PROVIDER, for broken. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@url_option("Ask a running gateway, with its breakers and loads of now.")
+@admin_key_option
+@config_option
+def explain(
+    request: Path,
+    surface: str,
+    model: str,
+    headers: tuple[str, ...],
+    key: str,
+    down: tuple[str, ...],
+    as_json: bool,
+    url: str | None,
+    admin_key: str,
+    path: Path,
+) -> None:
+    """Tell where the request in the file REQUEST (- for stdin) would go, and why.
+
+    Nothing is sent, and no engine is started. The exit status is 1 if it would be refused.
+    """
+    question = Question(
+        body=_body(request),
+        path=surface,
+        model=model,
+        key=key,
+        headers=tuple(_header(line) for line in headers),
+        down=down,
+    )
+    if url is None:
+        found = _from_configuration(question, load(path))
+    else:
+        found = _from_gateway(question, url, admin_key)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)))
+    else:
+        tell(found)
+    if found.refused is not None:
+        sys.exit(1)
+
+
+def _body(request: Path) -> bytes:
+    if str(request) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return request.read_bytes()
+    except OSError as exc:
+        raise Faults((f"{request}: cannot be read: {exc.strerror}",)) from exc
+
+
+def _header(line: str) -> tuple[bytes, bytes]:
+    name, colon, value = line.partition(":")
+    if not colon or not name.strip():
+        raise click.UsageError(f"--header: {line!r} is not NAME:VALUE")
+    return name.strip().lower().encode("latin-1", "replace"), value.strip().encode(
+        "latin-1", "replace"
+    )
+
+
+def _from_configuration(question: Question, config: Config) -> Explanation:
+    with tempfile.TemporaryDirectory() as folder, faults_shown():
+        runtime = Runtime(config, run_dir=Path(folder))
+        take_as_running(runtime)
+        try:
+            return answered(question, runtime, now())
+        except GatewayError as exc:
+            raise Faults((f"{exc.status}: {exc.message}",)) from exc
+        finally:
+            asyncio.run(runtime.close())
+
+
+def _from_gateway(question: Question, url: str, admin_key: str) -> Explanation:
+    asked = [("path", question.path), ("model", question.model), ("key", question.key)]
+    asked += [("down", name) for name in question.down]
+    query = urlencode([(name, value) for name, value in asked if value])
+    headers = [
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in question.headers
+    ]
+    target = f"/admin/explain?{query}" if query else "/admin/explain"
+    return fetch(url, target, Explanation, key=admin_key, body=question.body, headers=headers)

@@ -1,0 +1,154 @@
+"""An explanation as a person reads it at a terminal."""
+
+from collections.abc import Sequence
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from gateway.cli.tables import show, table_of
+from gateway.explain.explanation import (
+    Candidate,
+    ExperimentSeen,
+    Explanation,
+    Reason,
+    RuleSeen,
+)
+from gateway.routing.health import in_words
+
+_FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
+
+
+def tell(found: Explanation) -> None:
+    """To standard output."""
+    show(_facts(found))
+    if found.rules:
+        _gap("`when` rules, the first that holds decides")
+        show(_rules(found))
+    if found.candidates:
+        bounds = found.bounds
+        few = bounds is not None and bounds.attempts < len(found.candidates)
+        most = f", at most {bounds.attempts} of them" if bounds is not None and few else ""
+        _gap(f"asked in this order{most}; FIRST is how often one is its model's first")
+        show(_candidates(found))
+    if found.ruled_out:
+        _gap("not asked")
+        show(_ruled_out(found))
+    if found.fallback_by_error:
+        _gap("asked instead after a failure with this code")
+        show(_detours(found))
+    if found.refused is not None:
+        refused = found.refused
+        click.echo(f"\nrefused with {refused.status} {refused.code}: {refused.message}")
+
+
+def _gap(title: str) -> None:
+    click.echo(f"\n{title}")
+
+
+def _facts(found: Explanation) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=False)
+    stream = ", streamed" if found.stream else ""
+    table.add_row("request", escape(f"{found.task} at {found.path} ({found.surface}){stream}"))
+    table.add_row("model", escape(repr(found.model)))
+    if found.key:
+        table.add_row("key", escape(found.key))
+    if found.found is not None:
+        how = _FOUND[found.found]
+        table.add_row("route", escape(f"{found.route}, {how}; policy {found.policy}"))
+    if found.experiment is not None:
+        table.add_row("experiment", escape(_part(found.experiment)))
+    if found.fallback:
+        table.add_row("fallback", escape(", ".join(found.fallback)))
+    if found.down:
+        table.add_row("taken for broken", escape(", ".join(found.down)))
+    if found.mirror is not None:
+        share = f"{found.mirror.share * 100:.4g} %"
+        unsaid = f", but not of this one: {found.mirror.unsaid}" if found.mirror.unsaid else ""
+        table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}{unsaid}"))
+    bounds = found.bounds
+    if bounds is not None:
+        table.add_row(
+            "bounds",
+            f"{bounds.attempts} attempts in {bounds.deadline_s:g} s; another after "
+            f"{', '.join(bounds.retry_on)}; the same backend after a pause of up to "
+            f"{bounds.backoff_s:g} s, doubled up to {bounds.max_backoff_s:g} s",
+        )
+        if bounds.hedge_after_s is not None:
+            table.add_row("hedging", f"the next one as well after {bounds.hedge_after_s:g} s")
+    return table
+
+
+def _part(seen: ExperimentSeen) -> str:
+    shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
+    unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
+    whose = f"variant {seen.variant} for " if seen.variant else ""
+    left_out = f"; does not count: {seen.left_out}" if seen.left_out else ""
+    return f"{seen.name} ({shares}): {whose}{unit}{left_out}"
+
+
+def _rules(found: Explanation) -> Table:
+    table = table_of("RULE", "WHEN", "HOLDS", "BACKENDS")
+    for place, rule in enumerate(found.rules, start=1):
+        backends = "\n".join(rule.backends)
+        table.add_row(str(place), escape(rule.when), escape(_holds(rule)), escape(backends))
+    return table
+
+
+def _holds(rule: RuleSeen) -> str:
+    if rule.holds is None:
+        return "not looked at"
+    return "yes" if rule.holds else f"no: {'; '.join(rule.unmet)}"
+
+
+def _candidates(found: Explanation) -> Table:
+    table = table_of("", "BACKEND", "OF", "FIRST", "WHY", "GETS")
+    tried = {one.route for one in found.candidates if one.variant}
+    for place, one in enumerate(found.candidates, start=1):
+        spare = one.route in tried and not one.variant
+        why = _why(one, found.down)
+        table.add_row(
+            str(place),
+            escape(one.backend),
+            escape(one.route),
+            "" if spare else f"{one.share * 100:.4g} %",
+            escape(f"after the variant: {why}" if spare else why),
+            escape("\n".join(_gets(one))),
+        )
+    return table
+
+
+def _why(one: Candidate, down: Sequence[str]) -> str:
+    """down: what was taken for broken, whose breaker is a supposition."""
+    taken = {one.backend, one.backend.partition("/")[0]}.intersection(down)
+    health = "taken for broken" if taken else in_words(one.health)
+    if not one.health.available:
+        return f"{one.why}; {health}, but the others are no better"
+    return f"{one.why}; {health}" if one.health.spared_s else one.why
+
+
+def _gets(one: Candidate) -> list[str]:
+    lines = [f"{field} as {name}" for field, name in one.translated.items()]
+    lines += [f"the operator's {field}" for field in one.set]
+    lines += [f"no {field}" for field in (*one.dropped, *one.left_out)]
+    return lines or ["all as it was sent"]
+
+
+def _ruled_out(found: Explanation) -> Table:
+    table = table_of("BACKEND", "OF", "WHY")
+    for one in found.ruled_out:
+        words = "\n".join(map(_reason, one.reasons))
+        table.add_row(escape(one.backend), escape(one.route), escape(words))
+    return table
+
+
+def _reason(reason: Reason) -> str:
+    return f"{reason.field} {reason.words}".strip()
+
+
+def _detours(found: Explanation) -> Table:
+    table = table_of("CODE", "MODELS", "BACKENDS")
+    for one in found.fallback_by_error:
+        backends = "\n".join(one.backends) or "none can answer this request"
+        table.add_row(escape(one.code), escape(", ".join(one.models)), escape(backends))
+    return table

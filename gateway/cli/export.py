@@ -1,0 +1,78 @@
+"""`strowger experiments export`: the rows that a report is computed from."""
+
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+
+import click
+
+from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.experiment_store import opened
+from gateway.config.problems import nearest
+from gateway.config.schema import Config
+from gateway.store.base import Store
+from gateway.trials.export import write_csv, write_parquet
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write; standard output without it, for CSV alone.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "parquet"]),
+    help="By the file's name without it: parquet for FILE.parquet, else csv.",
+)
+@config_option
+def export(name: str, output: Path | None, form: str | None, path: Path) -> None:
+    """Write the rows from which the report of experiment NAME is computed.
+
+    One row for each metric, unit, epoch and variant, with the number of observations and their
+    sum. Also of an experiment that was removed from the configuration.
+    """
+    ending = output.suffix.lower() if output is not None else ""
+    form = form or ("parquet" if ending == ".parquet" else "csv")
+    if output is None and form == "parquet":
+        raise click.UsageError("parquet is not text; give a file with --output")
+    config = load(path)
+    with opened(config) as store, closing(store.units(_known(config, store, name))) as pages:
+        if output is None:
+            text = TextIOWrapper(sys.stdout.buffer, "utf-8", newline="", write_through=True)
+            write_csv(name, pages, text)
+            text.detach()
+            return
+        with faults_shown(), _whole(output) as part:
+            if form == "parquet":
+                count = write_parquet(name, pages, part)
+            else:
+                with part.open("w", encoding="utf-8", newline="") as file:
+                    count = write_csv(name, pages, file)
+    click.echo(f"{output}: {count:,} rows", err=True)
+
+
+def _known(config: Config, store: Store, name: str) -> str:
+    names = [one.name for one in config.experiments]
+    names += [one.experiment for one in store.past() if one.experiment not in names]
+    if name not in names:
+        raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
+    return name
+
+
+@contextmanager
+def _whole(output: Path) -> Generator[Path]:
+    """A file beside `output` that takes its name once it is whole: no reader gets half of it."""
+    part = output.with_name(f"{output.name}.part")
+    try:
+        yield part
+        part.replace(output)
+    except OSError as exc:
+        raise Faults((f"{output}: cannot be written: {exc.strerror or exc}",)) from exc
+    finally:
+        part.unlink(missing_ok=True)

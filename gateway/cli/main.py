@@ -1,0 +1,48 @@
+"""The `strowger` command itself: its options, and the commands under it."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+DISTRIBUTION = "strowger-gateway"
+
+_NAMES = (
+    "serve",
+    "check",
+    "routes",
+    "explain",
+    "chat",
+    "experiments",
+    "usage",
+    "models",
+    "doctor",
+)
+"""Of the commands, and of the modules and functions that hold them; in the order of the help."""
+
+
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+class _Commands(click.Group):
+    """Loads the command that is asked for: a gateway needs none of what the others do."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _NAMES:
+            return None
+        found = getattr(import_module(f"gateway.cli.{cmd_name}"), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="strowger")
+def strowger() -> None:
+    """One endpoint for many language models, on this machine and elsewhere."""

@@ -1,0 +1,130 @@
+"""`strowger models`: the adapters, what each can honour, and whether the configured ones work."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from adapters.base import Endpoint, Supports
+from adapters.capabilities import in_words, offered, said_as
+from adapters.registry import Registry
+from gateway.cli.adapter_json import Described, described
+from gateway.cli.config_loading import config_option, faults_shown, load
+from gateway.cli.probe import probe, report
+from gateway.cli.tables import show, table_of
+from gateway.config.adapter_names import LOCAL
+from gateway.config.problems import nearest
+from schemas.fields import FIELDS, Task
+
+ANYWHERE = "https://localhost/openai/v1"
+"""Stands in for the base URL of an adapter that has none; nothing is sent there. Azure's wants a
+path."""
+
+
+@click.command()
+@click.argument("adapter", required=False)
+@click.option("--probe", "probing", is_flag=True, help="Ask every configured backend for a token.")
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds a backend.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@config_option
+def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, path: Path) -> None:
+    """List the adapters, or what becomes of each request field with ADAPTER.
+
+    "yes": sent on as the client says it; "as NAME": honoured, and said as NAME in the backend's
+    own format; "no": refused by name. RANGE is what the backend takes.
+
+    With --probe: make the cheapest real call to every backend of the configuration, and tell what
+    is wrong with those that do not answer; the exit status is then 1.
+    """
+    if probing:
+        _check_alone(adapter, as_json=as_json)
+        config = load(path)
+        with Console(stderr=True).status("Asking every backend for one token"):
+            told = probe(config, timeout_s=timeout_s)
+        show(report(told))
+        if not all(one.fine for one in told):
+            sys.exit(1)
+        return
+    with faults_shown():
+        registry = Registry()
+    names = (*registry.names, LOCAL)
+    if adapter is not None and adapter not in names:
+        raise click.UsageError(f"there is no adapter {adapter!r}{nearest(adapter, names)}")
+    if as_json:
+        wanted = names if adapter is None else (adapter,)
+        found = [_described(registry, name) for name in wanted]
+        click.echo(msgspec.json.format(msgspec.json.encode(found if adapter is None else found[0])))
+    elif adapter is None:
+        show(_overview(registry, names))
+    else:
+        show(_fields(supported(registry, adapter)))
+
+
+def supported(registry: Registry, name: str) -> Supports:
+    """What the adapter can honour at its own base URL. Raises Faults for a broken plug-in."""
+    if name == LOCAL:
+        from gateway.upstream.local_support import LOCAL_SUPPORTS
+
+        return LOCAL_SUPPORTS
+    endpoint = Endpoint(name=name, base_url=registry.base_url(name) or ANYWHERE)
+    with faults_shown():
+        return registry.build(name, endpoint).supports
+
+
+def _check_alone(adapter: str | None, *, as_json: bool) -> None:
+    if adapter is not None:
+        raise click.UsageError("--probe asks the configured backends; leave ADAPTER out")
+    if as_json:
+        raise click.UsageError("--probe prints a table; leave --json out")
+
+
+def _described(registry: Registry, name: str) -> Described:
+    base_url = "" if name == LOCAL else registry.base_url(name)
+    return described(name, base_url, supported(registry, name))
+
+
+def _overview(registry: Registry, names: tuple[str, ...]) -> Table:
+    table = table_of("ADAPTER", "TASKS", "UNKNOWN FIELDS", "BASE URL")
+    for name in names:
+        supports = supported(registry, name)
+        tasks = [task for task in FIELDS if offered(supports, task) is not None]
+        url = "this machine" if name == LOCAL else registry.base_url(name) or "must be given"
+        table.add_row(escape(name), ", ".join(tasks), _unknown(supports), escape(url))
+    return table
+
+
+def _unknown(supports: Supports) -> str:
+    """What becomes of fields that are in no table of ours."""
+    if supports.extra:
+        return "sent on"
+    return "refused, but for a few" if supports.extra_fields else "refused"
+
+
+def _fields(supports: Supports) -> Table:
+    tasks: list[Task] = [task for task in FIELDS if offered(supports, task) is not None]
+    table = table_of("FIELD", *(task.upper() for task in tasks), "RANGE")
+    for field in sorted({field for task in tasks for field in FIELDS[task]}):
+        marks = [_mark(field, task, supports) for task in tasks]
+        bounds = supports.ranges.get(field)
+        words = [in_words(bounds) if bounds else ""]
+        if field in supports.requires:
+            words.insert(0, "required")
+        table.add_row(field, *map(escape, marks), ", ".join(filter(None, words)))
+    few = supports.extra_fields
+    for field in sorted({field for task in tasks for field in few.get(task, ())}):
+        table.add_row(field, *("yes" if field in few.get(task, ()) else "" for task in tasks), "")
+    return table
+
+
+def _mark(field: str, task: Task, supports: Supports) -> str:
+    """Blank where the task has no such field at all."""
+    if field not in FIELDS[task]:
+        return ""
+    said = said_as(supports, task, field)
+    if said is None:
+        return "no"
+    return f"as {said}" if said else "yes"

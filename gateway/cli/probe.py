@@ -1,0 +1,171 @@
+"""`strowger models --probe`: the cheapest call to every configured backend, and what is wrong."""
+
+import asyncio
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+from msgspec import Struct
+from rich.markup import escape
+from rich.table import Table
+
+from adapters.capabilities import offered
+from adapters.errors import MODEL_UNKNOWN
+from gateway.cli.config_loading import faults_shown
+from gateway.cli.tables import table_of
+from gateway.clock import now
+from gateway.config.schema import Config
+from gateway.request_ids import uuid7
+from gateway.routing.route import Backend
+from gateway.runtime import Runtime
+from gateway.upstream.base import Call
+from schemas.errors import (
+    GatewayError,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from schemas.events import Event
+from schemas.fields import Task
+from schemas.messages import Message
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
+from schemas.sampling import Sampling
+
+AT_ONCE = 8
+ONE = Sampling(max_tokens=1)
+CHEAPEST: dict[Task, Callable[[str], Request]] = {
+    "chat": lambda model: ChatRequest(
+        model=model, messages=(Message(role="user", content="Hi"),), sampling=ONE
+    ),
+    "completion": lambda model: CompletionRequest(model=model, prompts=("Hi",), sampling=ONE),
+    "tokens": lambda model: TokenRequest(model=model, tokens=(1,), sampling=ONE),
+    "embeddings": lambda model: EmbeddingsRequest(model=model, inputs=("Hi",)),
+}
+"""In the order in which they are tried: a model of one task refuses those of another."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """backend: PROVIDER/MODEL. fine: whether it can serve. words: what to tell the operator."""
+
+    backend: str
+    fine: bool
+    words: str
+    ms: float | None = None
+
+
+def probe(config: Config, *, timeout_s: float) -> tuple[Found, ...]:
+    """Asks every remote backend that has a name. Raises Faults for what cannot be built."""
+    with tempfile.TemporaryDirectory() as folder, faults_shown():
+        runtime = Runtime(config, run_dir=Path(folder))
+        return asyncio.run(_probe_all(runtime, timeout_s))
+
+
+def report(found: tuple[Found, ...]) -> Table:
+    table = table_of("BACKEND", "", "MS", "")
+    for one in found:
+        mark = "[green]ok[/]" if one.fine else "[red]fails[/]"
+        ms = "" if one.ms is None else f"{one.ms:.0f}"
+        table.add_row(escape(one.backend), mark, ms, escape(one.words))
+    return table
+
+
+async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[Found, ...]:
+    known = {backend.name: backend for backend in runtime.backends.values()}
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(backend: Backend) -> Found:
+        async with gate:
+            return await _probe(backend, runtime, timeout_s)
+
+    try:
+        return tuple(await asyncio.gather(*(one(backend) for backend in known.values())))
+    finally:
+        await runtime.close()
+
+
+async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> Found:
+    provider = backend.name.partition("/")[0]
+    if provider in runtime.engines:
+        return Found(backend=backend.name, fine=True, words="this machine: serve starts it")
+    if backend.model == "*":
+        words = "not asked: it stands for any model"
+        return Found(backend=backend.name, fine=True, words=words)
+    first: GatewayError | None = None
+    for task, cheapest in CHEAPEST.items():
+        if offered(backend.supports, task) is None:
+            continue
+        began = time.perf_counter()
+        try:
+            await _ask(backend, cheapest(backend.model), timeout_s)
+        except GatewayError as exc:
+            if isinstance(exc, UpstreamRejected) or exc.code == MODEL_UNKNOWN:
+                first = first or exc
+                continue
+            fine = isinstance(exc, UpstreamBusy)
+            return Found(backend=backend.name, fine=fine, words=words_of(exc))
+        except TimeoutError:
+            words = f"no answer within {timeout_s:g} s"
+            return Found(backend=backend.name, fine=False, words=words)
+        ms = (time.perf_counter() - began) * 1e3
+        return Found(backend=backend.name, fine=True, words=f"answers {task}", ms=ms)
+    words = "offers nothing" if first is None else words_of(first)
+    return Found(backend=backend.name, fine=False, words=words)
+
+
+async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
+    call = Call(model=backend.model, deadline=now() + timeout_s, request_id=uuid7())
+    async with asyncio.timeout(timeout_s):
+        if isinstance(request, EmbeddingsRequest):
+            await backend.upstream.embed(request, call)
+            return
+        source: AsyncGenerator[list[Event], None] = backend.upstream.generate(request, call)
+        async with aclosing(source):
+            async for _ in source:
+                pass
+
+
+def words_of(error: GatewayError) -> str:
+    """What is wrong, and with which setting."""
+    said = error.logged
+    match error:
+        case UpstreamRefused(code="upstream_model_unknown") | UpstreamRejected(status=404):
+            return f"the model is not known there: {said}"
+        case UpstreamRefused():
+            return f"the key is refused, or may not use this: {said}"
+        case UpstreamRejected():
+            return f"the request was refused ({error.status}): {said}"
+        case UpstreamBusy():
+            return f"the key works, but the provider is busy: {said}"
+        case UpstreamUnreachable():
+            return _unreachable(error)
+        case UpstreamTimeout():
+            return f"no answer in time: {said}"
+        case UpstreamBroken():
+            return f"what answers there is not this API; check base_url: {said}"
+        case _:
+            return said
+
+
+def _unreachable(error: UpstreamUnreachable) -> str:
+    match error.__cause__:
+        case socket.gaierror():
+            return f"DNS: {error.logged}; check base_url"
+        case ssl.SSLCertVerificationError():
+            return f"TLS: {error.logged}; see tls.ca_file"
+        case ssl.SSLError():
+            return f"TLS: {error.logged}; is base_url's scheme right?"
+        case _:
+            return f"connection: {error.logged}"

@@ -1,0 +1,142 @@
+"""`strowger routes`: what each model resolves to, and with --url how its backends are."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from gateway.admin.backends import (
+    BackendView,
+    ExperimentView,
+    ModelList,
+    ModelView,
+    experiment_view,
+)
+from gateway.cli.config_loading import config_option, load
+from gateway.cli.http_client import fetch
+from gateway.cli.options import admin_key_option, url_option
+from gateway.cli.tables import show, table_of
+from gateway.config.schema import Model
+from gateway.routing import health
+from gateway.routing.rules import in_words
+
+_Row = tuple[str, str, tuple[str, ...]]
+"""A model, which of its requests, and where those go."""
+
+
+@click.command()
+@url_option("Show a running gateway's models, with the health of each backend.")
+@admin_key_option
+@config_option
+def routes(path: Path, url: str | None, admin_key: str) -> None:
+    """Show what each model resolves to: backends, shares, rules and fallbacks."""
+    led: list[_Row] = []
+    if url is None:
+        config = load(path)
+        trials = {trial.model: experiment_view(trial) for trial in config.experiments}
+        show(_configured(config.models, trials))
+        for model in config.models:
+            led += [(model.name, f"when {in_words(one)}", one.backends) for one in model.when]
+            led += _others(model, trials.get(model.name))
+    else:
+        found = fetch(url, "/admin/backends", ModelList, key=admin_key).models
+        show(_running(found))
+        for model in found:
+            led += [(model.name, f"when {one.when}", one.backends) for one in model.when]
+            led += _others(model, model.experiment)
+    if led:
+        table = table_of("MODEL", "REQUESTS", "GO TO")
+        for name, requests, targets in led:
+            table.add_row(escape(name), escape(requests), escape(", ".join(targets)))
+        click.echo()
+        show(table)
+
+
+def _others(model: Model | ModelView, trial: ExperimentView | None) -> list[_Row]:
+    """Whose backends an experiment asks, whom certain failures lead to, and who gets copies."""
+    found: list[_Row] = []
+    if trial is not None:
+        for one in trial.variants:
+            words = f"in {trial.name}: {one.name}, {100 * one.share:.4g} %"
+            found.append((model.name, words, (one.backend,)))
+    found += [
+        (model.name, f"after {', '.join(one.codes)}", one.models) for one in model.fallback_by_error
+    ]
+    if model.mirror is not None:
+        words = f"copies of {100 * model.mirror.share:.4g} %"
+        found.append((model.name, words, (model.mirror.backend,)))
+    return found
+
+
+def _configured(models: Sequence[Model], trials: Mapping[str, ExperimentView]) -> Table:
+    table = table_of("MODEL", "ALIASES", "POLICY", "BACKEND", "SHARE", "FALLBACK")
+    for model in models:
+        backends = {
+            f"{ref.provider}/{ref.model}": 1.0 if ref.weight is None else ref.weight
+            for ref in model.backends
+        }
+        table.add_row(
+            escape(model.name),
+            escape(", ".join(model.aliases)),
+            model.policy,
+            escape("\n".join(backends)),
+            "\n".join(shares(model.policy, backends, trials.get(model.name))),
+            escape(", ".join(model.fallback)),
+        )
+    return table
+
+
+def _running(models: Sequence[ModelView]) -> Table:
+    table = table_of(
+        "MODEL", "POLICY", "BACKEND", "SHARE", "BREAKER", "UNDER WAY", "LATENCY", "FALLBACK"
+    )
+    for model in models:
+        own = {one.name: one.weight for one in model.backends if one.weight is not None}
+        parts = shares(model.policy, own, model.experiment)
+        parts += [
+            "by an experiment" if one.variants else "by a rule"
+            for one in model.backends
+            if one.weight is None
+        ]
+        for place, (one, share) in enumerate(zip(model.backends, parts, strict=True)):
+            table.add_row(
+                "" if place else escape(model.name),
+                "" if place else model.policy,
+                escape(one.name),
+                share,
+                health.in_words(one.health),
+                str(one.health.in_flight + one.health.elsewhere),
+                _latency(one),
+                "" if place else escape(", ".join(model.fallback)),
+            )
+    return table
+
+
+def _latency(one: BackendView) -> str:
+    first, whole = one.health.first_content_s, one.health.whole_answer_s
+    words = [] if first is None else [f"{first * 1e3:.0f} ms to the first content"]
+    words += [] if whole is None else [f"{whole * 1e3:.0f} ms whole"]
+    return ", ".join(words) or "unknown"
+
+
+def shares(
+    policy: str, backends: Mapping[str, float], trial: ExperimentView | None = None
+) -> list[str]:
+    """Of the traffic, for each backend; words where the policy knows no shares.
+
+    backends: weights by name. trial: an experiment over the model asks its arms first, always.
+    """
+    if trial is not None:
+        arms = {variant.backend for variant in trial.variants}
+        return ["by an experiment" if name in arms else "after the variants" for name in backends]
+    weights = list(backends.values())
+    if policy == "in_order":
+        return ["first", *["then"] * (len(weights) - 1)]
+    if policy == "weighted":
+        words = [f"{100 * weight / sum(weights):.4g} %" for weight in weights]
+    else:
+        uneven = len({weight for weight in weights if weight}) > 1
+        words = [f"weight {weight:g}" if uneven else "" for weight in weights]
+    return [one if weight else "fallback only" for one, weight in zip(words, weights, strict=True)]

@@ -1,0 +1,37 @@
+"""`strowger serve`: run the gateway until it is told to stop."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from gateway.cli.config_loading import config_option, faults_shown, listening_on
+from gateway.config.load import load_config, recheck
+from gateway.config.schema import Config
+
+
+@click.command()
+@config_option
+@click.option("--host", help="Listen here instead of at server.host.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Listen here instead of at server.port; 0: any."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), help="So many processes instead of server.workers."
+)
+def serve(path: Path, host: str | None, port: int | None, workers: int | None) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C. SIGHUP reads the configuration again."""
+
+    def read(warn: Callable[[str], None]) -> Config:
+        """Raises InvalidConfig."""
+        config = listening_on(load_config(path, os.environ, warn), host, port, workers)
+        recheck(config, source=str(path))
+        return config
+
+    with faults_shown():
+        warnings: list[str] = []
+        config = read(warnings.append)
+        from gateway.supervisor import serve as run
+
+        run(config, path, read, warnings)

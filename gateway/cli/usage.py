@@ -1,0 +1,69 @@
+"""`strowger usage`: what was used, by day, key, model and backend."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+import msgspec
+from rich.markup import escape
+
+from gateway.cli.config_loading import config_option, faults_shown, load
+from gateway.cli.tables import show, table_of
+from gateway.store.errors import StoreAway
+from gateway.store.opening import open_existing
+from gateway.store.usage import Used
+from schemas.errors import InvalidConfig
+
+
+@click.command()
+@config_option
+@click.option(
+    "--days", type=click.IntRange(min=1), default=30, show_default=True, help="Up to today, in UTC."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def usage(path: Path, days: int, as_json: bool) -> None:
+    """Show the requests, tokens and cost of each day, key, model and backend.
+
+    First what the answers used; then what was spent in all: on attempts that failed, on hedges
+    and on mirrored copies as well.
+    """
+    config = load(path)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    with faults_shown():
+        store = open_existing(config.store.url)
+        try:
+            used = store.used(since=(today - timedelta(days=days - 1)).timestamp())
+        except StoreAway as exc:
+            raise InvalidConfig((f"store.url: {exc}",)) from exc
+        finally:
+            store.close()
+    if as_json:
+        click.echo(msgspec.json.encode(used))
+    else:
+        _table(used, priced=bool(config.prices))
+
+
+def _table(used: list[Used], *, priced: bool) -> None:
+    """What answers used and cost, and behind it what was spent in all."""
+    table = table_of(
+        *("DAY", "KEY", "MODEL", "BACKEND", "REQUESTS", "IN", "OUT", "USD"),
+        *("ATTEMPTS", "IN", "OUT", "SPENT"),
+    )
+    for row in used:
+        counts = (row.requests, row.served_prompt_tokens, row.served_completion_tokens)
+        in_all = (row.attempts, row.prompt_tokens, row.completion_tokens)
+        table.add_row(
+            *(escape(name) for name in (row.day, row.key, row.model, row.backend)),
+            *(f"{count:,}" for count in counts),
+            _usd(row.served_usd, row.served_unpriced) if priced else "",
+            *(f"{count:,}" for count in in_all),
+            _usd(row.cost_usd, row.unpriced) if priced else "",
+        )
+    show(table)
+
+
+def _usd(known: float, unpriced: int) -> str:
+    """Digits enough for a single small request; "?" stands for what nobody can price."""
+    if unpriced and not known:
+        return "?"
+    return f"{known:,.{4 if known >= 0.01 or not known else 6}f}" + (" + ?" if unpriced else "")

@@ -1,1 +1,0 @@
-"""What `strowger` can be told to do, one file a command."""

@@ -1,0 +1,81 @@
+"""Which adapters there are: the names that `adapter:` may have, and their default base URLs."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from adapters.base import Endpoint, Supports
+from gateway.config.aws import aws_base_url
+from gateway.config.schema import Config
+
+if TYPE_CHECKING:
+    from adapters.registry import Registry
+
+_ANYWHERE = "https://localhost/v1"
+LOCAL = "local"
+"""The adapter whose backends are the local engine's; it has no wire format."""
+
+
+class Defaults(Struct, frozen=True, kw_only=True):
+    """base_url: used where the configuration gives none; "" where it must.
+
+    tokens: there is a token endpoint for `oauth` that goes with the base URL.
+    """
+
+    base_url: str = ""
+    tokens: bool = False
+
+
+def known_adapters() -> Mapping[str, Defaults]:
+    """By name, plug-ins among them. Raises InvalidConfig when two plug-ins share a name."""
+    # Late, so that a caller that brings its own names loads no dialect.
+    from adapters.registry import Registry
+
+    return Installed(Registry())
+
+
+class Installed(Mapping[str, Defaults]):
+    """Looks an adapter up when it is asked for: a plug-in that nobody uses need not load."""
+
+    def __init__(self, registry: "Registry") -> None:
+        self._registry = registry
+        self._names = (*registry.names, LOCAL)
+
+    def __getitem__(self, name: str) -> Defaults:
+        """Raises KeyError for a name that nobody has, InvalidConfig for a broken plug-in."""
+        if name == LOCAL:
+            return Defaults()
+        if name not in self._names:
+            raise KeyError(name)
+        endpoint = self._registry.tokens(name)
+        # A vendor whose endpoint is not at the base URL's host has a scope and no path.
+        tokens = endpoint is not None and bool(endpoint.path)
+        return Defaults(base_url=self._registry.base_url(name), tokens=tokens)
+
+    def supports(self, name: str, base_url: str | None) -> Supports:
+        """What an adapter can honour. Raises InvalidConfig for a broken plug-in."""
+        address = base_url or self._registry.base_url(name) or _ANYWHERE
+        return self._registry.build(name, Endpoint(name=name, base_url=address)).supports
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def with_base_urls(config: Config, adapters: Mapping[str, Defaults]) -> Config:
+    """The configuration with each absent base URL filled in, where adapter or region has one."""
+    providers = tuple(
+        msgspec.structs.replace(provider, base_url=base_url)
+        if provider.base_url is None
+        and (base_url := adapters[provider.adapter].base_url or aws_base_url(provider))
+        else provider
+        for provider in config.providers
+    )
+    return msgspec.structs.replace(config, providers=providers)

@@ -1,0 +1,1 @@
+"""Cross-checks of the configuration, run by `strowger check` and at start."""

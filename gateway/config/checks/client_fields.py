@@ -1,0 +1,107 @@
+"""Cross-checks of `providers[].client_fields`: patterns that match nothing are mostly misspelt."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+from adapters.base import Supports
+from adapters.client_fields.patterns import PATTERN, covers
+from gateway.config.adapter_names import LOCAL, Defaults, Installed
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema import Provider
+from schemas.fields import FIELDS
+from schemas.unknown_fields import KNOWN
+
+NEEDED = frozenset({"model", "messages", "prompt", "input", "stream", "n"})
+"""Parts of a request that the gateway itself needs."""
+_PLACES = ("messages", "tools", "tool_choice", "response_format")
+_ALIKE = 0.8
+"""How alike two names are of which one is taken for the other, misspelt."""
+
+
+def check_client_fields(
+    providers: tuple[Provider, ...], problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    for index, provider in enumerate(providers):
+        path: Path = ("providers", index, "client_fields")
+        if problems.under(("providers", index)) or provider.adapter == LOCAL:
+            continue
+        rules = provider.client_fields
+        for name, patterns in (("allow", rules.allow), ("deny", rules.deny)):
+            for place, pattern in enumerate(patterns):
+                _shape(pattern, (*path, name, place), problems)
+        if not (rules.allow or rules.deny) or problems.under(path):
+            continue
+        if isinstance(adapters, Installed):
+            supports = adapters.supports(provider.adapter, provider.base_url)
+            _effect(provider, supports, path, problems)
+
+
+def _shape(pattern: str, path: Path, problems: Problems) -> None:
+    if problems.at(path):
+        return
+    if not PATTERN.fullmatch(pattern):
+        problems.add(
+            path,
+            Found(pattern),
+            " is no path of a field; write names joined by dots, [] behind a list, "
+            "as messages[].cache_control, and * for any characters of a name",
+        )
+    elif pattern in NEEDED:
+        problems.add(path, Found(pattern), " is a field that every request needs; leave it out")
+
+
+def _effect(provider: Provider, supports: Supports, path: Path, problems: Problems) -> None:
+    rules = provider.client_fields
+    for place, pattern in enumerate(rules.allow):
+        if pattern in rules.deny:
+            problems.add((*path, "allow", place), Found(pattern), " is denied, too; give one")
+            continue
+        withheld = [*_withheld(supports), *rules.deny]
+        if not any(covers(one, pattern) or covers(pattern, one) for one in withheld):
+            problems.warn(
+                (*path, "allow", place),
+                Found(pattern),
+                " has no effect: nothing of the kind is withheld from adapter ",
+                Found(provider.adapter),
+                _meant(pattern, _withheld(supports)),
+            )
+    for place, pattern in enumerate(rules.deny):
+        known = [*_sent(supports), *_withheld(supports)]
+        top = pattern.partition(".")[0].partition("[")[0]
+        open_ended = "*" in pattern or top in _PLACES
+        if any(covers(one, pattern) or covers(pattern, one) for one in known):
+            continue
+        meant = get_close_matches(pattern, [*known, *_nested()], 1, _ALIKE)
+        if meant and not (open_ended and meant[0] == pattern):
+            problems.warn(
+                (*path, "deny", place),
+                Found(pattern),
+                f' is no field that is known; did you mean "{meant[0]}"?',
+            )
+        elif not supports.extra and not open_ended:
+            problems.warn(
+                (*path, "deny", place),
+                Found(pattern),
+                " has no effect: no such field is sent by adapter ",
+                Found(provider.adapter),
+                nearest(pattern, sorted(known)),
+            )
+
+
+def _withheld(supports: Supports) -> list[str]:
+    return [row.path for row in supports.client_fields.table]
+
+
+def _sent(supports: Supports) -> set[str]:
+    """The names that an operator may deny: known fields, and those of the adapter's own list."""
+    return set[str]().union(*FIELDS.values(), *supports.extra_fields.values())
+
+
+def _nested() -> Iterator[str]:
+    for place, names in KNOWN.items():
+        yield from (f"{place}.{name}" for name in names)
+
+
+def _meant(pattern: str, known: list[str]) -> str:
+    close = get_close_matches(pattern, known, 1, _ALIKE)
+    return f'; did you mean "{close[0]}"?' if close else ""

@@ -1,0 +1,31 @@
+"""A provider that would send requests without a credential to a vendor that always wants one."""
+
+from gateway.config.adapter_names import Defaults
+from gateway.config.aws import BEDROCK, aws_base_url
+from gateway.config.problems import Path, Problems
+from gateway.config.schema import Provider
+
+
+def check_keyless(
+    provider: Provider, path: Path, problems: Problems, defaults: Defaults | None
+) -> None:
+    """path: the provider's. defaults: of its adapter."""
+    # Late, because it reads the catalogue.
+    from adapters.hosts_with_keys import any_credential, wants_credential
+
+    given = provider.api_key or provider.oauth or provider.aws or provider.google or provider.azure
+    if given or provider.tls.client_cert is not None or any_credential(provider.headers):
+        return
+    credentials = ("api_key", "oauth", "aws", "google", "azure", "headers")
+    if any(problems.under((*path, name)) for name in (*credentials, "base_url", "adapter")):
+        return
+    address = provider.base_url or aws_base_url(provider)
+    address = address or (defaults.base_url if defaults is not None else "")
+    if not wants_credential(address):
+        return
+    instead = "aws, or an API key" if provider.adapter == BEDROCK else "a key"
+    problems.add(
+        (*path, "api_key"),
+        "is missing, and so is every other credential; this vendor answers no request without "
+        f"{instead}",
+    )

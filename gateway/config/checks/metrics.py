@@ -1,0 +1,108 @@
+"""Cross-checks of `metrics`: what a contract promises must be possible."""
+
+from difflib import get_close_matches
+
+from gateway.config.checks.experiments import ALIKE
+from gateway.config.problems import Found, Path, Problems
+from gateway.config.schema import Config
+from gateway.config.schema_experiment import Experiment
+from gateway.config.schema_metric import MetricContract
+from gateway.experiments.metrics import BUILT_IN, COMMENT, LARGEST
+
+
+def check_metrics(config: Config, problems: Problems) -> None:
+    names: dict[str, int] = {}
+    for index, contract in enumerate(config.metrics):
+        path: Path = ("metrics", index)
+        first = names.setdefault(contract.name, index)
+        if first != index and contract.name and not problems.at((*path, "name")):
+            problems.add((*path, "name"), Found(contract.name), f" is already in metrics[{first}]")
+        _name(contract, (*path, "name"), problems)
+        if not problems.under(path):
+            _values(contract, path, problems)
+    if not problems.under(("metrics",)):
+        known = {contract.name: contract for contract in config.metrics}
+        for index, experiment in enumerate(config.experiments):
+            _differences(experiment, known, ("experiments", index), problems)
+            _slips(experiment, known, ("experiments", index), problems)
+
+
+def _name(contract: MetricContract, path: Path, problems: Problems) -> None:
+    if contract.name in BUILT_IN:
+        problems.add(
+            path,
+            Found(contract.name),
+            " is measured by the gateway, and no feedback; a contract is for a metric of feedback",
+        )
+    elif contract.name == COMMENT:
+        problems.add(path, "a comment has no value, and so no contract; name another metric")
+
+
+def _values(contract: MetricContract, path: Path, problems: Problems) -> None:
+    if contract.type == "boolean":
+        for field, given in (("range", contract.range), ("cap", contract.cap)):
+            if given not in ((), None):
+                problems.add((*path, field), "is for numbers, and the type is boolean; remove it")
+        return
+    if not contract.range:
+        problems.add(
+            (*path, "range"),
+            "is missing; give the least and the greatest value of the number, such as [1, 5]: "
+            "without it one wrong value could decide an experiment",
+        )
+    elif len(contract.range) != 2 or not contract.range[0] < contract.range[1]:
+        problems.add((*path, "range"), "expected [LEAST, GREATEST], such as [1, 5]")
+    elif max(map(abs, contract.range)) > LARGEST:
+        problems.add((*path, "range"), f"at most {LARGEST:g}, either way of 0")
+    elif contract.cap is not None and not contract.range[0] < contract.cap < contract.range[1]:
+        low, high = contract.range
+        problems.add((*path, "cap"), f"has no effect outside of {low:g} to {high:g}, the range")
+
+
+def _differences(
+    experiment: Experiment, known: dict[str, MetricContract], path: Path, problems: Problems
+) -> None:
+    """Of means that lie in a range, none is as wide as the range."""
+    limits: list[tuple[str, float, Path]] = [
+        (guardrail.metric, guardrail.worse_by, (*path, "guardrails", place, "worse_by"))
+        for place, guardrail in enumerate(experiment.guardrails)
+    ]
+    if experiment.decide is not None:
+        limits += [
+            (one.metric, one.by, (*path, "decide", "not_worse", place, "by"))
+            for place, one in enumerate(experiment.decide.not_worse)
+        ]
+    if experiment.smallest is not None:
+        limits.append((experiment.primary, experiment.smallest, (*path, "smallest")))
+    for name, value, where in limits:
+        contract = known.get(name)
+        if contract is not None and value >= contract.bounds[1] - contract.bounds[0]:
+            problems.warn(
+                where,
+                f"is {value:g}, and {name} is {contract.kind}, so no two means differ by so much",
+            )
+
+
+def _slips(
+    experiment: Experiment, known: dict[str, MetricContract], path: Path, problems: Problems
+) -> None:
+    """A name that is nearly a contract's, and has none, is a metric that no vote may come for."""
+    names: list[tuple[str, Path]] = [(experiment.primary, (*path, "primary"))]
+    for place, guardrail in enumerate(experiment.guardrails):
+        names.append((guardrail.metric, (*path, "guardrails", place, "metric")))
+    if experiment.decide is not None:
+        names.append((experiment.decide.better, (*path, "decide", "better")))
+        for place, one in enumerate(experiment.decide.not_worse):
+            names.append((one.metric, (*path, "decide", "not_worse", place, "metric")))
+    for name, where in names:
+        if name in known or name in BUILT_IN or problems.at(where):
+            continue
+        close = get_close_matches(name, list(known), n=1, cutoff=ALIKE)
+        if close:
+            problems.warn(
+                where,
+                Found(name),
+                " has no contract and is nearly ",
+                Found(close[0]),
+                ", which has",
+            )

@@ -1,0 +1,328 @@
+"""Cross-checks of `providers`: adapters, URLs, credentials, certificates and engines."""
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path as FilePath
+from urllib.parse import SplitResult, urlsplit
+
+from gateway.config.adapter_names import LOCAL, Defaults
+from gateway.config.aws import aws_base_url, check_aws
+from gateway.config.checks.credentials import check_keyless
+from gateway.config.cloud_credentials import check_tokens
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema import Engine, OAuth, Provider, Tls
+from gateway.config.schema_connection import ClientFields
+from schemas.secret import Secret
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_BEARER = re.compile(r"bearer\s", re.IGNORECASE)
+_V1 = ("vllm", "sglang")
+"""Adapters without an address of their own whose servers are at `/v1`."""
+_ONE_ROUTE = ("/chat/completions", "/completions", "/embeddings", "/messages")
+_VISIBLE = re.compile(r"[\x20-\x7e]*")
+_OURS = frozenset(
+    {
+        "host",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "connection",
+        "accept-encoding",
+        "te",
+        "trailer",
+        "upgrade",
+    }
+)
+"""Headers of the connection, or of the body, that an operator's value would break."""
+
+TOKENIZER_PACKAGES = ("tokenizers", "jinja2")
+"""What a provider's tokenizer needs; the extra `tokens` brings them."""
+
+REMOTE_ONLY: Mapping[str, object] = {
+    "base_url": None,
+    "api_key": Secret(""),
+    "oauth": None,
+    "aws": None,
+    "google": None,
+    "azure": None,
+    "headers": {},
+    "max_connections": 512,
+    "tokenizer": None,
+    "tls": Tls(),
+    "proxy": None,
+    "client_fields": ClientFields(),
+}
+"""Settings, and their defaults, that mean nothing for the engine on this machine."""
+
+
+def check_providers(
+    providers: tuple[Provider, ...], problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    names: dict[str, int] = {}
+    for index, provider in enumerate(providers):
+        path: Path = ("providers", index)
+        first = names.setdefault(provider.name, index)
+        if first != index and not problems.at((*path, "name")):
+            problems.add(
+                (*path, "name"), Found(provider.name), f" is already the name of providers[{first}]"
+            )
+        _adapter(provider, path, problems, adapters)
+
+
+def check_credential(secret: Secret, path: Path, problems: Problems) -> None:
+    """Credentials travel in headers: visible ASCII, and no spaces at the ends."""
+    value = secret.reveal()
+    if not _VISIBLE.fullmatch(value) or value != value.strip():
+        problems.add(
+            path, "holds a space at an end, a line break or a character that no header can carry"
+        )
+
+
+def check_key(secret: Secret, path: Path, problems: Problems) -> None:
+    """A credential that goes behind `Bearer`, or behind whatever word a vendor wants there."""
+    check_credential(secret, path, problems)
+    if _BEARER.match(secret.reveal()) and not problems.at(path):
+        problems.add(path, "begins with the word Bearer, which is no part of a key; leave it out")
+
+
+def _adapter(
+    provider: Provider, path: Path, problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    place = (*path, "adapter")
+    if problems.at(place):
+        return
+    if provider.adapter not in adapters:
+        problems.add(
+            place,
+            "there is no adapter ",
+            Found(provider.adapter),
+            nearest(provider.adapter, adapters),
+        )
+    if provider.adapter == LOCAL:
+        _local(provider, path, problems)
+    else:
+        _remote(provider, path, problems, adapters)
+
+
+def _local(provider: Provider, path: Path, problems: Problems) -> None:
+    for name, default in REMOTE_ONLY.items():
+        if getattr(provider, name) != default and not problems.under((*path, name)):
+            problems.add((*path, name), "adapter local calls nobody; leave it out")
+    if provider.engine is None:
+        if not problems.under((*path, "engine")):
+            problems.add((*path, "engine"), "is missing; adapter local needs one")
+        return
+    _engine(provider.engine, (*path, "engine"), problems)
+
+
+def _engine(engine: Engine, path: Path, problems: Problems) -> None:
+    if not engine.models and not problems.at((*path, "models")):
+        problems.add((*path, "models"), "is empty; give at least one model")
+    names: dict[str, int] = {}
+    for index, model in enumerate(engine.models):
+        place = (*path, "models", index)
+        first = names.setdefault(model.name, index)
+        if first != index and not problems.at((*place, "name")):
+            problems.add((*place, "name"), Found(model.name), f" is already the name of [{first}]")
+        folder = FilePath(model.path)
+        if folder.is_absolute() or model.path.startswith("."):
+            check_file(model.path, (*place, "path"), problems)
+    _loras(engine, path, problems, names)
+
+
+def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, int]) -> None:
+    """Their names are beside the models' own; each adapts a model that generates."""
+    bases = [model.name for model in engine.models if model.task == "generate"]
+    names: dict[str, int] = {}
+    for index, lora in enumerate(engine.loras):
+        place = (*path, "loras", index)
+        first = names.setdefault(lora.name, index)
+        if not problems.at((*place, "name")):
+            if first != index:
+                problems.add(
+                    (*place, "name"), Found(lora.name), f" is already the name of [{first}]"
+                )
+            elif lora.name in models:
+                problems.add((*place, "name"), Found(lora.name), " is already the name of a model")
+        check_file(lora.path, (*place, "path"), problems)
+        if problems.under((*path, "models")) or problems.at((*place, "base")):
+            continue
+        if lora.base is None:
+            if len(bases) != 1:
+                problems.add(
+                    (*place, "base"),
+                    f"is missing; the engine has {len(bases)} models that generate, name one",
+                )
+        elif lora.base not in bases:
+            problems.add(
+                (*place, "base"),
+                "no model that generates is named ",
+                Found(lora.base),
+                nearest(lora.base, bases),
+            )
+
+
+def _remote(
+    provider: Provider, path: Path, problems: Problems, adapters: Mapping[str, Defaults]
+) -> None:
+    if provider.engine is not None and not problems.at((*path, "engine")):
+        problems.add(
+            (*path, "engine"),
+            "only adapter local has an engine, and this is ",
+            Found(provider.adapter),
+        )
+    place = (*path, "base_url")
+    defaults = adapters.get(provider.adapter)
+    if provider.base_url is not None:
+        if not problems.at(place):
+            _url(provider.base_url, place, problems)
+            _place_of_v1(provider, provider.base_url, defaults, place, problems)
+    elif (
+        defaults is not None
+        and not (defaults.base_url or aws_base_url(provider))
+        and not problems.at(place)
+    ):
+        problems.add(
+            place, "is missing; adapter ", Found(provider.adapter), " has no address of its own"
+        )
+    check_key(provider.api_key, (*path, "api_key"), problems)
+    _headers(provider, path, problems)
+    if provider.oauth is not None:
+        _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
+    if provider.aws is not None:
+        check_aws(provider, provider.aws, path, problems)
+    check_tokens(provider, path, problems)
+    check_keyless(provider, path, problems, defaults)
+    _credential_files(provider, path, problems)
+    _tls(provider.tls, (*path, "tls"), problems)
+    if provider.tokenizer is not None:
+        check_file(provider.tokenizer, (*path, "tokenizer"), problems)
+        _tokenizer_packages((*path, "tokenizer"), problems)
+    if provider.proxy is not None and not problems.at((*path, "proxy")):
+        parts = _split(provider.proxy.reveal())
+        if parts is None or parts.scheme not in ("http", "https"):
+            problems.add((*path, "proxy"), "expected http://HOST:PORT or https://HOST:PORT")
+
+
+def _credential_files(provider: Provider, path: Path, problems: Problems) -> None:
+    if provider.google is not None and provider.google.credentials_file is not None:
+        place = (*path, "google", "credentials_file")
+        check_file(provider.google.credentials_file, place, problems)
+    if provider.azure is not None and provider.azure.token_file is not None:
+        check_file(provider.azure.token_file, (*path, "azure", "token_file"), problems)
+
+
+def _oauth(
+    provider: Provider, oauth: OAuth, path: Path, problems: Problems, defaults: Defaults | None
+) -> None:
+    place = (*path, "oauth")
+    if provider.api_key and not problems.at((*path, "api_key")):
+        problems.add(place, "api_key stands beside it; give one of them")
+    if any(name.lower() == "authorization" for name in provider.headers):
+        problems.add(place, "its token and headers.authorization are the same header; give one")
+    if not oauth.client_secret and not problems.at((*place, "client_secret")):
+        problems.add((*place, "client_secret"), "is empty")
+    url = (*place, "token_url")
+    if problems.at(url):
+        return
+    if oauth.token_url is not None:
+        _url(oauth.token_url, url, problems)
+    elif defaults is not None and not defaults.tokens:
+        problems.add(
+            url,
+            "is missing; adapter ",
+            Found(provider.adapter),
+            " has no token endpoint of its own",
+        )
+
+
+def _tokenizer_packages(path: Path, problems: Problems) -> None:
+    missing = [name for name in TOKENIZER_PACKAGES if find_spec(name) is None]
+    if missing and not problems.at(path):
+        problems.add(
+            path,
+            f"needs the packages {' and '.join(TOKENIZER_PACKAGES)}; "
+            "pip install strowger-gateway[tokens]",
+        )
+
+
+def _headers(provider: Provider, path: Path, problems: Problems) -> None:
+    """Names that cannot be names are not shown: they may be a value in the wrong place."""
+    seen: set[str] = set()
+    for position, (name, value) in enumerate(provider.headers.items()):
+        place = (*path, "headers", name)
+        lower = name.lower()
+        if not _HEADER_NAME.fullmatch(name):
+            problems.add(
+                (*path, "headers"), f"entry {position + 1}: a header's name has no such characters"
+            )
+            continue
+        if lower in _OURS:
+            problems.add(place, "the gateway sets this header itself; leave it out")
+        if lower in seen:
+            problems.add(place, "is given twice; upper and lower case are the same in a header")
+        seen.add(lower)
+        if not problems.at(place):
+            check_credential(value, place, problems)
+
+
+def _url(url: str, path: Path, problems: Problems) -> None:
+    """Never shown: a password may stand in it."""
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https"):
+        problems.add(path, "expected http://HOST or https://HOST, a port and a path if need be")
+        return
+    for fault in _url_faults(parts, url):
+        problems.add(path, fault)
+
+
+def _place_of_v1(
+    provider: Provider, url: str, defaults: Defaults | None, path: Path, problems: Problems
+) -> None:
+    """Without it such a server says 404, which reads as a model that it does not know."""
+    spoken = defaults is not None and defaults.base_url.endswith("/v1")
+    if not (spoken or provider.adapter in _V1) or problems.at(path):
+        return
+    if not urlsplit(url).path:
+        problems.warn(path, "has no path; servers of OpenAI's dialect are mostly at HOST/v1")
+
+
+def _url_faults(parts: SplitResult, url: str) -> Iterator[str]:
+    if parts.username is not None or parts.password is not None:
+        yield "must not hold a user or a password; use api_key or headers"
+    if parts.fragment or url.endswith(("?", "#")):
+        yield "must not have a # part or an empty ? part"
+    if parts.path.endswith("/"):
+        yield "must not end its path in a slash"
+    if parts.path.endswith(_ONE_ROUTE):
+        yield "names one route of the provider; give what comes before it"
+    if re.search(r"[^\x21-\x7e]", url):
+        yield "must be ASCII without spaces; write other characters as %XX"
+
+
+def _split(url: str) -> SplitResult | None:
+    """`None` for what is no URL with a host and, if it has one, a valid port."""
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
+
+
+def _tls(tls: Tls, path: Path, problems: Problems) -> None:
+    for name in ("ca_file", "client_cert", "client_key"):
+        file: str | None = getattr(tls, name)
+        if file is not None:
+            check_file(file, (*path, name), problems)
+    if tls.client_key is not None and tls.client_cert is None and not problems.under(path):
+        problems.add((*path, "client_cert"), "is missing; client_key needs its certificate")
+    if tls.ca_file is not None and not tls.verify and not problems.under(path):
+        problems.add((*path, "ca_file"), "has no effect under verify: false; leave one of them out")
+
+
+def check_file(name: str, path: Path, problems: Problems) -> None:
+    """Records a file or folder that is not there."""
+    if not problems.at(path) and not FilePath(name).exists():
+        problems.add(path, "there is no file or folder ", Found(name))

@@ -1,0 +1,135 @@
+"""Cross-checks of what routing follows: mirrors, detours, policies and prices."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+from gateway.config.adapter_names import LOCAL
+from gateway.config.error_codes import check_codes
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema import Config, Model, Provider
+
+
+def check_routing(config: Config, problems: Problems) -> None:
+    providers = {provider.name: provider for provider in config.providers}
+    names = {model.name: model for model in config.models}
+    for index, model in enumerate(config.models):
+        path: Path = ("models", index)
+        if model.mirror is not None:
+            check_backend(model.mirror.backend, (*path, "mirror", "backend"), providers, problems)
+        _detours(model, path, names, problems)
+        _policy(model, path, config, problems)
+    _prices(config, providers, problems)
+
+
+def check_backend(
+    name: str, path: Path, providers: Mapping[str, Provider], problems: Problems
+) -> None:
+    """A PROVIDER/MODEL of whom the provider, and a local engine's model, must exist."""
+    if problems.at(path) or problems.at(("providers",)) or "" in providers:
+        return
+    owner, _, theirs = name.partition("/")
+    provider = providers.get(owner)
+    if provider is None:
+        problems.add(path, "no provider is named ", Found(owner), nearest(owner, providers))
+    elif provider.adapter == LOCAL and provider.engine is not None:
+        engine = provider.engine
+        served = [one.name for one in (*engine.models, *engine.loras)]
+        if served and "" not in served and theirs not in served:
+            problems.add(
+                path,
+                f"the engine of {owner} has no model named ",
+                Found(theirs),
+                nearest(theirs, served),
+            )
+
+
+def _detours(model: Model, path: Path, names: Mapping[str, Model], problems: Problems) -> None:
+    for index, row in enumerate(model.fallback_by_error):
+        for field, found in (("codes", row.codes), ("models", row.models)):
+            place: Path = (*path, "fallback_by_error", index, field)
+            if not found and not problems.at(place):
+                problems.add(place, "is empty; give at least one")
+        check_codes(row.codes, (*path, "fallback_by_error", index, "codes"), problems)
+        for spot, name in enumerate(row.models):
+            place = (*path, "fallback_by_error", index, "models", spot)
+            if problems.at(place) or "" in names:
+                continue
+            if name not in names:
+                problems.add(place, "no model is named ", Found(name), nearest(name, names))
+            elif name == model.name:
+                problems.add(place, Found(name), " is this model itself; name another")
+
+
+def _policy(model: Model, path: Path, config: Config, problems: Problems) -> None:
+    if problems.at((*path, "policy")):
+        return
+    if model.sticky_by != "user" and model.policy != "sticky":
+        problems.add(
+            (*path, "sticky_by"),
+            f"has no effect under policy: {model.policy}; leave it out or say policy: sticky",
+        )
+    elif model.sticky_by == "api_key" and config.auth.mode == "none":
+        problems.warn(
+            (*path, "sticky_by"),
+            "with auth.mode none no request has a key, so all of them are drawn by weight",
+        )
+    if model.policy == "lowest_cost" and not any(_priced(model, config)):
+        problems.add(
+            (*path, "policy"),
+            "is lowest_cost, and none of its backends has a row in prices; give at least one",
+        )
+
+
+def _priced(model: Model, config: Config) -> Iterator[bool]:
+    for ref in model.backends:
+        name = f"{ref.provider}/{ref.model}"
+        for price in config.prices:
+            yield overlap(name, price.match)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two names, each of which may end in `*`, can mean the same."""
+    if one.endswith("*") and other.endswith("*"):
+        return one.startswith(other[:-1]) or other.startswith(one[:-1])
+    if one.endswith("*"):
+        return other.startswith(one[:-1])
+    return one.startswith(other[:-1]) if other.endswith("*") else one == other
+
+
+def _prices(config: Config, providers: Mapping[str, Provider], problems: Problems) -> None:
+    seen: dict[str, int] = {}
+    used = list(dict.fromkeys(_asked(config)))
+    unpriced = [one for one in used if not any(overlap(one, row.match) for row in config.prices)]
+    for index, price in enumerate(config.prices):
+        path: Path = ("prices", index, "match")
+        if problems.at(path):
+            continue
+        first = seen.setdefault(price.match, index)
+        if first != index:
+            problems.add(path, f"is the same as prices[{first}]; leave one of them out")
+        owner = price.match.partition("/")[0]
+        if owner not in providers and "" not in providers and not problems.at(("providers",)):
+            problems.add(path, "no provider is named ", Found(owner), nearest(owner, providers))
+        elif not any(overlap(name, price.match) for name in used):
+            close = get_close_matches(price.match, unpriced, 1)
+            if close:
+                problems.warn(
+                    path,
+                    "no model has the backend ",
+                    Found(price.match),
+                    f', and "{close[0]}" has no price; did you mean that?',
+                )
+
+
+def _asked(config: Config) -> Iterator[str]:
+    """Every backend that a request may reach."""
+    for model in config.models:
+        for ref in model.backends:
+            yield f"{ref.provider}/{ref.model}"
+        for rule in model.when:
+            yield from rule.backends
+        if model.mirror is not None:
+            yield model.mirror.backend
+    for experiment in config.experiments:
+        for variant in experiment.variants:
+            yield variant.backend

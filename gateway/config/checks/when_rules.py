@@ -1,0 +1,135 @@
+"""Cross-checks of `when`: a rule can hold for some request, and its backends exist."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gateway.config.checks.models import matches
+from gateway.config.checks.routing import check_backend
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema import Config, WhenRule
+from schemas.fields import FIELDS
+
+STREAM = "stream"
+FEATURES = frozenset({STREAM}.union(*FIELDS.values()))
+"""What `when[].features` may name."""
+
+_STREAMED = frozenset({"chat", "completion", "tokens"})
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""https://www.rfc-editor.org/rfc/rfc9110#section-5.1"""
+
+
+def check_rules(config: Config, problems: Problems) -> None:
+    providers = {provider.name: provider for provider in config.providers}
+    for index, model in enumerate(config.models):
+        for place, rule in enumerate(model.when):
+            path: Path = ("models", index, "when", place)
+            _conditions(rule, path, problems)
+            _headers(rule, (*path, "header"), problems)
+            _key(rule, (*path, "key"), config, problems)
+            _features(rule, (*path, "features"), problems)
+            for spot, name in enumerate(rule.backends):
+                check_backend(name, (*path, "backends", spot), providers, problems)
+            _reached(rule, model.when[:place], path, problems)
+
+
+def _conditions(rule: WhenRule, path: Path, problems: Problems) -> None:
+    conditions = (rule.header, rule.key, rule.metadata, rule.tokens_over, rule.features)
+    if not any(conditions) and not problems.under(path) and not problems.at(path):
+        problems.add(
+            path,
+            "has no condition, so it would always hold; give header, key, metadata, tokens_over "
+            "or features",
+        )
+    if not rule.backends and not problems.at((*path, "backends")):
+        problems.add((*path, "backends"), "is empty; give at least one backend")
+
+
+def _headers(rule: WhenRule, path: Path, problems: Problems) -> None:
+    """A name in either case is the same, and one that no header can have is on no request."""
+    seen: set[str] = set()
+    for name, wanted in rule.header.items():
+        if problems.at((*path, name)):
+            continue
+        if not _HEADER_NAME.fullmatch(name):
+            problems.add(
+                (*path, name), "no header can have such a name; it has letters, digits and - _"
+            )
+        elif name.lower() in seen:
+            problems.add(
+                (*path, name), "is given twice; upper and lower case are the same in a header"
+            )
+        elif wanted != wanted.strip():
+            problems.warn(
+                (*path, name), "begins or ends in a blank, which no header's value does, so the "
+                "rule never holds",
+            )  # fmt: skip
+        seen.add(name.lower())
+
+
+def _key(rule: WhenRule, path: Path, config: Config, problems: Problems) -> None:
+    if rule.key is None or problems.at(path) or problems.under(("auth",)):
+        return
+    names = [key.name for key in config.auth.keys]
+    if config.auth.mode == "none":
+        problems.warn(path, "with auth.mode none no request has a key, so the rule never holds")
+    elif not any(matches(rule.key, name) for name in names):
+        problems.add(path, "no key is named ", Found(rule.key), nearest(rule.key, names))
+
+
+def _features(rule: WhenRule, path: Path, problems: Problems) -> None:
+    for place, feature in enumerate(rule.features):
+        if feature not in FEATURES and not problems.at((*path, place)):
+            problems.add(
+                (*path, place),
+                "there is no feature ",
+                Found(feature),
+                nearest(feature, sorted(FEATURES)),
+            )
+    if problems.under(path) or problems.at(path):
+        return
+    asked = frozenset(rule.features)
+    tasks = {
+        task
+        for task, fields in FIELDS.items()
+        if asked <= fields | ({STREAM} if task in _STREAMED else frozenset())
+    }
+    if not tasks:
+        problems.warn(path, "no kind of request has all of these, so the rule never holds")
+    elif rule.metadata and "chat" not in tasks:
+        problems.warn(
+            path, "only chat requests have metadata, and none has these, so the rule never holds"
+        )
+
+
+def _reached(rule: WhenRule, before: Sequence[WhenRule], path: Path, problems: Problems) -> None:
+    """The first rule that holds decides, so one that asks for no less than a former is in vain."""
+    for place, other in enumerate(before):
+        if not problems.under((*path[:-1], place)) and _follows(other, rule):
+            problems.warn(path, f"never decides, for when[{place}] holds wherever it does")
+            return
+
+
+def _follows(other: WhenRule, rule: WhenRule) -> bool:
+    """Whether `other` holds for every request for which `rule` does."""
+    lowered = {name.lower(): value for name, value in rule.header.items()}
+    return (
+        _within({name.lower(): value for name, value in other.header.items()}, lowered)
+        and _within(other.metadata, rule.metadata)
+        and (other.key is None or (rule.key is not None and _covers(other.key, rule.key)))
+        and set(other.features) <= set(rule.features)
+        and (
+            other.tokens_over is None
+            or (rule.tokens_over is not None and rule.tokens_over >= other.tokens_over)
+        )
+    )
+
+
+def _within(wanted: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    return all(name in given and _covers(value, given[name]) for name, value in wanted.items())
+
+
+def _covers(pattern: str, other: str) -> bool:
+    """Whether all that `other` means is meant by `pattern`; each may end in `*`."""
+    if pattern.endswith("*"):
+        return other.removesuffix("*").startswith(pattern[:-1])
+    return pattern == other

@@ -1,0 +1,396 @@
+"""The shape of config.yaml; the fields and defaults are those that docs/configuration.md lists.
+
+`None` always means "not set". Sizes are bytes, times are seconds. Everything is frozen: a reload
+builds a new `Config`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gateway.config.schema_connection import (
+    Aws,
+    Azure,
+    ClientFields,
+    Fetch,
+    Google,
+    OAuth,
+    Timeouts,
+    Tls,
+)
+from gateway.config.schema_experiment import Experiment
+from gateway.config.schema_failover import Breaker, Retry
+from gateway.config.schema_metric import MetricContract
+from gateway.config.units import (
+    MIB,
+    BackendName,
+    Count,
+    ModelPath,
+    Name,
+    Path,
+    Port,
+    Revision,
+    Seconds,
+    SecondsOrZero,
+    Share,
+    Size,
+    Usd,
+    Weight,
+)
+from schemas.sampling import Sampling
+from schemas.secret import Secret
+
+Policy = Literal[
+    "in_order",
+    "weighted",
+    "least_busy",
+    "lowest_latency",
+    "lowest_cost",
+    "sticky",
+    "prefix_affinity",
+]
+Device = Literal["auto", "npu", "cuda", "cpu"]
+StickyBy = Annotated[
+    str,
+    Meta(
+        pattern=r"^(user|api_key|header:[A-Za-z0-9-]+)$",
+        description="user, api_key or header:NAME",
+    ),
+]
+ProviderName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
+        description="up to 128 letters, digits and . - _, starting with a letter or digit",
+    ),
+]
+DEFAULT_STORE = "sqlite:///strowger.db"
+
+
+class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """allow_origins: origins whose pages may call the gateway; "*" is every one."""
+
+    allow_origins: tuple[Name, ...] = ()
+
+
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the gateway listens, and how much it takes on.
+
+    reload:             auto: when the file changes, or by SIGHUP; signal: by SIGHUP alone.
+    max_body_bytes:     of one request. max_buffered_bytes: of all bodies in memory together.
+    client_timeout_s:   for a whole head, and of a body or an answer for anything to move.
+    max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
+    max_share_per_key:  of max_in_flight and max_buffered_bytes, where there are several keys.
+    commit_after_s:     send 200 and keep-alive comments after so long without content.
+    sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
+    drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
+    trusted_proxies:    networks whose x-forwarded-for and forwarded are believed, for the log.
+    docs:               /docs and /openapi.json are served.
+    allowed_hosts:      names in Host besides loopback's; `mode: none` takes no others.
+    expose_headers:     x-gateway-* on answers.
+    default_model:      who answers on routes that name no model, such as /infer_token.
+    fetch:              images by URL, for providers that need the bytes.
+    """
+
+    host: Name = "127.0.0.1"
+    port: Port = 8080
+    workers: Count = 1
+    reload: Literal["auto", "signal"] = "auto"
+    max_body_bytes: Size = 20_000_000
+    max_buffered_bytes: Size = 512 * MIB
+    client_timeout_s: Seconds = 60.0
+    max_in_flight: Count = 4096
+    max_choices: Count = 256
+    max_share_per_key: Share = 0.5
+    commit_after_s: Seconds | None = None
+    sse_keepalive_s: Seconds = 15.0
+    drain_delay_s: SecondsOrZero = 5.0
+    drain_timeout_s: SecondsOrZero = 30.0
+    cors: Cors = Cors()
+    trusted_proxies: tuple[Name, ...] = ()
+    docs: bool = True
+    allowed_hosts: tuple[Name, ...] = ()
+    expose_headers: bool = True
+    default_model: Name | None = None
+    fetch: Fetch = Fetch()
+
+
+class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where keys, usage and experiments live. URLs may carry passwords, hence `Secret`.
+
+    url:   sqlite:///FILE (a relative one starts at the folder of config.yaml) or postgresql://…
+    usage: required: requests are refused rather than served without a record.
+    spool: the folder in which records wait for the store; `None`: beside the SQLite file, or
+           config.yaml. max_spool_bytes: of it.
+    keep_days: of requests; what experiments have learnt from them stays.
+    """
+
+    url: Secret = Secret(DEFAULT_STORE)
+    redis_url: Secret | None = None
+    usage: Literal["best_effort", "required"] = "best_effort"
+    spool: Path | None = None
+    max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
+    keep_days: Count = 90
+
+
+class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One client's key.
+
+    models:       names, aliases or wildcards that it may use.
+    max_priority: the most urgent priority that it may ask for; 1 is the most urgent of all.
+    """
+
+    name: Name
+    key: Secret
+    models: tuple[Name, ...] = ("*",)
+    max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
+
+
+class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """mode none serves everyone, hence loopback only unless `allow_open`.
+
+    metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
+    """
+
+    mode: Literal["none", "keys"] = "none"
+    allow_open: bool = False
+    keys: tuple[Key, ...] = ()
+    admin_key: Secret = Secret("")
+    metrics: Literal["admin", "client", "open"] = "admin"
+    metrics_key: Secret = Secret("")
+
+
+class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that the local engine loads.
+
+    revision:   of a model at the Hugging Face hub: a branch, a tag or a commit.
+    special_tokens_in_prompts: whether raw prompts may spell special tokens.
+    matryoshka: its vectors may be shortened although its files don't say so; for task embed.
+    token_inputs: whether inputs to embed may be token ids, which have to be the model's own.
+    """
+
+    name: Name
+    path: ModelPath
+    revision: Revision = ""
+    special_tokens_in_prompts: Literal["parse", "text"] = "parse"
+    task: Literal["generate", "embed"] = "generate"
+    matryoshka: bool = False
+    token_inputs: Literal["accept", "refuse"] = "refuse"
+
+
+class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A low-rank adapter, which the local engine serves as a model of its own name.
+
+    base: the model that it adapts; `None` is the only one that generates.
+    """
+
+    name: Name
+    path: Path
+    base: Name | None = None
+
+
+class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The local inference engine of one provider, in one process on one device.
+
+    max_new_tokens:   the ceiling and the default for max_tokens; auto: up to the context's end.
+    max_step_tokens:  token budget a step; auto: cpu 512, cuda and npu 8192.
+    kv_cache:         bytes; auto: 0.9 of the free memory on npu and cuda, on cpu 2 GiB or a
+                      quarter of what is available, whichever is less.
+    compile:          kernels for this CPU by its C++ compiler; auto: where there is one.
+    accept_lora:      requests may bring adapters; max_loras and max_lora_bytes of those are kept.
+    draft_tokens:     guessed ahead by prompt lookup, at most; 0: none.
+    max_logits_bytes: context and generation logits of one answer.
+    max_first_token_wait_s: in the queue; makes up for one priority, and for an answer's head start.
+    step_timeout_s:   a step that takes longer means that the engine hangs; it is started again.
+    """
+
+    models: tuple[EngineModel, ...]
+    device: Device = "auto"
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    threads: Count | Literal["auto"] = "auto"
+    max_seq_len: Count | None = None
+    max_new_tokens: Count | Literal["auto"] = "auto"
+    max_step_tokens: Count | Literal["auto"] = "auto"
+    max_sequences: Count = 256
+    kv_cache: Size | Literal["auto"] = "auto"
+    prefix_cache: bool = True
+    compile: Literal["auto", "on", "off"] = "auto"
+    draft_tokens: Annotated[int, Meta(ge=0)] = 8
+    loras: tuple[Lora, ...] = ()
+    accept_lora: bool = False
+    max_loras: Count = 64
+    max_lora_bytes: Size = 256 * MIB
+    max_logits_bytes: Size = 256 * MIB
+    max_first_token_wait_s: Seconds = 2.5
+    step_timeout_s: Seconds = 600.0
+    environment: tuple[Name, ...] = ()
+    reload: Literal["refuse", "replace"] = "refuse"
+
+
+class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An account or a connection.
+
+    base_url:  scheme, authority and path prefix; may be absent where the adapter has a default.
+    oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
+    aws:       keys that sign, instead of an api_key; its region goes with either.
+    google:    whose tokens go out instead of an api_key; azure: likewise, of Entra ID.
+    tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
+    client_fields: what clients may send through to it.
+    engine:    for adapter local, and only for it.
+    """
+
+    name: ProviderName
+    adapter: Name
+    base_url: str | None = None
+    api_key: Secret = Secret("")
+    oauth: OAuth | None = None
+    aws: Aws | None = None
+    google: Google | None = None
+    azure: Azure | None = None
+    headers: Mapping[str, Secret] = {}
+    timeouts: Timeouts = Timeouts()
+    max_connections: Count = 512
+    tokenizer: Path | None = None
+    tls: Tls = Tls()
+    proxy: Secret | None = None
+    client_fields: ClientFields = ClientFields()
+    engine: Engine | None = None
+
+
+class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider and its own name for a model; "*" hands the asked-for name on.
+
+    weight: `None` on all backends of a model shares its traffic evenly.
+    """
+
+    provider: Name
+    model: Name
+    weight: Weight | None = None
+
+
+class Mirror(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A copy of `share` of the requests goes to `backend` after the client was served."""
+
+    backend: BackendName
+    share: Share
+
+
+class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests of which all of this is true go to these backends alone.
+
+    header, metadata: values by name; key: of the client's. Each may end in `*`.
+    tokens_over: of the prompt, estimated. features: fields that are used, or kinds of content.
+    """
+
+    header: Mapping[str, str] = {}
+    key: Name | None = None
+    metadata: Mapping[str, str] = {}
+    tokens_over: Count | None = None
+    features: tuple[Name, ...] = ()
+    backends: tuple[BackendName, ...]
+
+
+class Detour(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests that failed with one of these codes are tried on these models, in order."""
+
+    codes: tuple[Name, ...]
+    models: tuple[Name, ...]
+
+
+class RequestFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Request fields that the operator sets; in config.yaml they all stand at one level."""
+
+    sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
+    reasoning_effort: str | UnsetType = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=1, le=5)] | UnsetType = UNSET
+    timeout_s: Annotated[float, Meta(gt=0, le=3600)] | UnsetType = UNSET
+
+
+class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A name that clients ask for.
+
+    name:       may end in "*", a wildcard.
+    deadline_s: over all attempts and fallbacks.
+    require:    only backends that honour every field, also those that a dialect lets go.
+    defaults:   used where the request is silent; overrides win over the request.
+    """
+
+    name: Name
+    backends: tuple[BackendRef, ...]
+    aliases: tuple[Name, ...] = ()
+    policy: Policy = "weighted"
+    sticky_by: StickyBy = "user"
+    deadline_s: Seconds = 600.0
+    retry: Retry = Retry()
+    fallback: tuple[Name, ...] = ()
+    fallback_by_error: tuple[Detour, ...] = ()
+    require: bool = False
+    breaker: Breaker = Breaker()
+    hedge_after_s: Seconds | None = None
+    mirror: Mirror | None = None
+    defaults: RequestFields = RequestFields()
+    overrides: RequestFields = RequestFields()
+    on_unsupported: Literal["error", "drop"] = "error"
+    when: tuple[WhenRule, ...] = ()
+
+
+class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`None` for key or model is every one; `exact` pays a round trip instead of a lease."""
+
+    key: Name | None = None
+    model: Name | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    concurrent: Count | None = None
+    exact: bool = False
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens.
+
+    match: a backend, or the beginning of several with a `*`; an exact one wins, then the longest.
+    cached_input, cache_write: `None` costs the same as input; cache_write_1h: as cache_write;
+    reasoning: as output.
+    """
+
+    match: BackendName
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+    cache_write: Usd | None = None
+    cache_write_1h: Usd | None = None
+    reasoning: Usd | None = None
+
+
+class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """format auto: coloured on a terminal, JSON otherwise. client_address: in access lines."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+    payloads: Literal["off", "on"] = "off"
+    client_address: bool = True
+
+
+class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """otlp_endpoint: where OpenTelemetry spans go."""
+
+    otlp_endpoint: str | None = None
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole gateway."""
+
+    providers: tuple[Provider, ...]
+    models: tuple[Model, ...]
+    server: Server = Server()
+    store: Store = Store()
+    auth: Auth = Auth()
+    experiments: tuple[Experiment, ...] = ()
+    metrics: tuple[MetricContract, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    prices: tuple[Price, ...] = ()
+    logging: Logging = Logging()
+    telemetry: Telemetry = Telemetry()

@@ -1,0 +1,117 @@
+"""How a provider on the network is reached: its time limits, certificates, tokens and keys."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.config.units import Count, Name, Path, Seconds, Size
+from schemas.secret import Secret
+
+
+class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """first_token_s and between_tokens_s apply where the provider streams to the gateway."""
+
+    connect_s: Seconds = 5.0
+    first_token_s: Seconds = 60.0
+    between_tokens_s: Seconds = 30.0
+    total_s: Seconds = 600.0
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a provider's certificate is checked, and ours for it, as PEM files."""
+
+    verify: bool = True
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+
+
+class OAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A service's name and secret (RFC 6749, 4.4), for which tokens are fetched and refreshed.
+
+    token_url: scope: `None` takes the adapter's own; an adapter without one needs a token_url.
+    client_auth: name and secret in an authorization header, or in the form.
+    """
+
+    client_id: Name
+    client_secret: Secret
+    token_url: str | None = None
+    scope: str | None = None
+    client_auth: Literal["basic", "body"] = "basic"
+
+
+class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How images that a request names by URL are fetched for providers that need the bytes.
+
+    max_bytes: of all images of one request. timeout_s: for each, redirects included.
+    max_total_bytes: of the images of all requests, from the first byte until the answer is over.
+    connections:     of one request; max_connections: of all requests.
+    allow:     networks that may be fetched from although they are not public; deny: that may not.
+    ca_file:   certificates to trust instead of the system's, PEM.
+    """
+
+    max_bytes: Size = 20_000_000
+    timeout_s: Seconds = 10.0
+    max_total_bytes: Size = 512 * 1024 * 1024
+    connections: Count = 8
+    max_connections: Count = 64
+    allow: tuple[Name, ...] = ()
+    deny: tuple[Name, ...] = ()
+    ca_file: Path | None = None
+
+
+class ClientFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which request fields a client may send through to a provider, beyond the adapter's rules.
+
+    Patterns of adapters.client_fields.patterns: `provider`, `messages[].cache_control`, `*`. deny
+    also takes the names of known fields (`user`).
+    """
+
+    allow: tuple[Name, ...] = ()
+    deny: tuple[Name, ...] = ()
+
+
+class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a provider of AWS is, and whose keys sign its requests.
+
+    region: `None` is read off the base URL.
+    access_key_id: `None` has botocore look for keys, in `profile` if that is given.
+    role_arn:      a role to assume with those keys; external_id: what its owner asks for.
+    """
+
+    region: Name | None = None
+    access_key_id: Name | None = None
+    secret_access_key: Secret = Secret("")
+    session_token: Secret = Secret("")
+    profile: Name | None = None
+    role_arn: Name | None = None
+    external_id: Name | None = None
+
+
+class Google(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tokens go to Vertex AI, or another service of Google's.
+
+    credentials_file: JSON, of a type that google-auth knows; `None` has it look as Google's own
+                      tools do (Application Default Credentials).
+    scopes:           () is `cloud-platform`. quota_project: the project that is charged.
+    """
+
+    credentials_file: Path | None = None
+    scopes: tuple[Name, ...] = ()
+    quota_project: Name | None = None
+
+
+class Azure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tokens of Entra ID go to a provider, where there is no secret to give.
+
+    identity:  of the machine (managed), of a federated token in a file (workload), or of whoever
+               has logged in with the Azure CLI (cli).
+    client_id: of a user-assigned identity, or of the application that trusts the federated token.
+    scope:     `None` takes the adapter's own; an adapter without one needs it.
+    """
+
+    identity: Literal["managed", "workload", "cli"] = "managed"
+    client_id: Name | None = None
+    tenant_id: Name | None = None
+    token_file: Path | None = None
+    scope: Name | None = None

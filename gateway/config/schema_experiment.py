@@ -1,0 +1,108 @@
+"""The shape of `experiments`: A/B tests over models."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gateway.config.schema_metric import MetricContract, MetricName
+from gateway.config.units import BackendName, Count, Name, Weight
+from schemas.sampling import Sampling
+
+Label = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="up to 64 letters, digits and . - _, starting with a letter or digit",
+    ),
+]
+"""A name that travels in headers and paths."""
+
+AssignBy = Annotated[
+    str,
+    Meta(
+        pattern=r"^(user|api_key|request|header:[A-Za-z0-9-]+)$",
+        description="user, api_key, request or header:NAME",
+    ),
+]
+
+
+class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a variant changes in a request; in config.yaml all at one level.
+
+    system: put in front of the conversation's own system message.
+    """
+
+    sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
+    system: str | UnsetType = UNSET
+
+
+class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An arm of an experiment."""
+
+    name: Label
+    backend: BackendName
+    weight: Weight
+    set: VariantFields = VariantFields()
+
+
+class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pauses the experiment when a variant's metric is worse by so much beyond doubt."""
+
+    metric: MetricName
+    worse_by: Annotated[float, Meta(gt=0)]
+
+
+class NotWorse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """by: how much worse it may be; a part for times."""
+
+    metric: MetricName
+    by: Annotated[float, Meta(gt=0)]
+
+
+class Decide(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a variant is to replace the control: better in one metric, and not worse in others."""
+
+    better: MetricName
+    not_worse: tuple[NotWorse, ...] = ()
+
+
+class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An A/B test over one model. The first variant is the control.
+
+    decide:   what must hold for a variant to be shipped; its outcome is the verdict.
+    per:      what a mean is over: all observations, or the units' own means.
+    alpha:    that the primary metric's intervals ever miss, over all looks and treatments.
+    planned:  units in all, where the intervals are narrowest; fixed before the experiment begins.
+    smallest: the least difference of the primary metric that matters; a part for times.
+    aa:       all variants are the same, and the experiment tests the gateway.
+    contracts: the configuration's `metrics`, which `with_contracts` puts here: a report of an
+              experiment that was removed needs them after they are gone from the file.
+    """
+
+    name: Label
+    model: Name
+    variants: tuple[Variant, ...]
+    primary: MetricName
+    assign_by: AssignBy = "user"
+    guardrails: tuple[Guardrail, ...] = ()
+    decide: Decide | None = None
+    per: Literal["observation", "unit"] = "observation"
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    planned: Count = 10_000
+    smallest: Annotated[float, Meta(gt=0)] | None = None
+    aa: bool = False
+    contracts: Annotated[tuple[MetricContract, ...], Meta(extra={"resolved": True})] = ()
+
+    def contract(self, metric: str) -> MetricContract | None:
+        return next((one for one in self.contracts if one.name == metric), None)
+
+    def decided_by(self, metric: str) -> bool:
+        """Whether the metric is the primary one, one of `decide`, or watched by a guardrail."""
+        names = [self.primary, *(one.metric for one in self.guardrails)]
+        if self.decide is not None:
+            names += [self.decide.better, *(one.metric for one in self.decide.not_worse)]
+        return metric in names
+
+    @property
+    def control(self) -> Variant:
+        return self.variants[0]

@@ -1,0 +1,48 @@
+"""What the configuration says about backends that fail: `models[].retry` and `models[].breaker`."""
+
+from msgspec import Struct
+
+from gateway.config.units import Count, Seconds, SecondsOrZero, Share
+from schemas.errors import RetryKind
+
+EVERY_KIND: tuple[RetryKind, ...] = (
+    "connect",
+    "timeout",
+    "rate_limit",
+    "server_error",
+    "broken_stream",
+)
+
+
+class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """attempts: at most so many for a request, over all of its backends and fallbacks."""
+
+    attempts: Count = 3
+    on: tuple[RetryKind, ...] = EVERY_KIND
+    backoff_s: SecondsOrZero = 0.2
+    max_backoff_s: SecondsOrZero = 5.0
+
+
+class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a failing backend is not asked for a while, and for how long.
+
+    min_requests:   so many failures in a row open it. A success takes back
+                    failure_rate / (1 - failure_rate) of them.
+    window_s:       a failure is forgotten when none followed it for so long.
+    max_cooldown_s: `None` is 10, or cooldown_s where that is more.
+    max_retry_after_s: the longest cooldown that a backend may ask for.
+    """
+
+    failure_rate: Share = 0.5
+    min_requests: Count = 12
+    window_s: Seconds = 30.0
+    cooldown_s: Seconds = 5.0
+    max_cooldown_s: Seconds | None = None
+    max_retry_after_s: SecondsOrZero = 300.0
+
+    @property
+    def longest_s(self) -> float:
+        """The longest cooldown, seconds."""
+        if self.max_cooldown_s is None:
+            return max(self.cooldown_s, 10.0)
+        return self.max_cooldown_s

@@ -1,0 +1,50 @@
+"""What config.yaml describes and this version cannot do yet: refused, never ignored.
+
+Whoever builds one of these deletes its row.
+"""
+
+from collections.abc import Iterator
+from typing import cast
+
+from msgspec import Struct
+
+from gateway.config.problems import Path, Problems
+from gateway.config.schema import Config
+
+
+class NotYet(Struct, frozen=True):
+    """path: `[]` after a field goes through its list. allowed: the values that work today."""
+
+    path: str
+    allowed: tuple[object, ...]
+    what: str
+    remedy: str = "leave it out"
+
+
+NOT_YET: tuple[NotYet, ...] = (
+    NotYet("limits", ((),), "limiting rates"),
+    NotYet("logging.payloads", ("off",), "logging payloads"),
+    NotYet("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
+)
+
+
+def refuse_not_yet(config: Config, problems: Problems) -> None:
+    for row in NOT_YET:
+        for path, value in _at(config, row.path.split("."), ()):
+            if value not in row.allowed and not problems.at(path):
+                problems.add(path, f"{row.what} is not available yet; {row.remedy}")
+
+
+def _at(value: object, steps: list[str], path: Path) -> Iterator[tuple[Path, object]]:
+    if not steps or value is None:
+        if not steps:
+            yield path, value
+        return
+    name, *rest = steps
+    field = name.removesuffix("[]")
+    inner: object = getattr(value, field)
+    if not name.endswith("[]"):
+        yield from _at(inner, rest, (*path, field))
+    elif isinstance(inner, tuple):
+        for index, item in enumerate(cast("tuple[object, ...]", inner)):
+            yield from _at(item, rest, (*path, field, index))

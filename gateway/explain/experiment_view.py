@@ -1,0 +1,39 @@
+"""What a model's experiment means to one request, in words."""
+
+from gateway.explain.explanation import ArmSeen, ExperimentSeen
+from gateway.routing.facts import Facts, unit_of
+from gateway.routing.plan import enrol
+from gateway.routing.route import Route
+from gateway.routing.trial import Standing
+from gateway.runtime import Runtime
+from schemas.requests import Request
+
+
+def take_as_running(runtime: Runtime) -> None:
+    """Every experiment that nobody has heard of: for a Runtime that asks no store."""
+    trials = [route.trial for route in runtime.table.routes.values() if route.trial is not None]
+    runtime.experiments.push({trial.fingerprint: Standing(epoch=1) for trial in trials})
+
+
+def taking_part(route: Route, request: Request, facts: Facts) -> ExperimentSeen | None:
+    """`None` where the model has no experiment."""
+    trial = route.trial
+    if trial is None:
+        return None
+    weights = sum(arm.weight for arm in trial.arms.values())
+    drawn = trial.by == "request"
+    enrolment = enrol(route, request, facts)
+    assert enrolment is not None
+    left_out = enrolment.part.left_out
+    alone = drawn and left_out is None
+    return ExperimentSeen(
+        name=trial.experiment,
+        by=trial.by,
+        unit="" if drawn else unit_of(request, facts, trial.by),
+        variant="" if enrolment.arm is None or alone else enrolment.arm.name,
+        left_out="" if left_out is None else left_out.words,
+        arms=tuple(
+            ArmSeen(name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4))
+            for name, arm in trial.arms.items()
+        ),
+    )

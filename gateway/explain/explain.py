@@ -1,0 +1,342 @@
+"""Why a request would go where it would: the plan for it, over all draws, with its reasons."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from adapters.capabilities import said_as, unsupported
+from gateway.auth import Caller, check_model, check_priority
+from gateway.explain import explanation
+from gateway.explain.experiment_view import taking_part
+from gateway.explain.explanation import (
+    Bounds,
+    DetourSeen,
+    Explanation,
+    Found,
+    MirrorSeen,
+    Reason,
+    RuledOut,
+    RuleSeen,
+    refusal,
+)
+from gateway.explain.policy_reasons import why_there
+from gateway.explain.simulated_outage import is_down, with_down
+from gateway.routing.able import able, goes_without, reworded_for, valued
+from gateway.routing.candidate import Candidate
+from gateway.routing.facts import Facts
+from gateway.routing.health import health_of, in_words
+from gateway.routing.plan import Plan, enrol, plan
+from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.rules import in_words as conditions
+from gateway.routing.rules import unmet
+from gateway.routing.trial import Arm
+from gateway.routing.values import with_values
+from gateway.surfaces.routes import Asked
+from schemas.errors import GatewayError, InvalidRequest, Unavailable
+from schemas.fields import extra_fields, field_value, sent_fields, task_of
+from schemas.requests import EmbeddingsRequest, Request
+
+DRAWS = 1800
+"""Even steps through [0, 1): halves to sixths, tenths, whole percents come out exact."""
+
+_ARM = " "
+"""Stands for a route's name where an experiment's arm is meant: no name is blank."""
+
+
+class _Group(Struct, frozen=True, kw_only=True, eq=False):
+    """The candidates of one route in their likeliest order, with how often each is first.
+
+    arms: they are an experiment's, of which one is asked before the route's others.
+    """
+
+    route: Route
+    arms: Mapping[int, Arm]
+    members: list[tuple[Candidate, float]]
+
+
+def explain(
+    table: RouteTable,
+    asked: Asked,
+    facts: Facts,
+    caller: Caller,
+    *,
+    down: Collection[str] = (),
+) -> Explanation:
+    """Reads the table and changes nothing. down: see `gateway.explain.simulated_outage`.
+
+    What would be refused is no exception here, but `refused`.
+    """
+    request = asked.request
+    seen = Explanation(
+        path=asked.path,
+        surface=asked.surface,
+        task=task_of(request),
+        model=request.model,
+        stream=not isinstance(request, EmbeddingsRequest) and request.stream,
+        key=caller.name,
+        down=tuple(down),
+    )
+    table = with_down(table, down, facts.now)
+    try:
+        route = table.find(request.model)
+    except GatewayError as exc:
+        return msgspec.structs.replace(seen, refused=refusal(exc))
+    seen = _with_route(seen, table, route, request, facts)
+    try:
+        check_model(caller, request.model, route.name)
+        if not isinstance(request, EmbeddingsRequest):
+            check_priority(caller, request.priority)
+        planned, groups = _planned(table, route, request, facts)
+    except (InvalidRequest, Unavailable) as exc:
+        ruled_out = tuple(_ruled_out(table, route, seen.rule, [], request, facts))
+        return msgspec.structs.replace(seen, ruled_out=ruled_out, refused=refusal(exc))
+    except GatewayError as exc:
+        return msgspec.structs.replace(seen, refused=refusal(exc))
+    return msgspec.structs.replace(
+        seen,
+        candidates=tuple(
+            _candidate(one, share, group, request, facts)
+            for group in groups
+            for one, share in group.members
+        ),
+        ruled_out=tuple(_ruled_out(table, route, seen.rule, groups, request, facts)),
+        fallback_by_error=_detours(route, planned),
+        bounds=Bounds(
+            attempts=planned.retry.attempts,
+            deadline_s=planned.deadline_s,
+            retry_on=planned.retry.on,
+            backoff_s=planned.retry.backoff_s,
+            max_backoff_s=planned.retry.max_backoff_s,
+            hedge_after_s=None if planned.hedging is None else planned.hedging.after_s,
+        ),
+    )
+
+
+def _with_route(
+    seen: Explanation, table: RouteTable, route: Route, request: Request, facts: Facts
+) -> Explanation:
+    found: Found = "wildcard"
+    if request.model in table.aliases:
+        found = "alias"
+    elif request.model in table.routes:
+        found = "exact"
+    rules: list[RuleSeen] = []
+    decides: int | None = None
+    for place, rule in enumerate(route.rules):
+        faults = unmet(rule.when, request, facts) if decides is None else ()
+        rules.append(
+            RuleSeen(
+                when=conditions(rule.when),
+                backends=tuple(backend.name for backend in rule.backends),
+                holds=None if decides is not None else not faults,
+                unmet=faults,
+            )
+        )
+        if decides is None and not faults:
+            decides = place
+    return msgspec.structs.replace(
+        seen,
+        route=route.name,
+        found=found,
+        policy=route.policy.name,
+        rules=tuple(rules),
+        rule=decides,
+        experiment=taking_part(route, request, facts),
+        mirror=None
+        if route.mirror is None
+        else MirrorSeen(
+            backend=route.mirror.backend.name,
+            share=route.mirror.share,
+            unsaid=_unsaid(route, route.mirror.backend, request),
+        ),
+        fallback=route.fallback,
+    )
+
+
+def _unsaid(route: Route, mirror: Backend, request: Request) -> str:
+    """Why the request cannot be copied to that backend; "": it can be."""
+    try:
+        able(route, (mirror,), (1.0,), valued(route, request), [])
+    except InvalidRequest as exc:
+        return exc.message
+    return ""
+
+
+def _planned(
+    table: RouteTable, route: Route, request: Request, facts: Facts
+) -> tuple[Plan, list[_Group]]:
+    """One plan, and what becomes of all draws."""
+    homes = {id(backend): one.name for one in table.routes.values() for backend, _ in _all_of(one)}
+    first = plan(table, route, request, facts)
+    arms = _arms(route, request, facts)
+    drawn = bool(arms) and route.trial is not None and route.trial.by == "request"
+    steps = DRAWS if drawn or len(first.names) > 1 else 1
+    orders = [
+        plan(table, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
+    ]
+    firsts: dict[str, int] = {}
+    places: dict[str, int] = {}
+    known: dict[str, dict[str, Candidate]] = {}
+    for one in orders:
+        begun: set[str] = set()
+        for place, candidate in enumerate(one.candidates or one.ill):
+            own = homes.get(id(candidate.backend), route.name)
+            home = _ARM if id(candidate.backend) in arms else own
+            key = f"{home}: {candidate.name}"
+            known.setdefault(home, {}).setdefault(key, candidate)
+            places[key] = places.get(key, 0) + place
+            if home not in begun:
+                begun.add(home)
+                firsts[key] = firsts.get(key, 0) + 1
+    groups = [
+        _Group(
+            route=route if home == _ARM else table.routes[home],
+            arms=arms if home == _ARM else {},
+            members=[
+                (members[key], firsts.get(key, 0) / len(orders))
+                for key in sorted(members, key=places.__getitem__)
+            ],
+        )
+        for home, members in known.items()
+    ]
+    return first, groups
+
+
+def _detours(route: Route, planned: Plan) -> tuple[DetourSeen, ...]:
+    codes = sorted(frozenset[str]().union(*(detour.codes for detour in route.detours)))
+    return tuple(
+        DetourSeen(
+            code=code,
+            models=tuple(
+                name for detour in route.detours if code in detour.codes for name in detour.routes
+            ),
+            backends=tuple(one.name for one in planned.detour(code)),
+        )
+        for code in codes
+    )
+
+
+def _arms(route: Route, request: Request, facts: Facts) -> dict[int, Arm]:
+    """By their backend, where an arm of the experiment answers first; else none."""
+    enrolment = enrol(route, request, facts)
+    if enrolment is None or enrolment.arm is None or route.trial is None:
+        return {}
+    taking = enrolment.part.left_out is not None or route.trial.by != "request"
+    arms = (enrolment.arm,) if taking else tuple(route.trial.arms.values())
+    return {id(arm.backend): arm for arm in arms}
+
+
+def _drawn(facts: Facts, draw: float) -> Facts:
+    """Another request of the same kind."""
+    return msgspec.structs.replace(facts, draw=draw, request_id=f"{facts.request_id} {draw}")
+
+
+def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
+    """Every backend of the route once, and whether it is among its own or an experiment's."""
+    arms = () if route.trial is None else tuple(route.trial.arms.values())
+    own = {id(one): one for one in (*route.backends, *(arm.backend for arm in arms))}
+    yield from ((backend, True) for backend in own.values())
+    ruled = {id(one): one for rule in route.rules for one in rule.backends if id(one) not in own}
+    yield from ((backend, False) for backend in ruled.values())
+
+
+def _candidate(
+    one: Candidate, share: float, group: _Group, request: Request, facts: Facts
+) -> explanation.Candidate:
+    task, supports = task_of(request), one.backend.supports
+    arm = group.arms.get(id(one.backend))
+    operators = with_values(request, group.route.defaults, group.route.overrides)
+    operators = operators if arm is None else arm.changed(operators)
+    before = sent_fields(operators) | extra_fields(operators)
+    own = one.request or request
+    after = sent_fields(own) | extra_fields(own)
+    names = {field: said_as(supports, task, field) or "" for field in sent_fields(own)}
+    translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
+    for field in sorted(before - after - {*one.dropped, *one.left_out}):
+        translated[field] = ", ".join(sorted(after - before)) or "left out: it asks for nothing"
+    return explanation.Candidate(
+        backend=one.name,
+        route=group.route.name,
+        share=round(share, 4),
+        why=f"the variant {arm.name!r}"
+        if arm is not None
+        else why_there(one, [other for other, _ in group.members], group.route, request, facts),
+        model=one.model,
+        dropped=one.dropped,
+        left_out=one.left_out,
+        translated=translated,
+        set=tuple(
+            sorted(
+                field
+                for field in sent_fields(operators)
+                if field_value(operators, field) != field_value(request, field)
+            )
+        )
+        + (("system",) if arm is not None and arm.system else ()),
+        variant="" if arm is None else arm.name,
+        health=health_of(one.backend, facts.now, one.breaker),
+    )
+
+
+def _ruled_out(
+    table: RouteTable,
+    route: Route,
+    rule: int | None,
+    groups: list[_Group],
+    request: Request,
+    facts: Facts,
+) -> Iterator[RuledOut]:
+    """Every backend of the route and its fallbacks that is no candidate."""
+    asked = {id(one.backend) for group in groups for one, _ in group.members}
+    trial = route.trial
+    apart = trial.apart if trial is not None and rule is None else frozenset[str]()
+    own_arm = _own_arm(route, request, facts)
+    for name in (route.name, *route.fallback):
+        current = table.routes[name]
+        place = rule if current is route else _first_rule(current, request, facts)
+        chosen = current.backends if place is None else current.rules[place].backends
+        inside = {id(backend) for backend in chosen}
+        for backend, own in _all_of(current):
+            if id(backend) in asked:
+                continue
+            if backend.name in apart and backend is not own_arm:
+                same = own_arm is not None and backend.name == own_arm.name
+                whose = "the variant's own backend" if same else "another variant's"
+                reasons = [Reason(words=f"is {whose}")]
+            elif id(backend) not in inside and backend.name not in apart:
+                words = f"`when` rule {place + 1} names others" if place is not None else ""
+                reasons = [Reason(words=words if own and words else "is for a `when` rule alone")]
+            else:
+                reasons = list(_reasons(backend, current, request, facts))
+            yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
+
+
+def _own_arm(route: Route, request: Request, facts: Facts) -> Backend | None:
+    """The backend of the arm that the request has."""
+    enrolment = enrol(route, request, facts)
+    arm = None if enrolment is None else enrolment.arm
+    return None if arm is None else arm.backend
+
+
+def _first_rule(route: Route, request: Request, facts: Facts) -> int | None:
+    places = (at for at, rule in enumerate(route.rules) if not unmet(rule.when, request, facts))
+    return next(places, None)
+
+
+def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> Iterator[Reason]:
+    """Each field that it cannot honour and may not go without, and its health."""
+    said = reworded_for(valued(route, request), backend)
+    faults = [
+        fault
+        for fault in unsupported(said, backend.supports)
+        if route.require or not goes_without(said, fault)
+    ]
+    for fault in faults:
+        yield Reason(field=fault.field, words=fault.reason)
+    if is_down(backend):
+        yield Reason(words="is taken for broken")
+    elif not (breaker := backend.known(request.model)).allows(facts.now):
+        yield Reason(words=in_words(health_of(backend, facts.now, breaker)))
+    elif not faults:
+        yield Reason(words="is not among those that answer this request")

@@ -1,0 +1,73 @@
+"""A question about one request, put to a Runtime: the same for the command and for /admin."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gateway.auth import EVERYONE, Caller
+from gateway.config.problems import nearest
+from gateway.explain.explain import explain
+from gateway.explain.explanation import Explanation
+from gateway.explain.simulated_outage import is_meant
+from gateway.routing.facts import Facts
+from gateway.runtime import Runtime
+from gateway.surfaces.routes import asked
+from schemas.errors import InvalidRequest
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """Why would this request go where?
+
+    body:    as it would be sent. path: of its route, or a surface's name, or "": by its content.
+    model:   for routes whose path names it, where `path` is not whole.
+    key:     a client key's name, "" for none. headers: the client's, names in lower case.
+    down:    backends, or providers, that are taken for broken.
+    """
+
+    body: bytes
+    path: str = ""
+    model: str = ""
+    key: str = ""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    down: tuple[str, ...] = ()
+
+
+def answered(question: Question, runtime: Runtime, now: float) -> Explanation:
+    """now: the clock's seconds. Takes milliseconds: many plans are made.
+
+    Raises RouteNotFound and InvalidRequest for a body that no route reads, and InvalidRequest for
+    names that the configuration does not have.
+    """
+    caller = _caller(runtime, question.key)
+    _check_down(runtime, question.down)
+    request = asked(
+        question.body,
+        path=question.path,
+        model=question.model,
+        default_model=runtime.default_model,
+        max_choices=runtime.config.server.max_choices,
+        headers=question.headers,
+    )
+    facts = Facts(now=now, caller=caller.name, headers=question.headers, request_id="this request")
+    return explain(runtime.table, request, facts, caller, down=question.down)
+
+
+def _caller(runtime: Runtime, name: str) -> Caller:
+    if not name:
+        return EVERYONE
+    keys = runtime.config.auth.keys
+    for key in keys:
+        if key.name == name:
+            return Caller(name=key.name, models=key.models, max_priority=key.max_priority)
+    hint = nearest(name, [key.name for key in keys]) or "; auth.keys is empty"
+    raise InvalidRequest(f"key: no key is named {name!r}{hint}", param="key")
+
+
+def _check_down(runtime: Runtime, names: Iterable[str]) -> None:
+    backends = runtime.backends.values()
+    for name in names:
+        if not any(is_meant(backend, name) for backend in backends):
+            known = sorted({backend.name for backend in backends} | set(runtime.upstreams))
+            raise InvalidRequest(
+                f"down: no backend is named {name!r}{nearest(name, known)}", param="down"
+            )

@@ -1,0 +1,69 @@
+"""A route table in which some backends are broken: shows a fallback without an outage."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from gateway.config.schema_failover import Breaker as BreakerRule
+from gateway.routing.breaker import Breaker
+from gateway.routing.named import Breakers
+from gateway.routing.route import Backend, Route, RouteTable
+
+_RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_cooldown_s=3600.0)
+
+
+def is_meant(backend: Backend, name: str) -> bool:
+    """name: PROVIDER for all of its backends, or PROVIDER/MODEL, also of one behind a wildcard."""
+    if name in (backend.name, backend.name.partition("/")[0]):
+        return True
+    return backend.model == "*" and name.startswith(backend.name[:-1])
+
+
+def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTable:
+    """The same table, but the breakers of those named are open. The table itself stays as it is."""
+    if not names:
+        return table
+    known: dict[int, Backend] = {}
+
+    def one(backend: Backend) -> Backend:
+        if id(backend) not in known:
+            meant = any(is_meant(backend, name) for name in names)
+            known[id(backend)] = (
+                msgspec.structs.replace(backend, breaker=_open(now), breakers=_AllOpen(now))
+                if meant
+                else backend
+            )
+        return known[id(backend)]
+
+    def followed(route: Route) -> Route:
+        rules = tuple(
+            msgspec.structs.replace(rule, backends=tuple(map(one, rule.backends)))
+            for rule in route.rules
+        )
+        return msgspec.structs.replace(
+            route,
+            backends=tuple(map(one, route.backends)),
+            rules=rules,
+            trial=None if route.trial is None else route.trial.elsewhere(one),
+        )
+
+    return RouteTable([followed(route) for route in table.routes.values()], table.aliases)
+
+
+def is_down(backend: Backend) -> bool:
+    """Whether it was taken for broken, and is not so by itself."""
+    return backend.breaker.rule is _RULE
+
+
+class _AllOpen(Breakers):
+    """Each name's breaker is open."""
+
+    def __init__(self, now: float) -> None:
+        super().__init__(_RULE)
+        self.made = lambda name, breaker: breaker.fail(now, probe=False)
+
+
+def _open(now: float) -> Breaker:
+    breaker = Breaker(_RULE)
+    breaker.fail(now, probe=False)
+    return breaker
