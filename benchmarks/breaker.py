@@ -3,11 +3,11 @@
 python -m benchmarks.breaker [--requests 2000000] [--seed 1]
 
 Simulates, on values and without a gateway, a backend that answers 80 % of its requests at 1, 10
-and 100 requests per second (Poisson arrivals), once with the breaker of gateway/routing/breaker.py
-and once with the rule that it replaced: at least 5 requests within 30 s of which half failed. What
-follows a start, an idle time, or a breaker's closing is a small sample, so the first 50 requests
-are also looked at by themselves. Then a backend that has served for a minute and dies. The table
-is in docs/routing.md.
+and 100 requests per second (Poisson arrivals), once with the breaker of
+gateway/routing/resilience/circuit_breaker.py and once with the rule that it replaced: at least 5
+requests within 30 s of which half failed. What follows a start, an idle time, or a breaker's
+closing is a small sample, so the first 50 requests are also looked at by themselves. Then a backend
+that has served for a minute and dies. The table is in docs/routing.md.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.config.schema_failover import Breaker as Rule
-from gateway.routing.breaker import SHARE, Breaker
-from gateway.routing.window import SlidingCount
+from gateway.routing.resilience.circuit_breaker import SHARE, Breaker
+from gateway.routing.resilience.sliding_count import SlidingCount
 
 SUCCESS = 0.8
 RATES = (1.0, 10.0, 100.0)

@@ -31,15 +31,15 @@ from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.records.recorder import FileRecorder
 from gateway.records.spool import Spool
 from gateway.request_ids import uuid7
-from gateway.routing import pipeline
-from gateway.routing.breaker import Breaker
-from gateway.routing.facts import Facts
-from gateway.routing.plan import enrol, plan
-from gateway.routing.policies import POLICIES
-from gateway.routing.retry import RetryBudget
-from gateway.routing.route import Backend, Route, RouteTable
-from gateway.routing.trial import ExperimentState, Standing, Trial, fingerprint
-from gateway.routing.trip import Attempt, Trip
+from gateway.routing.execution import pipeline
+from gateway.routing.planning.enrolment import ExperimentState, Standing, Trial, fingerprint
+from gateway.routing.planning.plan import enrol, plan
+from gateway.routing.planning.policies import POLICIES
+from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.route import Backend, Route, RouteTable
+from gateway.routing.request_record import Attempt, Trip
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.retry import RetryBudget
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLog

@@ -21,11 +21,11 @@ from gateway.asgi.weighing import Weight, weighed
 from gateway.auth import Caller, WrongKey, check_priority, too_many
 from gateway.clock import now
 from gateway.request_ids import sane, uuid7
-from gateway.routing import pipeline
-from gateway.routing.facts import Facts, estimated_tokens
-from gateway.routing.failures import let_go
-from gateway.routing.plan import Plan, enrol, plan
-from gateway.routing.trip import Trip
+from gateway.routing.execution import pipeline
+from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.planning.plan import Plan, enrol, plan
+from gateway.routing.planning.request_facts import Facts, estimated_tokens
+from gateway.routing.request_record import Trip
 from gateway.runtime import Runtime
 from gateway.shares import Held
 from gateway.state import Gateway

@@ -15,14 +15,23 @@ from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema import Config, Model, Provider, WhenRule
 from gateway.engines import READY, EngineProcess, EngineView, engine_settings
-from gateway.routing.breaker import Breaker
-from gateway.routing.load import Load
-from gateway.routing.named import Breakers
-from gateway.routing.policies import POLICIES
-from gateway.routing.prices import Prices
-from gateway.routing.retry import RetryBudget
-from gateway.routing.route import NOTHING, Backend, Detour, Hedging, Mirror, Route, RouteTable, Rule
-from gateway.routing.trial import ExperimentState, Trial
+from gateway.routing.planning.enrolment import ExperimentState, Trial
+from gateway.routing.planning.policies import POLICIES
+from gateway.routing.planning.prices import Prices
+from gateway.routing.planning.route import (
+    NOTHING,
+    Backend,
+    Detour,
+    Hedging,
+    Mirror,
+    Route,
+    RouteTable,
+    Rule,
+)
+from gateway.routing.resilience.breaker_per_model import Breakers
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.load import Load
+from gateway.routing.resilience.retry import RetryBudget
 from gateway.telemetry.logs import line_style
 from gateway.upstream.base import Upstream
 from gateway.upstream.bridge.wrapping import bridged

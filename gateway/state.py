@@ -21,10 +21,10 @@ from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
 from gateway.records.booking import attempts_of, booked, line_of
 from gateway.records.rows import AttemptRow, Recorder
-from gateway.routing.plan import Plan
-from gateway.routing.prices import Prices
-from gateway.routing.trial import fingerprint
-from gateway.routing.trip import Trip
+from gateway.routing.planning.enrolment import fingerprint
+from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.prices import Prices
+from gateway.routing.request_record import Trip
 from gateway.runtime import Runtime
 from gateway.shares import Held, Shares
 from gateway.telemetry.access_log import AccessLine, AccessLog, as_json

@@ -10,8 +10,8 @@ from gateway.admin.access import SCHEME
 from gateway.clock import now
 from gateway.config.schema import Mirror, Model
 from gateway.config.schema_experiment import Experiment
-from gateway.routing.health import Health, health_of
-from gateway.routing.rules import in_words
+from gateway.routing.backend_status import Health, health_of
+from gateway.routing.planning.when_rules import in_words
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 

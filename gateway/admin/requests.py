@@ -14,8 +14,8 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME
-from gateway.routing.left_out import LeftOut
-from gateway.routing.trip import Attempt
+from gateway.routing.exclusion import LeftOut
+from gateway.routing.request_record import Attempt
 from gateway.state import Gateway
 from gateway.store.recorded import Recorded
 from gateway.telemetry.decisions import KEPT, Decision

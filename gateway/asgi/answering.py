@@ -8,7 +8,7 @@ from litestar.types import Message, Send
 
 from gateway.asgi.cors import Headers
 from gateway.clock import now
-from gateway.routing.trip import Trip
+from gateway.routing.request_record import Trip
 from schemas.errors import (
     BodyTooLarge,
     GatewayError,

@@ -13,7 +13,7 @@ from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.config.schema import Config
 
 if TYPE_CHECKING:
-    from gateway.routing.route import Route
+    from gateway.routing.planning.route import Route
 
 
 @click.command()

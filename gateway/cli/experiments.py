@@ -20,7 +20,7 @@ from gateway.config.problems import nearest
 from gateway.config.schema import Config
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.sentences import figure, signed
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from gateway.store.base import Store
 from gateway.trials.declared import declared
 from gateway.trials.former import UNKNOWN, former

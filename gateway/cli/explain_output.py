@@ -14,7 +14,7 @@ from gateway.explain.explanation import (
     Reason,
     RuleSeen,
 )
-from gateway.routing.health import in_words
+from gateway.routing.backend_status import in_words
 
 _FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
 

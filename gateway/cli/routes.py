@@ -19,8 +19,8 @@ from gateway.cli.http_client import fetch
 from gateway.cli.options import admin_key_option, url_option
 from gateway.cli.tables import show, table_of
 from gateway.config.schema import Model
-from gateway.routing import health
-from gateway.routing.rules import in_words
+from gateway.routing import backend_status as health
+from gateway.routing.planning.when_rules import in_words
 
 _Row = tuple[str, str, tuple[str, ...]]
 """A model, which of its requests, and where those go."""

@@ -1,10 +1,10 @@
 """What a model's experiment means to one request, in words."""
 
 from gateway.explain.explanation import ArmSeen, ExperimentSeen
-from gateway.routing.facts import Facts, unit_of
-from gateway.routing.plan import enrol
-from gateway.routing.route import Route
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.plan import enrol
+from gateway.routing.planning.request_facts import Facts, unit_of
+from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
 from schemas.requests import Request
 

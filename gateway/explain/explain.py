@@ -22,16 +22,16 @@ from gateway.explain.explanation import (
 )
 from gateway.explain.policy_reasons import why_there
 from gateway.explain.simulated_outage import is_down, with_down
-from gateway.routing.able import able, goes_without, reworded_for, valued
-from gateway.routing.candidate import Candidate
-from gateway.routing.facts import Facts
-from gateway.routing.health import health_of, in_words
-from gateway.routing.plan import Plan, enrol, plan
-from gateway.routing.route import Backend, Route, RouteTable
-from gateway.routing.rules import in_words as conditions
-from gateway.routing.rules import unmet
-from gateway.routing.trial import Arm
-from gateway.routing.values import with_values
+from gateway.routing.backend_status import health_of, in_words
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.capability_match import able, goes_without, reworded_for, valued
+from gateway.routing.planning.enrolment import Arm
+from gateway.routing.planning.plan import Plan, enrol, plan
+from gateway.routing.planning.request_defaults import with_values
+from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.route import Backend, Route, RouteTable
+from gateway.routing.planning.when_rules import in_words as conditions
+from gateway.routing.planning.when_rules import unmet
 from gateway.surfaces.routes import Asked
 from schemas.errors import GatewayError, InvalidRequest, Unavailable
 from schemas.fields import extra_fields, field_value, sent_fields, task_of

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from gateway.routing.health import Health
+from gateway.routing.backend_status import Health
 from schemas.errors import GatewayError
 
 Found = Literal["exact", "alias", "wildcard"]

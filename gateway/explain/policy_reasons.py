@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from gateway.routing.candidate import Candidate
-from gateway.routing.facts import Facts, prefix_of, unit_of
-from gateway.routing.policies import Standing
-from gateway.routing.route import Route
-from gateway.routing.search import standing
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.candidate_search import standing
+from gateway.routing.planning.policies import Standing
+from gateway.routing.planning.request_facts import Facts, prefix_of, unit_of
+from gateway.routing.planning.route import Route
 from schemas.requests import Request
 
 

@@ -9,7 +9,7 @@ from gateway.config.problems import nearest
 from gateway.explain.explain import explain
 from gateway.explain.explanation import Explanation
 from gateway.explain.simulated_outage import is_meant
-from gateway.routing.facts import Facts
+from gateway.routing.planning.request_facts import Facts
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import asked
 from schemas.errors import InvalidRequest

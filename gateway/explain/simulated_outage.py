@@ -5,9 +5,9 @@ from collections.abc import Collection
 import msgspec
 
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.breaker import Breaker
-from gateway.routing.named import Breakers
-from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.planning.route import Backend, Route, RouteTable
+from gateway.routing.resilience.breaker_per_model import Breakers
+from gateway.routing.resilience.circuit_breaker import Breaker
 
 _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_cooldown_s=3600.0)
 

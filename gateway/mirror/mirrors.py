@@ -13,12 +13,12 @@ from gateway.mirror.comparison import Comparison, compared
 from gateway.mirror.line import MirrorLine
 from gateway.records.booking import attempt_row, counted
 from gateway.records.rows import AttemptRow
-from gateway.routing import pipeline
-from gateway.routing.candidate import Candidate, Uncopied
-from gateway.routing.failures import let_go
-from gateway.routing.plan import Plan
-from gateway.routing.prices import Prices, cost_of
-from gateway.routing.trip import Attempt, Trip
+from gateway.routing.execution import pipeline
+from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.planning.candidate import Candidate, Uncopied
+from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.prices import Prices, cost_of
+from gateway.routing.request_record import Attempt, Trip
 from gateway.runtime import Runtime
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest

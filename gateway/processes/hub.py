@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.processes.messages import Busy, News
-from gateway.routing.breaker import Health
-from gateway.routing.named import bound
+from gateway.routing.resilience.breaker_per_model import bound
+from gateway.routing.resilience.circuit_breaker import Health
 
 GATHER_S = 0.05
 """What several peers say of their loads is added up at most this often."""

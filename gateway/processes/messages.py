@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from gateway.config.schema import Config
 from gateway.engines import EngineView, State
-from gateway.routing.breaker import Health
+from gateway.routing.resilience.circuit_breaker import Health
 from gateway.telemetry.series import Window
 from local_engine.protocol.frames import HEAD_BYTES
 from schemas.secret import Secret

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Protocol
 
 from gateway.processes.messages import Busy, News
-from gateway.routing.breaker import Breaker, Health, Lease
-from gateway.routing.named import NAMED
+from gateway.routing.resilience.breaker_per_model import NAMED
+from gateway.routing.resilience.circuit_breaker import Breaker, Health, Lease
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 

@@ -11,9 +11,9 @@ import msgspec
 
 from gateway.clock import milliseconds
 from gateway.records.rows import AttemptRow, Booked, Left, RequestRow, Role, Row
-from gateway.routing.part import NO_PART
-from gateway.routing.prices import Prices, cost_of
-from gateway.routing.trip import Attempt, Trip
+from gateway.routing.participation import NO_PART
+from gateway.routing.planning.prices import Prices, cost_of
+from gateway.routing.request_record import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine, Source, in_one_line
 from schemas.events import Usage
 

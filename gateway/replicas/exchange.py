@@ -29,8 +29,8 @@ from gateway.replicas.notices import (
     told_in,
 )
 from gateway.replicas.turns import Bars, Turns
-from gateway.routing.breaker import Health
-from gateway.routing.named import NAMED, bound
+from gateway.routing.resilience.breaker_per_model import NAMED, bound
+from gateway.routing.resilience.circuit_breaker import Health
 
 _log = logging.getLogger("strowger")
 

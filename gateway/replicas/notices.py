@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.config.checks.check import is_loopback
 from gateway.config.schema import Config, Provider
-from gateway.routing.breaker import Health
+from gateway.routing.resilience.circuit_breaker import Health
 from schemas.secret import Secret
 
 _CLOCK = struct.Struct("!d")

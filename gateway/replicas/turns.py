@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from gateway.replicas.link import Ask, Link
-from gateway.routing.breaker import Health
+from gateway.routing.resilience.circuit_breaker import Health
 
 AHEAD_S = 1.0
 """A lease is taken so long before the breaker is due."""

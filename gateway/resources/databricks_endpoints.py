@@ -14,8 +14,8 @@ from gateway.clock import now
 from gateway.config.schema import Provider
 from gateway.engines import EngineView
 from gateway.engines import State as EngineState
-from gateway.routing.breaker import Breaker
-from gateway.routing.route import Backend, Route
+from gateway.routing.planning.route import Backend, Route
+from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.databricks.serving_endpoints import (

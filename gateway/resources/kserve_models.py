@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.auth import Caller
 from gateway.clock import now
-from gateway.routing.route import Backend, Route
+from gateway.routing.planning.route import Backend, Route
 from gateway.state import Gateway
 from gateway.surfaces.decoding import UNREADABLE
 from gateway.surfaces.kserve.bodies import (

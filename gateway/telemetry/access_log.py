@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.mirror.line import MirrorLine
-from gateway.routing.trip import Attempt
+from gateway.routing.request_record import Attempt
 
 Source = Literal["", "reported", "counted", "estimated"]
 """Who says how many tokens there were; "": nobody."""

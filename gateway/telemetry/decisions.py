@@ -6,7 +6,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from gateway.routing.left_out import LeftOut
+from gateway.routing.exclusion import LeftOut
 from gateway.telemetry.access_log import AccessLine
 
 KEPT = 1000

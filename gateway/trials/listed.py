@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from gateway.trials.former import Former
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from gateway.background import Crashed, kept, uncounted
 from gateway.config.schema_experiment import Experiment
 from gateway.records.rows import Recorder
-from gateway.routing.trial import ExperimentState, Standing, fingerprint
+from gateway.routing.planning.enrolment import ExperimentState, Standing, fingerprint
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
 from gateway.trials.former import Former, former

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from gateway.config.schema_experiment import Experiment
-from gateway.routing.trial import Standing, fingerprint
+from gateway.routing.planning.enrolment import Standing, fingerprint
 from gateway.store.base import PAUSED, Pause, Store
 from gateway.trials.former import definition
 

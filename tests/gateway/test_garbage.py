@@ -16,7 +16,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from tests.gateway.serving import one_model, serving
 from tests.gateway.trials.trialling import config, stand
 from tests.provider import Answer, Received, provider

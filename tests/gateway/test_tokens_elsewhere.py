@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.mirror.line import MirrorLine
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from tests.gateway.fault_tasks import FLAT, TASKS, TOKENS
 from tests.gateway.mindie_backend import configured
 from tests.gateway.serving import Serving, serving

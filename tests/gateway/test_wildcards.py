@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.named import KEPT, MOST, NAMED, Breakers, bound
+from gateway.routing.resilience.breaker_per_model import KEPT, MOST, NAMED, Breakers, bound
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Received, answers, provider
 

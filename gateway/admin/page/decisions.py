@@ -7,7 +7,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from gateway.admin.page.wording import ms
-from gateway.routing.trip import Attempt
+from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.decisions import Decision
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from gateway.routing.trip import Attempt
+from gateway.routing.request_record import Attempt
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, serving

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from gateway.admin.page.chat import chat_section
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from gateway.trials.report import Report
 from tests.gateway.browser import browsing, chromium
 from tests.gateway.page.crowd import KEY, ask, crowded, remember

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.admin.page.decisions import decisions_section
 from gateway.admin.page.traffic import Traffic, traffic_section
-from gateway.routing.trip import Attempt
+from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.decisions import Decision
 from gateway.telemetry.series import Cell, Strand

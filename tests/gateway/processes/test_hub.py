@@ -13,7 +13,7 @@ from gateway.config.schema_failover import Breaker as Rule
 from gateway.processes.hub import GATHER_S, Hub
 from gateway.processes.leases import Leases
 from gateway.processes.messages import Begin, Busy, News, frame, to_worker
-from gateway.routing.breaker import Breaker, Health
+from gateway.routing.resilience.circuit_breaker import Breaker, Health
 from gateway.telemetry.families import added, counted, families, text
 from local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD

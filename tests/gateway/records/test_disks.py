@@ -14,7 +14,7 @@ from gateway.records.frames import packed
 from gateway.records.importer import Importer
 from gateway.records.rows import Row
 from gateway.records.spool import Spool
-from gateway.routing.trial import ExperimentState, Standing
+from gateway.routing.planning.enrolment import ExperimentState, Standing
 from gateway.store.database import Value
 from gateway.store.errors import StoreAway
 from gateway.store.sql import SqlStore

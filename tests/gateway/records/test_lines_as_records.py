@@ -16,9 +16,9 @@ from gateway.records.booking import (
 )
 from gateway.records.frames import packed, unpacked
 from gateway.records.rows import AttemptRow, Booked, RequestRow
-from gateway.routing.part import NO_PART, Part
-from gateway.routing.prices import Prices
-from gateway.routing.trip import Attempt, Trip
+from gateway.routing.participation import NO_PART, Part
+from gateway.routing.planning.prices import Prices
+from gateway.routing.request_record import Attempt, Trip
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.events import Usage
 

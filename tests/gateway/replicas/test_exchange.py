@@ -15,7 +15,7 @@ from gateway.replicas.exchange import FORGET_S, GONE_S, Exchange
 from gateway.replicas.link import Ask
 from gateway.replicas.notices import Shared
 from gateway.replicas.turns import UNUSED_S
-from gateway.routing.breaker import Health
+from gateway.routing.resilience.circuit_breaker import Health
 
 pytestmark = pytest.mark.anyio
 

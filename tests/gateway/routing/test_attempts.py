@@ -7,15 +7,15 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.config.schema_failover import Retry
-from gateway.routing.attempts import Attempts, Turn, first_of
-from gateway.routing.breaker import CHANCE_EVERY_S, MOST_CHANCES
-from gateway.routing.candidate import Candidate
-from gateway.routing.last_resort import MOST_WAITING
-from gateway.routing.plan import Plan
-from gateway.routing.retry import RetryBudget
-from gateway.routing.route import Backend, Hedging
-from gateway.routing.tries import Try, ask
-from gateway.routing.trip import Trip
+from gateway.routing.execution.attempt import Try, ask
+from gateway.routing.execution.attempt_sequence import Attempts, Turn, first_of
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.last_resort import MOST_WAITING
+from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.route import Backend, Hedging
+from gateway.routing.request_record import Trip
+from gateway.routing.resilience.circuit_breaker import CHANCE_EVERY_S, MOST_CHANCES
+from gateway.routing.resilience.retry import RetryBudget
 from schemas.errors import (
     DeadlineExceeded,
     InvalidRequest,

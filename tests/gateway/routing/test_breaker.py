@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.breaker import CumulativeSum, between_openings, opened
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.breaker import (
+from gateway.routing.resilience.circuit_breaker import (
     CHANCE_EVERY_S,
     JITTER,
     MOST_CHANCES,

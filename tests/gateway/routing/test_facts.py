@@ -3,8 +3,8 @@
 from msgspec import Raw
 
 from gateway.config.schema import WhenRule
-from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
-from gateway.routing.rules import holds
+from gateway.routing.planning.request_facts import Facts, estimated_tokens, prefix_of, unit_of
+from gateway.routing.planning.when_rules import holds
 from schemas.messages import FunctionTool, ImagePart, Message
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
 

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from adapters.base import ALL_THOUGHTS, Range, Supports
 from gateway.config.schema import RequestFields
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.able import able
-from gateway.routing.breaker import Breaker
-from gateway.routing.facts import Facts
-from gateway.routing.part import NO_PART
-from gateway.routing.plan import plan
-from gateway.routing.policies import POLICIES
-from gateway.routing.retry import RetryBudget
-from gateway.routing.route import Backend, Detour, Route, RouteTable
-from gateway.routing.trial import Arm, Enrolment
+from gateway.routing.participation import NO_PART
+from gateway.routing.planning.capability_match import able
+from gateway.routing.planning.enrolment import Arm, Enrolment
+from gateway.routing.planning.plan import plan
+from gateway.routing.planning.policies import POLICIES
+from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.route import Backend, Detour, Route, RouteTable
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.retry import RetryBudget
 from schemas.errors import InvalidRequest
 from schemas.fields import FIELDS
 from schemas.messages import (

@@ -1,6 +1,6 @@
 """Tokens have the time that their backend tells, or else the time that they took to come."""
 
-from gateway.routing.intervals import Intervals
+from gateway.routing.execution.token_timing import Intervals
 from schemas.events import Event, Finished, Started, Tokens, Usage
 
 

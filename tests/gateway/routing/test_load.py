@@ -2,7 +2,7 @@
 
 import math
 
-from gateway.routing.load import OFTEN_S, TAU_S, Load, PeakAverage
+from gateway.routing.resilience.load import OFTEN_S, TAU_S, Load, PeakAverage
 
 
 def test_a_slow_answer_is_believed_at_once_and_fast_ones_slowly() -> None:

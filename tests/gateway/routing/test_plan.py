@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from adapters.base import Supports
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.breaker import Breaker
-from gateway.routing.candidate import Candidate
-from gateway.routing.facts import Facts
-from gateway.routing.plan import plan
-from gateway.routing.policies import POLICIES
-from gateway.routing.retry import RetryBudget
-from gateway.routing.route import Backend, Route, RouteTable
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.plan import plan
+from gateway.routing.planning.policies import POLICIES
+from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.route import Backend, Route, RouteTable
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, Unavailable

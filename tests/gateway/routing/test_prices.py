@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.config.schema import Price
-from gateway.routing.prices import Prices, cost_of, expected_cost
+from gateway.routing.planning.prices import Prices, cost_of, expected_cost
 from schemas.events import Usage
 
 FULL = Price(match="a/m", input=10, output=40, cached_input=1, cache_write=12.5, reasoning=50)

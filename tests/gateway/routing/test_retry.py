@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.retry import RetryBudget, may_move_on, may_repeat, pause
+from gateway.routing.resilience.retry import RetryBudget, may_move_on, may_repeat, pause
 from schemas.errors import (
     InvalidRequest,
     UpstreamBroken,

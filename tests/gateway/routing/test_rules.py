@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.schema import WhenRule
-from gateway.routing.facts import Facts
-from gateway.routing.rules import holds, unmet
+from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.when_rules import holds, unmet
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from gateway.config.load import read_config
-from gateway.routing.facts import Facts
-from gateway.routing.trial import ExperimentState, Standing, Trial, fingerprint
+from gateway.routing.planning.enrolment import ExperimentState, Standing, Trial, fingerprint
+from gateway.routing.planning.request_facts import Facts
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from tests.gateway.routing.test_plan import backend

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gateway.routing.trip import Attempt
+from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.series import CELLS, STEPS, Cell, Series, Window, merged, total
 from gateway.telemetry.sketch import Sketch

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema_experiment import Experiment
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
 from gateway.trials.watch import Watch

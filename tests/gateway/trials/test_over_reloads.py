@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema import Config
-from gateway.routing.facts import Facts
+from gateway.routing.planning.request_facts import Facts
 from gateway.runtime import Runtime
 from gateway.store.sql import SqlStore
 from gateway.trials.trials import Trials

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.routing.trial import Standing
+from gateway.routing.planning.enrolment import Standing
 from tests.gateway.serving import Serving, serving
 from tests.gateway.trials.trialling import ask, behave, config, stand, variant_of
 from tests.provider import Provider, provider

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gateway.records.booking import rows_told
 from gateway.records.rows import Left, Row
 from gateway.request_ids import uuid7
-from gateway.routing.trial import Standing, fingerprint
+from gateway.routing.planning.enrolment import Standing, fingerprint
 from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore

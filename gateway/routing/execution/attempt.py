@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from msgspec import Struct
 
 from gateway.clock import milliseconds, now
-from gateway.routing.candidate import Candidate
-from gateway.routing.plan import Plan
-from gateway.routing.trip import Attempt, Trip, counts_of
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import Attempt, Trip, counts_of
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import (

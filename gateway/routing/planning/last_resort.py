@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from gateway.clock import now
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.breaker import Breaker
-from gateway.routing.candidate import Candidate
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.resilience.circuit_breaker import Breaker
 
 POLL_S = 0.1
 """Between two looks while a request waits: another backend may recover first."""

@@ -27,7 +27,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.window import SlidingCount
+from gateway.routing.resilience.sliding_count import SlidingCount
 
 State = Literal["closed", "open", "half_open"]
 

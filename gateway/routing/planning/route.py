@@ -10,19 +10,19 @@ from adapters.base import Supports
 from gateway.config.schema import RequestFields, WhenRule
 from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.breaker import Breaker
-from gateway.routing.load import Load
-from gateway.routing.named import Breakers
-from gateway.routing.policies import Policy
-from gateway.routing.prices import UNPRICED, Prices
-from gateway.routing.retry import RetryBudget
+from gateway.routing.planning.policies import Policy
+from gateway.routing.planning.prices import UNPRICED, Prices
+from gateway.routing.resilience.breaker_per_model import Breakers
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.load import Load
+from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Upstream
 from schemas.errors import ModelNotFound
 
 if TYPE_CHECKING:
-    from gateway.routing.fitting import Fit, Shape
-    from gateway.routing.plan import Plan
-    from gateway.routing.trial import Trial
+    from gateway.routing.planning.enrolment import Trial
+    from gateway.routing.planning.plan import Plan
+    from gateway.routing.planning.plan_cache import Fit, Shape
 
 NOTHING = RequestFields()
 """No values of the operator's."""
@@ -119,8 +119,8 @@ class Route(Struct, frozen=True, kw_only=True):
 class RouteTable:
     """The routes by name: exact and alias first, then the longest matching wildcard.
 
-    fits: what `gateway.routing.fitting` knows of them. plans: for requests of a route, of
-    those in an arm, and of a shape, where nothing else decides.
+    fits: what `gateway.routing.planning.plan_cache` knows of them. plans: for requests of a route,
+    of those in an arm, and of a shape, where nothing else decides.
     """
 
     def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.routing.able import able, named, valued
-from gateway.routing.candidate import Candidate
-from gateway.routing.facts import Facts, estimated_tokens, prefix_of, unit_of
-from gateway.routing.fitting import Fit, Shape, fit_of, shape_of
-from gateway.routing.policies import Key, Policy, Standing
-from gateway.routing.prices import expected_cost
-from gateway.routing.route import NOTHING, Backend, Route, RouteTable
-from gateway.routing.rules import holds
-from gateway.routing.trial import Arm
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.capability_match import able, named, valued
+from gateway.routing.planning.enrolment import Arm
+from gateway.routing.planning.plan_cache import Fit, Shape, fit_of, shape_of
+from gateway.routing.planning.policies import Key, Policy, Standing
+from gateway.routing.planning.prices import expected_cost
+from gateway.routing.planning.request_facts import Facts, estimated_tokens, prefix_of, unit_of
+from gateway.routing.planning.route import NOTHING, Backend, Route, RouteTable
+from gateway.routing.planning.when_rules import holds
 from schemas.errors import InvalidRequest, Unavailable
 from schemas.requests import EmbeddingsRequest, Request
 

@@ -9,12 +9,12 @@ from contextlib import aclosing
 from typing import cast
 
 from gateway.clock import now
-from gateway.routing import hedge
-from gateway.routing.attempts import Attempts, Turn, first_of
-from gateway.routing.intervals import Intervals
-from gateway.routing.plan import Plan
-from gateway.routing.tries import embedding
-from gateway.routing.trip import Trip
+from gateway.routing.execution import hedging as hedge
+from gateway.routing.execution.attempt import embedding
+from gateway.routing.execution.attempt_sequence import Attempts, Turn, first_of
+from gateway.routing.execution.token_timing import Intervals
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import Trip
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.events import CONTENT, Event, Tokens, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.routing.left_out import LeftOut
+from gateway.routing.exclusion import LeftOut
 
 
 class Part(Struct, frozen=True, kw_only=True, gc=False):

@@ -8,9 +8,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gateway.clock import now
-from gateway.routing.attempts import Turn
-from gateway.routing.route import Hedging
-from gateway.routing.tries import Try, embedding, generation
+from gateway.routing.execution.attempt import Try, embedding, generation
+from gateway.routing.execution.attempt_sequence import Turn
+from gateway.routing.planning.route import Hedging
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.events import CONTENT, Event

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from gateway.clock import now
 from gateway.config.error_codes import meanings
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.able import able, named, valued
-from gateway.routing.candidate import Candidate, Uncopied
-from gateway.routing.facts import Facts
-from gateway.routing.fitting import keep, shape_of
-from gateway.routing.last_resort import hopeless
-from gateway.routing.route import Hedging, Mirror, Route, RouteTable
-from gateway.routing.search import Search, rule_of
-from gateway.routing.trial import Arm, Enrolment
+from gateway.routing.planning.candidate import Candidate, Uncopied
+from gateway.routing.planning.candidate_search import Search, rule_of
+from gateway.routing.planning.capability_match import able, named, valued
+from gateway.routing.planning.enrolment import Arm, Enrolment
+from gateway.routing.planning.last_resort import hopeless
+from gateway.routing.planning.plan_cache import keep, shape_of
+from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.route import Hedging, Mirror, Route, RouteTable
 from schemas.errors import InvalidRequest, RateLimited, Unavailable
 from schemas.requests import CompletionRequest, Request
 

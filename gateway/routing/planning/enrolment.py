@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from gateway.config.schema_experiment import Experiment, Variant
 from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
-from gateway.routing.facts import Facts, unit_of
-from gateway.routing.fitting import keep
-from gateway.routing.left_out import Code, LeftOut, left_out
-from gateway.routing.part import Part
-from gateway.routing.route import Backend
-from gateway.routing.system import with_system
+from gateway.routing.exclusion import Code, LeftOut, left_out
+from gateway.routing.participation import Part
+from gateway.routing.planning.plan_cache import keep
+from gateway.routing.planning.request_facts import Facts, unit_of
+from gateway.routing.planning.route import Backend
+from gateway.routing.planning.system_prompt import with_system
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 UNIT_KEY = b"strowger experiments, unit 1"

@@ -8,9 +8,9 @@ from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 
 from adapters.base import Range
 from adapters.capabilities import fits, within
-from gateway.routing.candidate import Candidate
-from gateway.routing.policies import Standing
-from gateway.routing.route import Backend
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.policies import Standing
+from gateway.routing.planning.route import Backend
 from schemas.fields import CHAT, COMPLETION, EMBEDDINGS, TOKENS
 from schemas.messages import OpaqueTool
 from schemas.requests import (

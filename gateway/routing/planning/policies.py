@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.routing.rendezvous import ranked
+from gateway.routing.planning.rendezvous import ranked
 
 
 class Standing(Struct, frozen=True, kw_only=True, gc=False):

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from gateway.routing.breaker import Breaker
-from gateway.routing.route import Backend
+from gateway.routing.planning.route import Backend
+from gateway.routing.resilience.circuit_breaker import Breaker
 from schemas.requests import Request
 
 

@@ -4,8 +4,8 @@ from math import ceil, isinf
 
 from msgspec import Struct
 
-from gateway.routing.breaker import Breaker, State
-from gateway.routing.route import Backend
+from gateway.routing.planning.route import Backend
+from gateway.routing.resilience.circuit_breaker import Breaker, State
 
 
 class Health(Struct, frozen=True, kw_only=True):

@@ -4,13 +4,13 @@ import asyncio
 import random
 
 from gateway.clock import now
-from gateway.routing.candidate import Candidate
-from gateway.routing.failures import let_go
-from gateway.routing.last_resort import LastResort
-from gateway.routing.plan import Plan, none_left
-from gateway.routing.retry import may_move_on, may_repeat, pause
-from gateway.routing.tries import TIMER_S, Try, ask
-from gateway.routing.trip import Attempt, Trip
+from gateway.routing.execution.attempt import TIMER_S, Try, ask
+from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.last_resort import LastResort
+from gateway.routing.planning.plan import Plan, none_left
+from gateway.routing.request_record import Attempt, Trip
+from gateway.routing.resilience.retry import may_move_on, may_repeat, pause
 from gateway.upstream.base import Call
 from schemas.errors import (
     DeadlineExceeded,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.breaker import Breaker
+from gateway.routing.resilience.circuit_breaker import Breaker
 
 KEPT = 512
 """Names per backend. Clients choose them; the one that was asked for longest ago goes first."""

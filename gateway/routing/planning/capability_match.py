@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from adapters.base import Supports
 from adapters.capabilities import Unsupported, has_nested, left_out, offered, unsupported
-from gateway.routing.candidate import Candidate
-from gateway.routing.route import NOTHING, Backend, Route
-from gateway.routing.values import with_values
+from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.request_defaults import with_values
+from gateway.routing.planning.route import NOTHING, Backend, Route
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest
 from schemas.fields import task_of, without

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gateway.config.checks.when_rules import STREAM
 from gateway.config.schema import WhenRule
-from gateway.routing.facts import Facts, estimated_tokens, metadata_of
+from gateway.routing.planning.request_facts import Facts, estimated_tokens, metadata_of
 from schemas.fields import sent_fields
 from schemas.requests import EmbeddingsRequest, Request
 

@@ -9,7 +9,7 @@ one backend's words (`InvalidRequest`): nothing was sent, and another's may have
 """
 
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.window import SlidingCount
+from gateway.routing.resilience.sliding_count import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.routing.part import NO_PART, Part
+from gateway.routing.participation import NO_PART, Part
 from schemas.errors import GatewayError
 from schemas.events import Usage
 

@@ -1,0 +1,1 @@
+"""Attempts, retries, failover and hedging of one request."""

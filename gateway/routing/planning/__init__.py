@@ -1,0 +1,1 @@
+"""Which backends can take a request, and in which order."""

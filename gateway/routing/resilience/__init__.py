@@ -1,0 +1,1 @@
+"""Circuit breakers, retry budgets and load."""
