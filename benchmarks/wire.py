@@ -23,7 +23,7 @@ from typing import cast
 import uvloop
 
 from adapters.base import Outbound
-from gateway.upstream.general import HttpxTransport
+from gateway.upstream.httpx_transport import HttpxTransport
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 

@@ -33,20 +33,20 @@ from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.load import Load
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.telemetry.logs import line_style
+from gateway.upstream.adaptation.compose import bridged
 from gateway.upstream.base import Upstream
-from gateway.upstream.bridge.wrapping import bridged
-from gateway.upstream.credentials.configured import credentials_of
-from gateway.upstream.fetching.image import Images
-from gateway.upstream.fetching.upstream import fetching
+from gateway.upstream.credentials.factory import credentials_of
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.local import LocalUpstream
+from gateway.upstream.image_fetching.image import Images
+from gateway.upstream.image_fetching.upstream import fetching
+from gateway.upstream.local_engine import LocalUpstream
 from gateway.upstream.origin import addresses_of
 from gateway.upstream.tls import Contexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 
 if TYPE_CHECKING:
-    from gateway.upstream.fetching.fetcher import Fetcher
+    from gateway.upstream.image_fetching.fetcher import Fetcher
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
 """So many of a model's requests in any 10 seconds are hedged, or this part, if that is more."""
@@ -162,7 +162,7 @@ class Runtime:
     def _images(self) -> Images:
         """Made for the first provider that needs it: few do, and it takes 7 MB."""
         if self._fetcher is None:
-            from gateway.upstream.fetching.fetcher import Fetcher
+            from gateway.upstream.image_fetching.fetcher import Fetcher
 
             self._fetcher = Fetcher(self.config.server.fetch)
         return self._fetcher
@@ -343,7 +343,7 @@ def _transport(provider: Provider, base_url: str, contexts: Contexts) -> Transpo
     """Our own client, unless a proxy is in the way."""
     if provider.proxy is not None:
         # Late, because httpx takes 6 MB.
-        from gateway.upstream.general import HttpxTransport
+        from gateway.upstream.httpx_transport import HttpxTransport
 
         return HttpxTransport(
             base_url,

@@ -67,7 +67,7 @@ def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, 
 def supported(registry: Registry, name: str) -> Supports:
     """What the adapter can honour at its own base URL. Raises Faults for a broken plug-in."""
     if name == LOCAL:
-        from gateway.upstream.local_support import LOCAL_SUPPORTS
+        from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 
         return LOCAL_SUPPORTS
     endpoint = Endpoint(name=name, base_url=registry.base_url(name) or ANYWHERE)

@@ -23,10 +23,10 @@ from gateway.clock import now
 from gateway.config.schema import Timeouts
 from gateway.config.schema_connection import ClientFields
 from gateway.upstream.base import Call
-from gateway.upstream.batches import batches, joined
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.failures import dated, error_body, hide
+from gateway.upstream.embedding_batches import batches, joined
+from gateway.upstream.error_body import dated, error_body, hide
 from gateway.upstream.lora_scope import scoped
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings

@@ -1,7 +1,7 @@
 """The one seam to the wire: an exchange of bytes with a provider, under absolute deadlines.
 
 Two implementations: `gateway.upstream.wire` (our HTTP/1.1 client, the hot path) and
-`gateway.upstream.general` (httpx, for HTTP/2, proxies and everything that is not hot).
+`gateway.upstream.httpx_transport` (httpx, for HTTP/2, proxies and everything that is not hot).
 Times named `by` are readings of `asyncio.get_running_loop().time()`, in seconds.
 """
 

@@ -19,7 +19,7 @@ pytest.importorskip("jinja2")
 
 from tritonclient import http as _http
 
-from gateway.upstream.bridge.tokenizer import load_tokenizer
+from gateway.upstream.adaptation.tokenizer import load_tokenizer
 from tests.gateway import triton
 from tests.gateway.bridge.vocabularies import TINY
 from tests.gateway.mindie_backend import pair as mindie_pair

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gateway.upstream.base import Call
-from gateway.upstream.local import LocalUpstream
+from gateway.upstream.local_engine import LocalUpstream
 from gateway.upstream.origin import addresses_of
 from schemas.errors import UpstreamStarting
 from schemas.requests import EmbeddingsRequest

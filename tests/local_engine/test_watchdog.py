@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gateway.upstream.base import Call
-from gateway.upstream.local import LocalUpstream
+from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import ModelConfig
 from local_engine.execution.watchdog import Pulse, Watchdog
 from schemas.errors import UpstreamLost

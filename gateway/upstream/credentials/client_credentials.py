@@ -15,9 +15,9 @@ from adapters.base import Outbound, unauthenticated
 from adapters.error_message import problem, redacted
 from adapters.retry_after import retry_after
 from gateway.clock import now
+from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
 from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.refreshed import Lease, Refreshed
-from gateway.upstream.credentials.timing import ASSUMED_LIFETIME_S
+from gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
 from gateway.upstream.transport import Reply, Transport
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret

@@ -16,9 +16,9 @@ from azure.identity import (
 )
 
 from gateway.config.schema_connection import Azure
-from gateway.upstream.credentials.library_calls import LibraryCalls
+from gateway.upstream.credentials.auto_refresh import Lease
+from gateway.upstream.credentials.library_http import LibraryCalls
 from gateway.upstream.credentials.library_tokens import Bearer
-from gateway.upstream.credentials.refreshed import Lease
 from schemas.secret import Secret
 
 

@@ -19,10 +19,10 @@ from google.oauth2 import credentials as user
 from google.oauth2 import service_account
 
 from gateway.config.schema_connection import Google
-from gateway.upstream.credentials.library_calls import LibraryCalls, refused, said
+from gateway.upstream.credentials.auto_refresh import Lease
+from gateway.upstream.credentials.library_http import LibraryCalls, refused, said
 from gateway.upstream.credentials.library_tokens import Bearer
-from gateway.upstream.credentials.refreshed import Lease
-from gateway.upstream.credentials.timing import ASSUMED_LIFETIME_S
+from gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
 from schemas.errors import UpstreamRefused
 from schemas.secret import Secret
 

@@ -6,9 +6,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from adapters.base import Outbound, unauthenticated
-from gateway.upstream.credentials.aside import Aside
+from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
 from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.refreshed import Lease, Refreshed
+from gateway.upstream.credentials.blocking_calls import Aside
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
 

@@ -7,7 +7,7 @@ import msgspec
 from adapters.base import Outbound
 from gateway.clock import now
 from gateway.upstream.credentials.base import Credentials, Headers
-from gateway.upstream.failures import ERROR_BODY_BYTES, error_body
+from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
 from gateway.upstream.transport import Reply, Transport
 
 REFUSALS = frozenset({401, 403})

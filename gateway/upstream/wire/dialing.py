@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.upstream.origin import Origin
-from gateway.upstream.sockets import SOCKET_OPTIONS
+from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.wire.connection import Connection
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
 

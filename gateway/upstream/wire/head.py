@@ -1,7 +1,7 @@
 """A request's bytes: the head, of which little changes, with the body behind it."""
 
 from adapters.base import Outbound
-from gateway.upstream.outgoing import check
+from gateway.upstream.request_validation import check
 
 _HEADS_KEPT = 256
 

@@ -12,9 +12,9 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
+from gateway.upstream.adaptation.compose import bridged
+from gateway.upstream.adaptation.tokenizer import INLINE, aside
 from gateway.upstream.base import Upstream
-from gateway.upstream.bridge.tokenizer import INLINE, aside
-from gateway.upstream.bridge.wrapping import bridged
 from schemas.answers import Choice
 from schemas.errors import InvalidRequest
 from schemas.events import Finished, TextDelta

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adapters.base import Supports
-from gateway.upstream.bridge.fanning import AT_ONCE, FanningOut, fanning_out
+from gateway.upstream.adaptation.fan_out import AT_ONCE, FanningOut, fanning_out
 from schemas.errors import UpstreamFailed
 from schemas.events import Finished, Started, TextDelta, Usage
 from schemas.requests import CompletionRequest, GenerateRequest

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from gateway.upstream.bridge.spelling import LONGEST, Speller, next_part
-from gateway.upstream.bridge.tokenizer import TextTokenizer
+from gateway.upstream.adaptation.stream_tokenizer import LONGEST, Speller, next_part
+from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
 from tests.gateway.bridge.vocabularies import FAMILIES, byte_level, family, reads
 

@@ -12,8 +12,8 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
-from gateway.upstream.bridge.enforcing import Enforcing, enforcing
-from gateway.upstream.bridge.stopping import Stopper, StopRules
+from gateway.upstream.adaptation.stop_detection import Stopper, StopRules
+from gateway.upstream.adaptation.stop_enforcement import Enforcing, enforcing
 from schemas.errors import InvalidRequest, UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 from schemas.messages import Message

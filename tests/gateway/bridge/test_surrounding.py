@@ -6,8 +6,8 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
-from gateway.upstream.bridge.enforcing import Enforcing
-from gateway.upstream.bridge.surrounding import Surrounding, surrounding
+from gateway.upstream.adaptation.echo_and_suffix import Surrounding, surrounding
+from gateway.upstream.adaptation.stop_enforcement import Enforcing
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, TextDelta
 from schemas.requests import CompletionRequest

@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from gateway.upstream.bridge.files import read_beside
-from gateway.upstream.bridge.template import ChatTemplate
+from gateway.upstream.adaptation.chat_template import ChatTemplate
+from gateway.upstream.adaptation.tokenizer_files import read_beside
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import ImagePart, Message, TextPart, ToolCall
 from tests.gateway.bridge.vocabularies import TINY, byte_level, reads

@@ -13,7 +13,7 @@ pytest.importorskip("jinja2")
 
 from tokenizers import processors
 
-from gateway.upstream.bridge.tokenizer import load_tokenizer
+from gateway.upstream.adaptation.tokenizer import load_tokenizer
 from schemas.errors import InvalidConfig, InvalidRequest
 from tests.gateway.bridge.vocabularies import (
     FAMILIES,

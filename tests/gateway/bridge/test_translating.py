@@ -9,11 +9,11 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
+from gateway.upstream.adaptation.chat_template import ChatTemplate
+from gateway.upstream.adaptation.detokenizing import Detokenizing
+from gateway.upstream.adaptation.request_translation import Translating
+from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from gateway.upstream.base import Upstream
-from gateway.upstream.bridge.detokenizing import Detokenizing
-from gateway.upstream.bridge.template import ChatTemplate
-from gateway.upstream.bridge.tokenizer import TextTokenizer
-from gateway.upstream.bridge.translating import Translating
 from schemas.errors import InvalidRequest, UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 from schemas.messages import Message

@@ -18,7 +18,7 @@ from tokenizers import (
     trainers,
 )
 
-from gateway.upstream.bridge.tokenizer import Library, TextTokenizer, load_tokenizer
+from gateway.upstream.adaptation.tokenizer import Library, TextTokenizer, load_tokenizer
 
 TINY = Path(__file__).parents[3] / "local_engine" / "bundled" / "tiny-chat"
 

@@ -8,7 +8,7 @@ from adapters.base import Outbound
 from adapters.registry import Registry
 from gateway.config.schema import Provider as Configured
 from gateway.config.schema_connection import Google, Timeouts
-from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.credentials.factory import credentials_of
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
 from tests.google_cloud import (

@@ -16,7 +16,7 @@ from gateway.config.schema import Provider as Configured
 from gateway.config.schema_connection import Aws
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
-from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
 from tests.provider import Answer, Received, provider

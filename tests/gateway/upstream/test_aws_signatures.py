@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from adapters.base import Outbound
-from gateway.upstream.credentials.aws import AwsSignatures
+from gateway.upstream.credentials.aws_signing import AwsSignatures
 from gateway.upstream.credentials.botocore_keys import Chain, Keys
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.batches import batches, joined
-from gateway.upstream.bridge.fanning import AT_ONCE
+from gateway.upstream.adaptation.fan_out import AT_ONCE
+from gateway.upstream.embedding_batches import batches, joined
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest

@@ -13,7 +13,7 @@ from adapters.base import Outbound
 from adapters.registry import Registry
 from gateway.config.adapter_names import known_adapters
 from gateway.config.schema import OAuth, Provider, Tls
-from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.credentials.factory import credentials_of
 from schemas.secret import Secret
 from tests.doubles import answering, raw_server, sized
 from tests.gateway.upstream.transports.test_certificates import server_context

@@ -9,11 +9,11 @@ import pytest
 
 from adapters.base import Outbound
 from adapters.databricks.oauth import TOKENS
+from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
 from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
-from gateway.upstream.credentials.refreshed import Lease, Refreshed
-from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
+from gateway.upstream.credentials.refresh_schedule import expires_at, pause, refresh_at
 from gateway.upstream.credentials.transport import AuthorizedTransport, with_headers
-from gateway.upstream.general import HttpxTransport
+from gateway.upstream.httpx_transport import HttpxTransport
 from gateway.upstream.transport import Reply
 from gateway.upstream.wire import WireTransport
 from schemas.errors import (

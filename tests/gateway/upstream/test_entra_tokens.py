@@ -15,7 +15,7 @@ from adapters.registry import Registry
 from gateway.config.schema import Provider as Configured
 from gateway.config.schema_connection import Azure, Timeouts, Tls
 from gateway.upstream.credentials.base import Credentials, Headers
-from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from tests.doubles import Peer, raw_server, sized
 from tests.gateway.upstream.transports.test_certificates import server_context

@@ -10,7 +10,7 @@ import trustme
 from adapters.registry import Registry
 from gateway.config.schema import Provider as Configured
 from gateway.config.schema_connection import Google, Tls
-from gateway.upstream.credentials.configured import credentials_of
+from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamRefused
 from schemas.secret import Secret
 from tests.doubles import Peer, answering, raw_server, sized

@@ -9,8 +9,8 @@ import requests
 import trustme
 
 from gateway.config.schema import Tls
-from gateway.upstream.credentials.aside import Aside
-from gateway.upstream.credentials.library_calls import ALL_CALLS_S, LibraryCalls
+from gateway.upstream.credentials.blocking_calls import Aside
+from gateway.upstream.credentials.library_http import ALL_CALLS_S, LibraryCalls
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from tests.doubles import answering, raw_server, sized
 from tests.gateway.upstream.transports.test_certificates import server_context

@@ -15,7 +15,7 @@ from gateway.config.schema import Engine as EngineConfig
 from gateway.config.schema import EngineModel, Lora, Provider
 from gateway.engines import EngineProcess, engine_settings
 from gateway.upstream.base import Call
-from gateway.upstream.local import LocalUpstream
+from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import LoraConfig, ModelConfig
 from schemas.answers import Answer, Fold
 from schemas.errors import (

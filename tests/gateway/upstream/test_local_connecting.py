@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.schema_connection import Timeouts
 from gateway.upstream.base import Call
-from gateway.upstream.local import LocalUpstream
+from gateway.upstream.local_engine import LocalUpstream
 from schemas.answers import Answer, Fold
 from schemas.errors import UpstreamStarting, UpstreamTimeout
 from schemas.messages import Message

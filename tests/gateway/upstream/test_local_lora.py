@@ -9,7 +9,7 @@ import pytest
 
 from gateway.engines import EngineProcess
 from gateway.upstream.base import Call
-from gateway.upstream.local import LocalUpstream
+from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import LoraConfig
 from schemas.errors import InvalidRequest
 from schemas.events import Tokens

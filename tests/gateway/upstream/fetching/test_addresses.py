@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.fetching.addresses import Allowed, literal
+from gateway.upstream.image_fetching.allowed_addresses import Allowed, literal
 
 PUBLIC = Allowed()
 INSIDE = (

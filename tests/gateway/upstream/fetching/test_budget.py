@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.fetching.budget import Meter, Shares
+from gateway.upstream.image_fetching.budget import Meter, Shares
 from schemas.errors import InvalidRequest
 
 pytestmark = pytest.mark.anyio

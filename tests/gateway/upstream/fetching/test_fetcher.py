@@ -9,8 +9,8 @@ import pytest
 import trustme
 
 from gateway.config.schema_connection import Fetch
-from gateway.upstream.fetching.budget import Meter
-from gateway.upstream.fetching.fetcher import Fetcher
+from gateway.upstream.image_fetching.budget import Meter
+from gateway.upstream.image_fetching.fetcher import Fetcher
 from schemas.errors import InvalidConfig, InvalidRequest
 from tests.doubles import Peer, RawServer, Script, answering, raw_server, sized
 

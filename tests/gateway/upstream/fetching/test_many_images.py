@@ -14,8 +14,8 @@ from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema_connection import Fetch
 from gateway.upstream.base import Call
-from gateway.upstream.fetching.fetcher import Fetcher
-from gateway.upstream.fetching.upstream import Fetching
+from gateway.upstream.image_fetching.fetcher import Fetcher
+from gateway.upstream.image_fetching.upstream import Fetching
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, InvalidRequest
 from schemas.events import Event, TextDelta

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from gateway.config.schema import Tls
-from gateway.upstream.general import HttpxTransport
+from gateway.upstream.httpx_transport import HttpxTransport
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 from tests.gateway.upstream.transports.exchanging import Open, OpenWire

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from gateway.upstream import failures
-from gateway.upstream.failures import ERROR_BODY_BYTES, dated, error_body
+from gateway.upstream import error_body as failures
+from gateway.upstream.error_body import ERROR_BODY_BYTES, dated, error_body
 from tests.doubles import Step, answering, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, post, soon
 

@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from gateway.config.schema import Tls
-from gateway.upstream.general import HttpxTransport
+from gateway.upstream.httpx_transport import HttpxTransport
 from schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
 from tests.doubles import Peer, answering, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import SECRET, fetch, post

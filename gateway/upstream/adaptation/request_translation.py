@@ -15,10 +15,10 @@ from msgspec import UNSET, Struct
 from adapters.base import Supports
 from adapters.capabilities import unsupported
 from gateway.clock import now
+from gateway.upstream.adaptation.answer_translation import TextOfTokens, TokensOfText
+from gateway.upstream.adaptation.capabilities import INPUT_IDS, PROMPT_IDS, ways_to, widened
+from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, reading
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.bridge.answers import TextOfTokens, TokensOfText
-from gateway.upstream.bridge.offers import INPUT_IDS, PROMPT_IDS, ways_to, widened
-from gateway.upstream.bridge.tokenizer import TextTokenizer, aside, reading
 from local_engine.child_process.text_encoder import Errand
 from local_engine.requests.request_limits import length
 from schemas.answers import Embeddings

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from gateway.clock import now
-from gateway.upstream.credentials.timing import expires_at, pause, refresh_at
+from gateway.upstream.credentials.refresh_schedule import expires_at, pause, refresh_at
 from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 _log = logging.getLogger("strowger.credentials")
@@ -52,7 +52,7 @@ class _Failure(Struct, frozen=True, kw_only=True):
 class Refreshed(Generic[T]):
     """fetch: raises UpstreamError, whose text is logged; it must have a time limit of its own.
 
-    clock, draw: for tests; see gateway.upstream.credentials.timing.
+    clock, draw: for tests; see gateway.upstream.credentials.refresh_schedule.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
         return None
     # Late, because httpx takes 6 MB.
     from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
-    from gateway.upstream.general import HttpxTransport
+    from gateway.upstream.httpx_transport import HttpxTransport
 
     own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
     url = oauth.token_url or f"{_origin(base_url)}{own.path}"
@@ -51,7 +51,7 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
 
 def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
     # Late, because only such a provider needs a vendor's library.
-    from gateway.upstream.credentials.library_calls import LibraryCalls
+    from gateway.upstream.credentials.library_http import LibraryCalls
     from gateway.upstream.credentials.library_tokens import LibraryTokens, TokenSource
 
     own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
@@ -76,7 +76,7 @@ def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
 
 def _signatures(name: str, aws: Aws, base_url: str) -> Credentials:
     # Late, because only a provider that signs needs botocore.
-    from gateway.upstream.credentials.aws import AwsSignatures
+    from gateway.upstream.credentials.aws_signing import AwsSignatures
     from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
 
     keys = (

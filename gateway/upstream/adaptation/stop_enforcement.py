@@ -13,8 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from adapters.base import Range, Supports
 from adapters.capabilities import offered
+from gateway.upstream.adaptation.stop_detection import Stopper, StopRules
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.bridge.stopping import Stopper, StopRules
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, TextDelta, Tokens, Usage

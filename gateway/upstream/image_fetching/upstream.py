@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.fetching.budget import Meter
-from gateway.upstream.fetching.image import Image, Images
+from gateway.upstream.image_fetching.budget import Meter
+from gateway.upstream.image_fetching.image import Image, Images
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, InvalidRequest
 from schemas.events import Event

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.upstream.bridge.spelling import Speller
-from gateway.upstream.bridge.tokenizer import TextTokenizer
+from gateway.upstream.adaptation.stream_tokenizer import Speller
+from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 

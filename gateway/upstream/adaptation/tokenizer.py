@@ -16,8 +16,8 @@ from typing import Protocol, TypeVar, cast
 
 import tokenizers
 
-from gateway.upstream.bridge.files import read_beside, tokenizer_file
-from gateway.upstream.bridge.template import ChatTemplate
+from gateway.upstream.adaptation.chat_template import ChatTemplate
+from gateway.upstream.adaptation.tokenizer_files import read_beside, tokenizer_file
 from local_engine.child_process.text_encoder import (
     INLINE,
     Encoder,

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+from gateway.upstream.adaptation.echo_and_suffix import surrounding
+from gateway.upstream.adaptation.fan_out import fanning_out
+from gateway.upstream.adaptation.stop_enforcement import enforcing
 from gateway.upstream.base import Upstream
-from gateway.upstream.bridge.enforcing import enforcing
-from gateway.upstream.bridge.fanning import fanning_out
-from gateway.upstream.bridge.surrounding import surrounding
 
 
 def try_tokenizer(path: Path) -> None:
     """Read a provider's tokenizer and what stands beside it. Raises InvalidConfig."""
-    from gateway.upstream.bridge.tokenizer import load_tokenizer
+    from gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     load_tokenizer(path)
 
@@ -27,9 +27,9 @@ def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
     choices = upstream.supports.tokens is not None
     if tokenizer is None:
         return fanning_out(surrounding(enforcing(upstream)), choices=choices)
-    from gateway.upstream.bridge.detokenizing import Detokenizing
-    from gateway.upstream.bridge.tokenizer import load_tokenizer
-    from gateway.upstream.bridge.translating import Translating
+    from gateway.upstream.adaptation.detokenizing import Detokenizing
+    from gateway.upstream.adaptation.request_translation import Translating
+    from gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     reads = load_tokenizer(tokenizer)
     if upstream.supports.tokens is not None:

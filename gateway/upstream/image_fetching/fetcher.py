@@ -10,9 +10,9 @@ import httpx
 from msgspec import Struct
 
 from gateway.config.schema_connection import Fetch
-from gateway.upstream.fetching.addresses import Allowed, literal
-from gateway.upstream.fetching.budget import Meter, Shares
-from gateway.upstream.fetching.image import Image
+from gateway.upstream.image_fetching.allowed_addresses import Allowed, literal
+from gateway.upstream.image_fetching.budget import Meter, Shares
+from gateway.upstream.image_fetching.image import Image
 from schemas.errors import InvalidConfig, InvalidRequest
 
 REDIRECTS: Final = 5

@@ -17,8 +17,8 @@ import httpx
 from adapters.base import Outbound
 from gateway.config.schema import Tls
 from gateway.upstream.origin import origin_of
-from gateway.upstream.outgoing import check
-from gateway.upstream.sockets import SOCKET_OPTIONS
+from gateway.upstream.request_validation import check
+from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
 from gateway.upstream.wire.fields import Headers, Limits
 from schemas.errors import (

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.upstream.fetching.budget import Meter, Shares
+from gateway.upstream.image_fetching.budget import Meter, Shares
 
 
 class Image(Struct, frozen=True, kw_only=True):

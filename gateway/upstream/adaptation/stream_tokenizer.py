@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from gateway.upstream.bridge.tokenizer import TextTokenizer, Unspellable
+from gateway.upstream.adaptation.tokenizer import TextTokenizer, Unspellable
 from local_engine.text.detokenizer import Detokenizer
 from schemas.errors import UpstreamFailed
 

@@ -12,8 +12,8 @@ from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema_connection import Timeouts
 from gateway.upstream.base import Call
-from gateway.upstream.local_support import LOCAL_SUPPORTS
-from gateway.upstream.local_vectors import to_embeddings
+from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
+from gateway.upstream.local_embeddings import to_embeddings
 from local_engine.protocol.frames import (
     Ask,
     Batch,

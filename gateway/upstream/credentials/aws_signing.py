@@ -9,10 +9,10 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 from collections.abc import Callable
 
 from adapters.base import Outbound
-from gateway.upstream.credentials.aside import Aside
+from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
 from gateway.upstream.credentials.base import Headers
+from gateway.upstream.credentials.blocking_calls import Aside
 from gateway.upstream.credentials.botocore_keys import Chain, Keys, signature
-from gateway.upstream.credentials.refreshed import Lease, Refreshed
 from schemas.errors import UpstreamUnreachable
 
 KEPT_S = 60.0

@@ -5,8 +5,8 @@ from contextlib import aclosing
 
 import msgspec
 
+from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.bridge.tokenizer import TextTokenizer
 from local_engine.text.detokenizer import Detokenizer
 from schemas.answers import Embeddings
 from schemas.events import Event, Finished, TokenLogprob, Tokens
