@@ -16,6 +16,9 @@ from gateway.auth import Caller
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
 from gateway.ended_sessions import EndedSessions
+from gateway.experiments.service.background_jobs import Minding
+from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.history import Past
 from gateway.guesses import Guesses
 from gateway.mirror.line import MirrorLine
 from gateway.mirror.mirrors import Mirrors
@@ -33,9 +36,6 @@ from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.families import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.series import Series, Strand, Window, merged
-from gateway.trials.history import Past
-from gateway.trials.minding import Minding
-from gateway.trials.trials import Trials
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Throttled, Unavailable
 from schemas.requests import Request

@@ -15,13 +15,13 @@ from gateway.admin.access import SCHEME
 from gateway.config.problems import nearest
 from gateway.config.schema_experiment import Experiment
 from gateway.documentation import operation
+from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.removed import UNKNOWN, Former
+from gateway.experiments.service.report import Report
+from gateway.experiments.service.summary import ListedExperiment, configured, removed
 from gateway.state import Gateway
 from gateway.store.errors import StoreAway
 from gateway.surfaces.decoding import UNREADABLE
-from gateway.trials.former import UNKNOWN, Former
-from gateway.trials.listed import ListedExperiment, configured, removed
-from gateway.trials.report import Report
-from gateway.trials.trials import Trials
 from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
 
 _Request = Request[object, object, State]

@@ -14,13 +14,13 @@ from gateway.cli.experiment_store import opened
 from gateway.cli.tables import show, table_of
 from gateway.config.problems import nearest
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments import planner
-from gateway.experiments.metrics import Metric
-from gateway.experiments.planner import Plan
-from gateway.experiments.sentences import figure
+from gateway.experiments.service.baselines import Baseline, baseline_of
+from gateway.experiments.service.report_input import clauses_of, metrics_of
+from gateway.experiments.statistics import sample_size as planner
+from gateway.experiments.statistics.formatting import figure
+from gateway.experiments.statistics.metrics import Metric
+from gateway.experiments.statistics.sample_size import Plan
 from gateway.store.base import Store
-from gateway.trials.baselines import Baseline, baseline_of
-from gateway.trials.cases import clauses_of, metrics_of
 
 
 class Planned(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from rich.markup import escape
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.experiment_store import begun, named, opened
 from gateway.cli.tables import show, table_of
+from gateway.experiments.service.report_input import bounds_of
 from gateway.store.base import Vote
-from gateway.trials.cases import bounds_of
 
 metric_option = click.option("--metric", help="Of feedback; the primary one without it.")
 

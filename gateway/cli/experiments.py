@@ -19,13 +19,13 @@ from gateway.cli.tables import show, table_of
 from gateway.config.problems import nearest
 from gateway.config.schema import Config
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.sentences import figure, signed
+from gateway.experiments.service.contract_report import declared
+from gateway.experiments.service.removed import UNKNOWN, former
+from gateway.experiments.service.report import Measured, MetricReport, Report, doubts, report_of
+from gateway.experiments.service.summary import ListedExperiment, configured, removed
+from gateway.experiments.statistics.formatting import figure, signed
 from gateway.routing.planning.enrolment import Standing
 from gateway.store.base import Store
-from gateway.trials.declared import declared
-from gateway.trials.former import UNKNOWN, former
-from gateway.trials.listed import ListedExperiment, configured, removed
-from gateway.trials.report import Measured, MetricReport, Report, doubts, report_of
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 

@@ -14,6 +14,7 @@ import msgspec
 from gateway.background import kept
 from gateway.config.schema import Config
 from gateway.engines import EngineView
+from gateway.experiments.service.history import Past
 from gateway.processes.channel import Channel
 from gateway.processes.hub import Hub
 from gateway.processes.messages import (
@@ -51,7 +52,6 @@ from gateway.processes.spawning import spawn
 from gateway.processes.target import Ended, Proposal
 from gateway.telemetry.families import Families, added, counted, families
 from gateway.telemetry.process_metrics import ProcessMetrics
-from gateway.trials.history import Past
 
 _log = logging.getLogger("strowger")
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from gateway.background import Crashed
 from gateway.config.schema import Config
+from gateway.experiments.service.background_jobs import Minding
 from gateway.store.base import Store
-from gateway.trials.minding import Minding
 
 
 def minding_of(store: Store, config: Callable[[], Config], crashed: Crashed) -> Minding:

@@ -17,6 +17,7 @@ from gateway.asgi.protocol import GatewayHttp
 from gateway.background import kept
 from gateway.config.schema import Config
 from gateway.engines import EngineView
+from gateway.experiments.service.experiment_service import Trials
 from gateway.processes.generations import Generations
 from gateway.processes.target import Proposal
 from gateway.records.recorder import FileRecorder
@@ -27,7 +28,6 @@ from gateway.store.opening import open_store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import set_level
 from gateway.telemetry.record_metrics import RecorderCollector
-from gateway.trials.trials import Trials
 from schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")

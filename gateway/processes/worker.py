@@ -17,6 +17,7 @@ import msgspec
 
 from gateway.background import count_unhandled
 from gateway.config.schema import Config
+from gateway.experiments.service.history import Past
 from gateway.processes.channel import Channel
 from gateway.processes.leases import PROBES, Leases, Turn
 from gateway.processes.messages import (
@@ -60,7 +61,6 @@ from gateway.telemetry.decisions import Decision
 from gateway.telemetry.families import Families
 from gateway.telemetry.logs import configure_logging, line_style
 from gateway.telemetry.series import Strand, Window
-from gateway.trials.history import Past
 from schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")

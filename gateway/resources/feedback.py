@@ -10,11 +10,8 @@ from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
 from gateway.documentation import operation
-from gateway.records.rows import FeedbackRow
-from gateway.state import Gateway
-from gateway.store.base import Known
-from gateway.store.errors import StoreAway
-from gateway.trials.feedback import (
+from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.feedback import (
     MAX_BYTES,
     FeedbackBody,
     Metrics,
@@ -23,7 +20,10 @@ from gateway.trials.feedback import (
     read_feedback,
     row_of,
 )
-from gateway.trials.trials import Trials
+from gateway.records.rows import FeedbackRow
+from gateway.state import Gateway
+from gateway.store.base import Known
+from gateway.store.errors import StoreAway
 from schemas.errors import Unavailable
 
 _Request = Request[object, object, State]

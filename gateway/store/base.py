@@ -5,9 +5,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.experiments.course import Point
-from gateway.experiments.outcomes import Outcomes, Per
-from gateway.experiments.ratio import EpochCounts
+from gateway.experiments.statistics.interval_history import Point
+from gateway.experiments.statistics.outcomes import Outcomes, Per
+from gateway.experiments.statistics.sample_ratio import EpochCounts
 from gateway.store.recorded import Recorded
 from gateway.store.units import UnitTotal
 

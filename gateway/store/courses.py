@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.experiments.course import Interval, Point, due, superfluous
+from gateway.experiments.statistics.interval_history import Interval, Point, due, superfluous
 from gateway.store.database import Session
 
 _intervals: msgspec.json.Decoder[Mapping[str, Interval]] = msgspec.json.Decoder(

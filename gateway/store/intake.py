@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from gateway.experiments.metrics import BUILT_IN, VOTE_RATE
+from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
 from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Row
 from gateway.store.database import Insert, Session, Value
 from gateway.store.errors import StoreRefused

@@ -1,8 +1,8 @@
-"""The moments of `gateway.experiments.outcomes`, added up by the database."""
+"""The moments of `gateway.experiments.statistics.outcomes`, added up by the database."""
 
 from collections.abc import Sequence
 
-from gateway.experiments.outcomes import Cell, Link, Outcomes, Per
+from gateway.experiments.statistics.outcomes import Cell, Link, Outcomes, Per
 from gateway.store.database import Session
 
 _COUNT: dict[Per, str] = {

@@ -15,7 +15,7 @@ cost_usd:      of everything that has a price, for it was paid.
 What is missing is no observation; it does not count as 0.
 """
 
-from gateway.experiments.metrics import BUILT_IN, VOTE_RATE
+from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
 from gateway.records.rows import RequestRow
 
 _ttft, _latency = BUILT_IN["ttft_ms"].scaled, BUILT_IN["latency_ms"].scaled

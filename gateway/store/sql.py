@@ -6,9 +6,9 @@ from collections.abc import Generator, Mapping, Sequence
 
 import msgspec
 
-from gateway.experiments.course import Point
-from gateway.experiments.outcomes import Outcomes, Per
-from gateway.experiments.ratio import ArmCount, EpochCounts
+from gateway.experiments.statistics.interval_history import Point
+from gateway.experiments.statistics.outcomes import Outcomes, Per
+from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
 from gateway.records.importer import Taken
 from gateway.records.rows import Row
 from gateway.store import recorded, votes

@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.experiments.service.guardrails import Judge
 from gateway.telemetry.counts import Counts
-from gateway.trials.judge import Judge
 
 
 class TrialMetrics:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from gateway.experiments.service.feedback import FeedbackBody
 from gateway.surfaces.routes import HOT
-from gateway.trials.feedback import FeedbackBody
 
 Json = dict[str, object]
 

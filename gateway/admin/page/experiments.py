@@ -7,13 +7,13 @@ from markupsafe import Markup
 
 from gateway.admin.page.intervals import draw_intervals
 from gateway.admin.page.wording import NONE, count, number, share, span
-from gateway.experiments.metrics import VOTE_RATE
-from gateway.experiments.sentences import figure, signed
-from gateway.trials.decisions import ClauseReport
-from gateway.trials.declared import declared
-from gateway.trials.distrust import ResponseReport
-from gateway.trials.history import Past, Track
-from gateway.trials.report import ArmReport, Measured, MetricReport, Report, doubts
+from gateway.experiments.service.contract_report import declared
+from gateway.experiments.service.decision_report import ClauseReport
+from gateway.experiments.service.history import Past, Track
+from gateway.experiments.service.report import ArmReport, Measured, MetricReport, Report, doubts
+from gateway.experiments.service.trust_report import ResponseReport
+from gateway.experiments.statistics.formatting import figure, signed
+from gateway.experiments.statistics.metrics import VOTE_RATE
 
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">

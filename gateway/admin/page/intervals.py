@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from gateway.admin.page.plots import COLOURS, nice
-from gateway.experiments.course import Interval, Point
+from gateway.experiments.statistics.interval_history import Interval, Point
 
 _WIDTH, _HEIGHT = 600, 150
 _ROOM = 1.6

@@ -12,7 +12,7 @@ from gateway.config.checks.routing import check_backend
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema import Config
 from gateway.config.schema_experiment import Decide, Experiment, Variant
-from gateway.experiments.metrics import BUILT_IN, COMMENT
+from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
 
 ALIKE = 0.8
 """A name so near to one of our own metrics is taken for a slip of the keys."""

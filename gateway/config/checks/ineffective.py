@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from gateway.config.problems import Path, Problems
 from gateway.config.schema import Config, Model
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.metrics import BUILT_IN
+from gateway.experiments.statistics.metrics import BUILT_IN
 
 LARGEST_PART = 5.0
 """Of a time, five times as much again; more was meant as milliseconds or per cent."""

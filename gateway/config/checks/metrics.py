@@ -7,7 +7,7 @@ from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema import Config
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_metric import MetricContract
-from gateway.experiments.metrics import BUILT_IN, COMMENT, LARGEST
+from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
 
 
 def check_metrics(config: Config, problems: Problems) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from gateway.experiments.outcomes import Cell, Link, Outcomes
+from gateway.experiments.statistics.outcomes import Cell, Link, Outcomes
 
 Floats = npt.NDArray[np.float64]
 Arms = npt.NDArray[np.bool_]

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.course import POINTS, SKEW_S, due, superfluous
+from gateway.experiments.statistics.interval_history import POINTS, SKEW_S, due, superfluous
 
 
 def followed(times: list[float], looks: list[float]) -> list[float]:

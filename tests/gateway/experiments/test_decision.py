@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from gateway.experiments.decision import Clause, decided
-from gateway.experiments.effects import Look, effect, least
-from gateway.experiments.metrics import BUILT_IN, Metric
-from gateway.experiments.outcomes import Outcomes, UnitRow, summarised
-from gateway.experiments.planner import plan_clause
-from gateway.experiments.verdict import Case, judge
+from gateway.experiments.statistics.decision import Clause, decided
+from gateway.experiments.statistics.effects import Look, effect, least
+from gateway.experiments.statistics.metrics import BUILT_IN, Metric
+from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from gateway.experiments.statistics.sample_size import plan_clause
+from gateway.experiments.statistics.verdict import Case, judge
 from tests.gateway.experiments.fleet import Bools, Floats, arriving, band
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "1000"))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.experiments.effects import Effect, Look, effect, least
-from gateway.experiments.intervals import one_sided, tuned, two_sided
-from gateway.experiments.outcomes import Outcomes, UnitRow, summarised
+from gateway.experiments.statistics.confidence_sequence import one_sided, tuned, two_sided
+from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from tests.gateway.experiments.crowd import (
     NAMES,
     Visit,
@@ -82,7 +82,7 @@ def test_the_published_t_test_of_two_sums_has_this_standard_error() -> None:
     github.com/growthbook/growthbook, packages/stats/tests/frequentist/test_tests.py; its interval
     is 1.9603 (t with 5,841 degrees of freedom) standard errors wide.
     """
-    from gateway.experiments.outcomes import Cell
+    from gateway.experiments.statistics.outcomes import Cell
 
     cells = tuple(
         Cell(

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.intervals import evidence, one_sided, p_value, tuned, two_sided
+from gateway.experiments.statistics.confidence_sequence import (
+    evidence,
+    one_sided,
+    p_value,
+    tuned,
+    two_sided,
+)
 
 ALPHAS = st.floats(1e-6, 0.3)
 TIMES = st.floats(1e-3, 1e9)

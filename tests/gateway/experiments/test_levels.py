@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from gateway.experiments.effects import Look, effect, least
-from gateway.experiments.outcomes import UnitRow, summarised
-from gateway.experiments.verdict import GUARDED
+from gateway.experiments.statistics.effects import Look, effect, least
+from gateway.experiments.statistics.outcomes import UnitRow, summarised
+from gateway.experiments.statistics.verdict import GUARDED
 from tests.gateway.experiments.crowd import NAMES, pareto_counts, yes_votes
 from tests.gateway.experiments.fleet import Bools, Crowd, Floats, arriving, band, growing
 

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.outcomes import Cell, Link, Outcomes, UnitRow, merged, summarised
+from gateway.experiments.statistics.outcomes import (
+    Cell,
+    Link,
+    Outcomes,
+    UnitRow,
+    merged,
+    summarised,
+)
 
 ROWS = st.lists(
     st.builds(

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.ratio import CONCENTRATION, NEAR, OFF, ArmCount, EpochCounts, ratio
+from gateway.experiments.statistics.sample_ratio import (
+    CONCENTRATION,
+    NEAR,
+    OFF,
+    ArmCount,
+    EpochCounts,
+    ratio,
+)
 
 
 def epoch(number: int, *arms: tuple[float, int]) -> EpochCounts:

@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.experiments.assignment import Arm, Assignment
-from gateway.experiments.effects import Effect, Look, effect, least
-from gateway.experiments.metrics import BUILT_IN
-from gateway.experiments.outcomes import Outcomes
-from gateway.experiments.planner import plan, unit_sd
-from gateway.experiments.verdict import GUARD_ALPHA
+from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.metrics import BUILT_IN
+from gateway.experiments.statistics.outcomes import Outcomes
+from gateway.experiments.statistics.sample_size import plan, unit_sd
+from gateway.experiments.statistics.verdict import GUARD_ALPHA
 from tests.gateway.experiments.crowd import (
     NAMES,
     Arms,

@@ -5,11 +5,11 @@ from math import exp, log, log1p
 import numpy as np
 import pytest
 
-from gateway.experiments.metrics import BUILT_IN, LEAST, Metric
-from gateway.experiments.outcomes import Outcomes, UnitRow, summarised
-from gateway.experiments.ratio import ArmCount, EpochCounts
-from gateway.experiments.sentences import amount, change, figure, rounded, signed
-from gateway.experiments.verdict import Case, Guard, Verdict, judge
+from gateway.experiments.statistics.formatting import amount, change, figure, rounded, signed
+from gateway.experiments.statistics.metrics import BUILT_IN, LEAST, Metric
+from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
+from gateway.experiments.statistics.verdict import Case, Guard, Verdict, judge
 
 VOTES = Metric(name="thumbs_up", bounds=(0.0, 1.0))
 

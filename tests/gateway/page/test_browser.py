@@ -11,8 +11,8 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from gateway.admin.page.chat import chat_section
+from gateway.experiments.service.report import Report
 from gateway.routing.planning.enrolment import Standing
-from gateway.trials.report import Report
 from tests.gateway.browser import browsing, chromium
 from tests.gateway.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.page.test_experiments import report, shown

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from gateway.admin.page.experiments import experiments_section
-from gateway.experiments.course import Point
+from gateway.experiments.service.history import History, Past, Track, intervals_of
+from gateway.experiments.service.report import Report
+from gateway.experiments.statistics.interval_history import Point
 from gateway.state import Gateway
-from gateway.trials.history import History, Past, Track, intervals_of
-from gateway.trials.report import Report
 from tests.gateway.page.crowd import KEY, crowded
 from tests.gateway.page.trial import DAY_S, EXPERIMENT, Told
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from gateway.config.schema_experiment import Experiment, Variant, VariantFields
 from gateway.experiments.assignment import Arm, Assignment
-from gateway.experiments.course import Point
+from gateway.experiments.service.background_jobs import Minding
+from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.history import History, intervals_of
+from gateway.experiments.service.report import report_of
+from gateway.experiments.service.state_poller import Watch
+from gateway.experiments.statistics.interval_history import Point
 from gateway.records.rows import FeedbackRow, Left, RequestRow, Row
 from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
-from gateway.trials.history import History, intervals_of
-from gateway.trials.minding import Minding
-from gateway.trials.report import report_of
-from gateway.trials.trials import Trials
-from gateway.trials.watch import Watch
 from schemas.secret import Secret
 
 DAY_S = 86_400.0

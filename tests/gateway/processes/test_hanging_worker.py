@@ -14,12 +14,12 @@ import pytest
 from msgspec import Struct
 
 from gateway.config.schema import Config
+from gateway.experiments.service.history import Past
 from gateway.processes.crew import Crew, Worker
 from gateway.processes.engines import EngineHouse
 from gateway.processes.reload import Reload
 from gateway.processes.target import Proposal, Target
 from gateway.telemetry.process_metrics import ProcessMetrics
-from gateway.trials.history import Past
 from tests.gateway.config.configs import read
 
 pytestmark = pytest.mark.anyio

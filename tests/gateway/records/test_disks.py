@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.experiments.service.experiment_service import Trials
 from gateway.records.frames import packed
 from gateway.records.importer import Importer
 from gateway.records.rows import Row
@@ -19,7 +20,6 @@ from gateway.store.database import Value
 from gateway.store.errors import StoreAway
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
-from gateway.trials.trials import Trials
 from tests.gateway.config.configs import read
 from tests.gateway.store.rows import attempt_row, request_row
 from tests.gateway.trials.trialling import Rows, config

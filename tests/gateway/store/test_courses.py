@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from gateway.experiments.course import POINTS, Interval, Point
+from gateway.experiments.statistics.interval_history import POINTS, Interval, Point
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.experiments.outcomes import Outcomes, Per, UnitRow, summarised
-from gateway.experiments.ratio import ArmCount, EpochCounts
+from gateway.experiments.statistics.outcomes import Outcomes, Per, UnitRow, summarised
+from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
 from gateway.records.rows import RequestRow
 from gateway.store.base import Answered, Known, Pause, Run
 from gateway.store.opening import open_store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.experiments.outcomes import Per
+from gateway.experiments.statistics.outcomes import Per
 from gateway.store.moments import queries
 from gateway.store.opening import open_store
 from schemas.secret import Secret

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gateway.experiments.outcomes import UnitRow, summarised
+from gateway.experiments.statistics.outcomes import UnitRow, summarised
 from gateway.records.rows import Row
 from gateway.store.sql import SqlStore
 from tests.gateway.store.rows import request_row, vote

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.course import Interval, Point
+from gateway.experiments.statistics.interval_history import Interval, Point
 from gateway.store.base import Answered, Pause
 from gateway.store.database import Database
 from gateway.store.errors import StoreAway

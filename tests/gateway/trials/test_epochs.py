@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema_experiment import Experiment
+from gateway.experiments.service.state_poller import Watch
 from gateway.routing.planning.enrolment import Standing
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
-from gateway.trials.watch import Watch
 from schemas.secret import Secret
 from tests.gateway.config.configs import read
 from tests.gateway.trials.trialling import ARMS, config

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gateway.experiments.service.feedback import MOST_METRICS, is_young
 from gateway.records.rows import FeedbackRow
-from gateway.trials.feedback import MOST_METRICS, is_young
 from tests.gateway.trials.trialling import Recorded, behave, config, recorded
 from tests.provider import provider
 

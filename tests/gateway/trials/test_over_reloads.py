@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema import Config
+from gateway.experiments.service.experiment_service import Trials
 from gateway.routing.planning.request_facts import Facts
 from gateway.runtime import Runtime
 from gateway.store.sql import SqlStore
-from gateway.trials.trials import Trials
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from tests.gateway.config.configs import read

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.experiments.service.background_jobs import Minding
+from gateway.experiments.service.polling_interval import Pace
 from gateway.store.sql import SqlStore
-from gateway.trials.minding import Minding
-from gateway.trials.pace import Pace
 from tests.gateway.config.configs import read
 from tests.gateway.trials.faulty_store import FaultyDriver
 from tests.gateway.trials.trialling import config

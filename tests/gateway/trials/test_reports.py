@@ -11,9 +11,9 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.effects import Look, effect
-from gateway.experiments.outcomes import UnitRow, summarised
-from gateway.trials.judge import Judge
+from gateway.experiments.service.guardrails import Judge
+from gateway.experiments.statistics.effects import Look, effect
+from gateway.experiments.statistics.outcomes import UnitRow, summarised
 from tests.gateway.trials.trialling import Recorded, ask, behave, config, recorded
 from tests.provider import provider
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli.main import strowger
+from gateway.experiments.service.state_poller import Watch
 from gateway.records.rows import FeedbackRow, RequestRow, Row
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
-from gateway.trials.watch import Watch
 from schemas.secret import Secret
 from tests.gateway.config.configs import read
 from tests.gateway.trials.trialling import config

@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
+from gateway.experiments.service.background_jobs import Minding
+from gateway.experiments.service.experiment_service import Trials
 from gateway.records.booking import rows_told
 from gateway.records.rows import Left, Row
 from gateway.request_ids import uuid7
@@ -14,8 +16,6 @@ from gateway.routing.planning.enrolment import Standing, fingerprint
 from gateway.state import Gateway
 from gateway.store.opening import open_store
 from gateway.store.sql import SqlStore
-from gateway.trials.minding import Minding
-from gateway.trials.trials import Trials
 from schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Received, answers

@@ -9,7 +9,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from gateway.experiments.outcomes import Cell, Link, Place
+from gateway.experiments.statistics.outcomes import Cell, Link, Place
 
 ROUNDING = 4 * 2.0**-52
 """Of a sum's terms, times the root of their number: as far as it is likely to be off."""

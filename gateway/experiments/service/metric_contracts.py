@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_metric import MetricContract
-from gateway.trials.cases import UNDECLARED
+from gateway.experiments.service.report_input import UNDECLARED
 from schemas.errors import InvalidRequest
 
 Value = bool | int | float

@@ -4,7 +4,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from gateway.experiments.decision import Decision
+from gateway.experiments.statistics.decision import Decision
 
 
 class ClauseReport(Struct, frozen=True, kw_only=True):

@@ -5,10 +5,10 @@ from math import sqrt
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.metrics import Metric
-from gateway.experiments.outcomes import Cell
+from gateway.experiments.service.report_input import per_of
+from gateway.experiments.statistics.metrics import Metric
+from gateway.experiments.statistics.outcomes import Cell
 from gateway.store.base import Store
-from gateway.trials.cases import per_of
 
 
 class Baseline(Struct, frozen=True, kw_only=True):

@@ -29,9 +29,14 @@ from math import inf, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.experiments import intervals
-from gateway.experiments.outcomes import Outcomes, Place
-from gateway.experiments.spread import Weighted, effective_units, range_seen, variance_of
+from gateway.experiments.statistics import confidence_sequence as intervals
+from gateway.experiments.statistics.outcomes import Outcomes, Place
+from gateway.experiments.statistics.variance import (
+    Weighted,
+    effective_units,
+    range_seen,
+    variance_of,
+)
 
 FEWEST_UNITS = 10
 """In each arm, for an epoch to count: below, its own means are too loose to centre on."""

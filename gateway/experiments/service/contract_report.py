@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gateway.trials.report import MetricReport, Report
+from gateway.experiments.service.report import MetricReport, Report
 
 
 def declared(report: Report) -> tuple[str, ...]:

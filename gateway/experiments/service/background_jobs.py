@@ -8,11 +8,11 @@ from time import monotonic
 
 from gateway.background import Crashed, kept, uncounted
 from gateway.config.schema_experiment import Experiment
+from gateway.experiments.service.guardrails import JUDGE_S, Judge
+from gateway.experiments.service.history import History
+from gateway.experiments.service.polling_interval import Pace
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.trials.history import History
-from gateway.trials.judge import JUDGE_S, Judge
-from gateway.trials.pace import Pace
 
 
 class Minding:

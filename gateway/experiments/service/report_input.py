@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.decision import Clause
-from gateway.experiments.metrics import BUILT_IN, Metric
-from gateway.experiments.outcomes import Per
-from gateway.experiments.verdict import Case, Guard
+from gateway.experiments.statistics.decision import Clause
+from gateway.experiments.statistics.metrics import BUILT_IN, Metric
+from gateway.experiments.statistics.outcomes import Per
+from gateway.experiments.statistics.verdict import Case, Guard
 from gateway.store.base import Epoch, Store, Votes
 
 UNDECLARED = (0.0, 1.0)

@@ -14,12 +14,12 @@ from math import inf
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.course import Interval, Point, due
+from gateway.experiments.service.polling_interval import Pace
+from gateway.experiments.service.removed import former
+from gateway.experiments.service.report import Report, report_of
+from gateway.experiments.statistics.interval_history import Interval, Point, due
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.trials.former import former
-from gateway.trials.pace import Pace
-from gateway.trials.report import Report, report_of
 
 EVERY_S = 5.0
 

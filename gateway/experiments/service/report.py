@@ -9,15 +9,20 @@ from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_metric import MetricContract
-from gateway.experiments.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
-from gateway.experiments.metrics import BUILT_IN, Metric
-from gateway.experiments.outcomes import Cell, Outcomes
-from gateway.experiments.ratio import EpochCounts
-from gateway.experiments.verdict import Case, Kind, judge
+from gateway.experiments.service.decision_report import DecisionReport, decision_report
+from gateway.experiments.service.report_input import case_of, metrics_of, outside
+from gateway.experiments.service.trust_report import (
+    ResponseReport,
+    largest_share,
+    notes_of,
+    responses_of,
+)
+from gateway.experiments.statistics.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
+from gateway.experiments.statistics.metrics import BUILT_IN, Metric
+from gateway.experiments.statistics.outcomes import Cell, Outcomes
+from gateway.experiments.statistics.sample_ratio import EpochCounts
+from gateway.experiments.statistics.verdict import Case, Kind, judge
 from gateway.store.base import Answered, Pause, Store, Votes
-from gateway.trials.cases import case_of, metrics_of, outside
-from gateway.trials.decisions import DecisionReport, decision_report
-from gateway.trials.distrust import ResponseReport, largest_share, notes_of, responses_of
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):

@@ -6,12 +6,12 @@ from math import isfinite
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.effects import FEWEST_UNITS, Effect
-from gateway.experiments.metrics import BUILT_IN
-from gateway.experiments.outcomes import Cell
-from gateway.experiments.responses import Responses, compared
+from gateway.experiments.service.report_input import clauses_of
+from gateway.experiments.statistics.effects import FEWEST_UNITS, Effect
+from gateway.experiments.statistics.metrics import BUILT_IN
+from gateway.experiments.statistics.outcomes import Cell
+from gateway.experiments.statistics.response_rates import Responses, compared
 from gateway.store.base import Store
-from gateway.trials.cases import clauses_of
 
 HEAVY = 0.1
 """Of a variant's observations: a unit with so many is named, where there are enough units for that

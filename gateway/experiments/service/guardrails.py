@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.ratio import Ratio, ratio
-from gateway.experiments.verdict import guarded
+from gateway.experiments.service.report_input import case_of, guarded_metrics
+from gateway.experiments.statistics.sample_ratio import Ratio, ratio
+from gateway.experiments.statistics.verdict import guarded
 from gateway.store.base import Store
-from gateway.trials.cases import case_of, guarded_metrics
 
 _log = logging.getLogger("strowger.experiments")
 JUDGE_S = 5.0

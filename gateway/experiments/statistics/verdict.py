@@ -15,13 +15,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.experiments.decision import Clause, Decision, decided
-from gateway.experiments.effects import Effect, Look, effect, least
-from gateway.experiments.metrics import Metric
-from gateway.experiments.outcomes import Outcomes
-from gateway.experiments.planner import units_to_go
-from gateway.experiments.ratio import EpochCounts, Ratio, ratio
-from gateway.experiments.sentences import amount, change, rounded
+from gateway.experiments.statistics.decision import Clause, Decision, decided
+from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.formatting import amount, change, rounded
+from gateway.experiments.statistics.metrics import Metric
+from gateway.experiments.statistics.outcomes import Outcomes
+from gateway.experiments.statistics.sample_ratio import EpochCounts, Ratio, ratio
+from gateway.experiments.statistics.sample_size import units_to_go
 
 GUARD_ALPHA = 0.01
 """That a guardrail ever pauses a variant that is within it: for each guardrail and variant by

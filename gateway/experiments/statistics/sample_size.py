@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 from msgspec import Struct
 
-from gateway.experiments import intervals
-from gateway.experiments.effects import Effect, Look
+from gateway.experiments.statistics import confidence_sequence as intervals
+from gateway.experiments.statistics.effects import Effect, Look
 
 _normal = NormalDist()
 _MOST_PAIRS = 1e12
@@ -76,7 +76,7 @@ def plan_clause(
     shares: Sequence[float] = (1.0, 1.0),
     sd: float | None = None,
 ) -> Plan:
-    """The sample for one clause of a decision (`gateway.experiments.decision`) to hold.
+    """The sample for one clause of a decision (`gateway.experiments.statistics.decision`) to hold.
 
     better: the treatment is better by `apart`; else it is as good as control, and `apart` is how
     much worse it may be. The other arguments, and the errors, are those of `plan`. The bound is

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.experiments.effects import Effect, Look, effect
-from gateway.experiments.metrics import Metric
-from gateway.experiments.outcomes import Outcomes
-from gateway.experiments.sentences import change
+from gateway.experiments.statistics.effects import Effect, Look, effect
+from gateway.experiments.statistics.formatting import change
+from gateway.experiments.statistics.metrics import Metric
+from gateway.experiments.statistics.outcomes import Outcomes
 
 ALPHA = 0.01
 """That variants with equal response rates are ever said to differ: for each metric, over all looks

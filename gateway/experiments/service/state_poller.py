@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from gateway.config.schema_experiment import Experiment
+from gateway.experiments.service.removed import definition
 from gateway.routing.planning.enrolment import Standing, fingerprint
 from gateway.store.base import PAUSED, Pause, Store
-from gateway.trials.former import definition
 
 _log = logging.getLogger("strowger.experiments")
 

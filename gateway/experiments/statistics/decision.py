@@ -12,11 +12,11 @@ from math import inf, isfinite, log1p
 
 from msgspec import Struct
 
-from gateway.experiments.effects import Effect, Look, effect, least
-from gateway.experiments.metrics import Metric
-from gateway.experiments.outcomes import Outcomes
-from gateway.experiments.planner import one_sided_to_go
-from gateway.experiments.sentences import amount, change, rounded
+from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.formatting import amount, change, rounded
+from gateway.experiments.statistics.metrics import Metric
+from gateway.experiments.statistics.outcomes import Outcomes
+from gateway.experiments.statistics.sample_size import one_sided_to_go
 
 
 class Clause(Struct, frozen=True, kw_only=True):

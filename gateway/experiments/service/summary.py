@@ -3,8 +3,8 @@
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
+from gateway.experiments.service.removed import Former
 from gateway.routing.planning.enrolment import Standing
-from gateway.trials.former import Former
 
 
 class ListedExperiment(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""The statistics of experiments: pure functions, each with its source."""
