@@ -21,8 +21,8 @@ from typing import Final
 
 from benchmarks.experiment_overhead import CONFIG, table_of, within, without
 from gateway.config.load import read_config
-from gateway.records.recorder import FileRecorder
-from gateway.records.spool import Spool
+from gateway.recording.recorder import FileRecorder
+from gateway.recording.spool import Spool
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLog

@@ -28,9 +28,9 @@ from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.load import read_config
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.records.recorder import FileRecorder
-from gateway.records.spool import Spool
-from gateway.request_ids import uuid7
+from gateway.http.request_ids import uuid7
+from gateway.recording.recorder import FileRecorder
+from gateway.recording.spool import Spool
 from gateway.routing.execution import pipeline
 from gateway.routing.planning.enrolment import ExperimentState, Standing, Trial, fingerprint
 from gateway.routing.planning.plan import enrol, plan

@@ -20,25 +20,25 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 
+from gateway.access.auth import WrongKey, too_many
 from gateway.admin.access import DENIED, SCHEME
 from gateway.admin.routes import admin_routes
-from gateway.asgi.heads import Heads
-from gateway.auth import WrongKey, too_many
-from gateway.documentation import documented
-from gateway.endpoint import Endpoint
-from gateway.envelopes import envelope
-from gateway.front import Front
-from gateway.missing_apis import instead_of, shortened, with_v1
-from gateway.resources.databricks_endpoints import databricks_endpoints
-from gateway.resources.description import description
-from gateway.resources.feedback import feedback
-from gateway.resources.kserve_models import kserve_models
-from gateway.resources.openai_models import openai_models
-from gateway.resources.operations import operations
+from gateway.asgi.head_requests import Heads
+from gateway.http.dispatcher import Front
+from gateway.http.endpoint import Endpoint
+from gateway.http.error_envelopes import envelope
+from gateway.http.litestar_log import FAILED, REQUEST_ID, Failed, Watched
+from gateway.http.resources.api_description import description
+from gateway.http.resources.databricks_endpoints import databricks_endpoints
+from gateway.http.resources.feedback import feedback
+from gateway.http.resources.kserve_models import kserve_models
+from gateway.http.resources.openai_models import openai_models
+from gateway.http.resources.operations import operations
+from gateway.http.unserved_apis import instead_of, shortened, with_v1
+from gateway.openapi.hot_routes import documented
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import Paths
 from gateway.surfaces.routes import HOT
-from gateway.watched import FAILED, REQUEST_ID, Failed, Watched
 from schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -168,7 +168,7 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
 
 
 async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
-    """Hold back the answer to a wrong key; see `gateway.guesses`."""
+    """Hold back the answer to a wrong key; see `gateway.access.wrong_keys`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
         scope["state"][_SLOWED] = await gateway.guesses.slow(
             scope, gateway.runtime.clients.of(scope)

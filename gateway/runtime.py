@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.capabilities import of_model
 from adapters.registry import Registry
+from gateway.access.auth import AdminKey, Keyring, MetricsAccess
 from gateway.access.client_address import ClientAddresses
-from gateway.asgi.door import Door
-from gateway.auth import AdminKey, Keyring, MetricsAccess
+from gateway.asgi.cross_site import Door
 from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema import Config, Model, Provider, WhenRule
-from gateway.engines import READY, EngineProcess, EngineView, engine_settings
+from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.planning.enrolment import ExperimentState, Trial
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.prices import Prices

@@ -9,33 +9,33 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
+from gateway.access.auth import Caller
+from gateway.access.ended_sessions import EndedSessions
+from gateway.access.key_shares import Held, Shares
+from gateway.access.wrong_keys import Guesses
 from gateway.asgi.cors import Cors
-from gateway.asgi.keepalive import KeepAlive
-from gateway.asgi.turns import Turns
-from gateway.auth import Caller
+from gateway.asgi.large_bodies import Turns
+from gateway.asgi.sse_keepalive import KeepAlive
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
-from gateway.ended_sessions import EndedSessions
 from gateway.experiments.service.background_jobs import Minding
 from gateway.experiments.service.experiment_service import Trials
 from gateway.experiments.service.history import Past
-from gateway.guesses import Guesses
-from gateway.mirror.line import MirrorLine
-from gateway.mirror.mirrors import Mirrors
-from gateway.records.booking import attempts_of, booked, line_of
-from gateway.records.rows import AttemptRow, Recorder
+from gateway.mirror.mirroring import Mirrors
+from gateway.recording.rows_from_request import attempts_of, booked, line_of
 from gateway.routing.planning.enrolment import fingerprint
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices
 from gateway.routing.request_record import Trip
 from gateway.runtime import Runtime
-from gateway.shares import Held, Shares
+from gateway.store.rows import AttemptRow, Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
-from gateway.telemetry.decisions import TOLD, Decision, Decisions
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
-from gateway.telemetry.families import Families, added, families, text
+from gateway.telemetry.metric_snapshot import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
-from gateway.telemetry.series import Series, Strand, Window, merged
+from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.recent_requests import TOLD, Decision, Decisions
+from gateway.telemetry.time_series import Series, Strand, Window, merged
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Throttled, Unavailable
 from schemas.requests import Request

@@ -132,7 +132,7 @@ def test_the_gateway_starts_without_its_heavy_extras() -> None:
     import sys
 
     program = (
-        "import sys, gateway.cli, gateway.supervisor, gateway.app;"
+        "import sys, gateway.cli, gateway.processes.main, gateway.app;"
         "heavy = {'torch', 'transformers', 'tokenizers', 'jinja2', 'botocore', 'redis', 'requests',"
         "'google.auth', 'azure.identity'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"

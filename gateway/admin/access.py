@@ -7,8 +7,8 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 
+from gateway.access.auth import AdminKey, WrongKey
 from gateway.admin.session import Ended, signed_in
-from gateway.auth import AdminKey, WrongKey
 from schemas.errors import RouteNotFound, Unauthenticated
 
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]

@@ -8,7 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME
-from gateway.engines import State
+from gateway.engine_process.process import State
 from gateway.state import Gateway
 from gateway.telemetry.engine_reports import EngineReport
 from local_engine.protocol.stats import Histogram, Stats

@@ -14,11 +14,11 @@ from msgspec import Struct
 from gateway.admin.access import SCHEME
 from gateway.config.problems import nearest
 from gateway.config.schema_experiment import Experiment
-from gateway.documentation import operation
 from gateway.experiments.service.experiment_service import Trials
 from gateway.experiments.service.removed import UNKNOWN, Former
 from gateway.experiments.service.report import Report
 from gateway.experiments.service.summary import ListedExperiment, configured, removed
+from gateway.openapi.hot_routes import operation
 from gateway.state import Gateway
 from gateway.store.errors import StoreAway
 from gateway.surfaces.decoding import UNREADABLE

@@ -17,8 +17,8 @@ from gateway.admin.access import SCHEME
 from gateway.routing.exclusion import LeftOut
 from gateway.routing.request_record import Attempt
 from gateway.state import Gateway
-from gateway.store.recorded import Recorded
-from gateway.telemetry.decisions import KEPT, Decision
+from gateway.store.request_queries import Recorded
+from gateway.telemetry.recent_requests import KEPT, Decision
 from schemas.errors import RouteNotFound, Unavailable
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from litestar import Router
 
+from gateway.access.auth import AdminKey
 from gateway.admin.access import admin_exists, admin_only
 from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
@@ -12,7 +13,6 @@ from gateway.admin.explain import explain_route
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
-from gateway.auth import AdminKey
 from gateway.state import Gateway
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.state import Gateway
-from gateway.telemetry.series import CELLS, STEPS, Cell, Strand, Window
-from gateway.telemetry.sketch import Sketch
+from gateway.telemetry.quantile_sketch import Sketch
+from gateway.telemetry.time_series import CELLS, STEPS, Cell, Strand, Window
 
 
 class Spread(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from binascii import Error
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from gateway.auth import AdminKey
+from gateway.access.auth import AdminKey
 
 COOKIE = "strowger_admin"
 LASTS_S = 12 * 3600

@@ -8,10 +8,10 @@ from litestar.types import HTTPScope
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from gateway.asgi.coalescing import CoalescingHttp
+from gateway.asgi.client_timeouts import LEAST_RATE, call_late, unread
 from gateway.asgi.host import authority_of, well_formed
-from gateway.asgi.lingering import Lingering
-from gateway.asgi.patience import LEAST_RATE, call_late, unread
+from gateway.asgi.lingering_close import Lingering
+from gateway.asgi.write_coalescing import CoalescingHttp
 
 MOST_HEAD_BYTES = 64 * 1024
 """Of a request's head as far as it comes in pieces, and of whatever else is not a body's bytes:

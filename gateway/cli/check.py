@@ -50,11 +50,11 @@ def build(config: Config) -> tuple[str, ...]:
     The port is left alone: the gateway that runs may have it.
     """
     # Late, because a configuration that is wrong in itself needs none of it.
-    from gateway.listening import listen
-    from gateway.replicas.joining import link_of
+    from gateway.coordination.setup import link_of
+    from gateway.processes.listening_socket import listen
     from gateway.runtime import Runtime
-    from gateway.store.newer import refuse_newer
-    from gateway.store.opening import open_store
+    from gateway.store.newer_schema import refuse_newer
+    from gateway.store.open import open_store
 
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
         try:

@@ -9,7 +9,7 @@ from gateway.config.schema import Config
 from gateway.config.schema_experiment import Experiment
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
-from gateway.store.opening import absent, open_existing
+from gateway.store.open import absent, open_existing
 
 
 @contextmanager

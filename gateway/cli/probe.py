@@ -19,7 +19,7 @@ from gateway.cli.config_loading import faults_shown
 from gateway.cli.tables import table_of
 from gateway.clock import now
 from gateway.config.schema import Config
-from gateway.request_ids import uuid7
+from gateway.http.request_ids import uuid7
 from gateway.routing.planning.route import Backend
 from gateway.runtime import Runtime
 from gateway.upstream.base import Call

@@ -32,6 +32,6 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
     with faults_shown():
         warnings: list[str] = []
         config = read(warnings.append)
-        from gateway.supervisor import serve as run
+        from gateway.processes.main import serve as run
 
         run(config, path, read, warnings)

@@ -10,8 +10,8 @@ from rich.markup import escape
 from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.tables import show, table_of
 from gateway.store.errors import StoreAway
-from gateway.store.opening import open_existing
-from gateway.store.usage import Used
+from gateway.store.open import open_existing
+from gateway.store.usage_queries import Used
 from schemas.errors import InvalidConfig
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.capabilities import said_as, unsupported
-from gateway.auth import Caller, check_model, check_priority
+from gateway.access.auth import Caller, check_model, check_priority
 from gateway.explain import explanation
 from gateway.explain.experiment_view import taking_part
 from gateway.explain.explanation import (

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gateway.auth import EVERYONE, Caller
+from gateway.access.auth import EVERYONE, Caller
 from gateway.config.problems import nearest
 from gateway.explain.explain import explain
 from gateway.explain.explanation import Explanation

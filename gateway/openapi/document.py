@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.schema import Auth
-from gateway.envelopes import error_struct
-from gateway.openapi.routes import ADMIN, EVENTS, EVERY, OCTETS, ROUTES, TEXT, Described
+from gateway.http.error_envelopes import error_struct
+from gateway.openapi.route_bodies import ADMIN, EVENTS, EVERY, OCTETS, ROUTES, TEXT, Described
 from gateway.surfaces.base import JSON
 from gateway.surfaces.routes import HOT
 

@@ -4,9 +4,9 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.schema import Config
-from gateway.engines import EngineView, State
+from gateway.engine_process.process import EngineView, State
 from gateway.routing.resilience.circuit_breaker import Health
-from gateway.telemetry.series import Window
+from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
 from schemas.secret import Secret
 

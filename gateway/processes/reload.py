@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from gateway.config.schema import Config
 from gateway.config.text_files import LARGEST
-from gateway.engines import EngineProcess
-from gateway.processes.engines import EngineHouse
-from gateway.processes.restart import needs_restart
-from gateway.processes.target import Ended, Proposal, Target
+from gateway.engine_process.process import EngineProcess
+from gateway.processes.engine_pool import EngineHouse
+from gateway.processes.reload_target import Ended, Proposal, Target
+from gateway.processes.restart_required import needs_restart
 from gateway.telemetry.logs import set_level
 from gateway.telemetry.process_metrics import ProcessMetrics
 from schemas.errors import InvalidConfig

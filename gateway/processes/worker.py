@@ -17,9 +17,11 @@ import msgspec
 
 from gateway.background import count_unhandled
 from gateway.config.schema import Config
+from gateway.coordination.probe_locks import PROBES, Leases, Turn
+from gateway.coordination.state_sharing import Sharing
 from gateway.experiments.service.history import Past
 from gateway.processes.channel import Channel
-from gateway.processes.leases import PROBES, Leases, Turn
+from gateway.processes.main import loop_factory
 from gateway.processes.messages import (
     Abandon,
     Alive,
@@ -51,16 +53,14 @@ from gateway.processes.messages import (
     packed,
     to_worker,
 )
-from gateway.processes.mirrored import MirroredEngines
-from gateway.processes.serving import Serving as Served
-from gateway.processes.sharing import Sharing
-from gateway.processes.target import Proposal
-from gateway.supervisor import loop_factory
+from gateway.processes.reload_target import Proposal
+from gateway.processes.remote_engine_view import MirroredEngines
+from gateway.processes.server import Serving as Served
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.decisions import Decision
-from gateway.telemetry.families import Families
 from gateway.telemetry.logs import configure_logging, line_style
-from gateway.telemetry.series import Strand, Window
+from gateway.telemetry.metric_snapshot import Families
+from gateway.telemetry.recent_requests import Decision
+from gateway.telemetry.time_series import Strand, Window
 from schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")

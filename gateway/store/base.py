@@ -8,8 +8,8 @@ from msgspec import Struct
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import EpochCounts
-from gateway.store.recorded import Recorded
-from gateway.store.units import UnitTotal
+from gateway.store.request_queries import Recorded
+from gateway.store.unit_pages import UnitTotal
 
 PAUSED = " paused"
 """Ends the fingerprint of an epoch in which control serves everyone."""

@@ -9,20 +9,21 @@ import msgspec
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.records.importer import Taken
-from gateway.records.rows import Row
-from gateway.store import recorded, votes
+from gateway.recording.importer import Taken
+from gateway.store import request_queries as recorded
+from gateway.store import vote_queries as votes
 from gateway.store.base import Answered, Epoch, Known, Pause, Run, Vote, Votes
-from gateway.store.courses import course, note
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import Overtaken, StoreRefused
-from gateway.store.intake import remove_vote, take, take_singly
-from gateway.store.moments import outcomes, responses
-from gateway.store.recorded import Recorded
+from gateway.store.import_rows import remove_vote, take, take_singly
+from gateway.store.interval_points import course, note
+from gateway.store.outcome_queries import outcomes, responses
+from gateway.store.request_queries import Recorded
 from gateway.store.retention import prune
+from gateway.store.rows import Row
 from gateway.store.schema import migration
-from gateway.store.units import UnitTotal, pages
-from gateway.store.usage import Used, used
+from gateway.store.unit_pages import UnitTotal, pages
+from gateway.store.usage_queries import Used, used
 
 _shares = msgspec.json.Decoder(dict[str, float])
 

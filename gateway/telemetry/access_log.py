@@ -10,8 +10,8 @@ from typing import BinaryIO, Literal
 import msgspec
 from msgspec import Struct
 
-from gateway.mirror.line import MirrorLine
 from gateway.routing.request_record import Attempt
+from gateway.telemetry.mirror_log_entry import MirrorLine
 
 Source = Literal["", "reported", "counted", "estimated"]
 """Who says how many tokens there were; "": nobody."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.engines import EngineView, State
+from gateway.engine_process.process import EngineView, State
 from gateway.upstream.local_engine import LocalUpstream
 from local_engine.protocol.frames import Measured
 from local_engine.protocol.stats import Machine, Stats

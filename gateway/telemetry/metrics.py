@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from gateway.records.booking import role_of
-from gateway.records.rows import AttemptRow, Role
+from gateway.recording.rows_from_request import role_of
+from gateway.store.rows import AttemptRow, Role
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.counts import Counts, Labels, Spread
 from gateway.telemetry.engine_metrics import EngineCollector
+from gateway.telemetry.experiment_metrics import TrialMetrics
+from gateway.telemetry.fast_counters import Counts, Labels, Spread
 from gateway.telemetry.internal_errors import InternalErrors
 from gateway.telemetry.mirror_metrics import MirrorMetrics
-from gateway.telemetry.trial_metrics import TrialMetrics
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 

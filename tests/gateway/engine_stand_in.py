@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.schema import Config
-from gateway.engines import EngineView, State
+from gateway.engine_process.process import EngineView, State
 from local_engine.protocol.frames import (
     Ask,
     Batch,

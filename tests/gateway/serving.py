@@ -14,16 +14,16 @@ import uvicorn
 from msgspec import Struct
 
 from gateway.app import build_app
-from gateway.asgi.patience import Patience
+from gateway.asgi.client_timeouts import Patience
 from gateway.asgi.protocol import GatewayHttp
 from gateway.config.load import read_config
 from gateway.config.schema import Config
-from gateway.engines import EngineView
-from gateway.mirror.line import MirrorLine
-from gateway.records.rows import Recorder
+from gateway.engine_process.process import EngineView
 from gateway.runtime import Runtime
 from gateway.state import Gateway
+from gateway.store.rows import Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog
+from gateway.telemetry.mirror_log_entry import MirrorLine
 
 _lines = msgspec.json.Decoder(AccessLine)
 _mirror_lines = msgspec.json.Decoder(MirrorLine)

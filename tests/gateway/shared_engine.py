@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gateway.config.load import read_config
 from gateway.config.schema import Config
-from gateway.engines import EngineProcess, EngineView, engine_settings
+from gateway.engine_process.process import EngineProcess, EngineView, engine_settings
 
 PROVIDER = """{{name: here, adapter: local, engine: {{
   device: cpu, dtype: float32, threads: 1, accept_lora: true, models: [

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi import answering
+from gateway.asgi import response as answering
 from gateway.asgi.cors import Cors
 from tests.gateway.serving import one_model, serving
 from tests.provider import Answer, Received, provider

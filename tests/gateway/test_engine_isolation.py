@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.engine_environment import passes
+from gateway.engine_process.environment import passes
 from tests.gateway.serving import Serving
 from tests.gateway.shared_engine import SharedEngine
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gateway.engine_log import LONGEST, log_lines
+from gateway.engine_process.log import LONGEST, log_lines
 
 pytestmark = pytest.mark.anyio
 

@@ -42,7 +42,7 @@ SERVES = """
 import json, pathlib, sys
 from gateway.cli.serve import serve
 from gateway.config.load import load_config
-import gateway.cli, gateway.cli.main, gateway.supervisor, gateway.processes.alone
+import gateway.cli, gateway.cli.main, gateway.processes.main, gateway.processes.single_process
 import gateway.processes.worker
 from gateway.app import build_app
 from gateway.runtime import Runtime
@@ -55,8 +55,8 @@ print(json.dumps(sorted(sys.modules)))
 """
 LEADS = """
 import json, sys
-import gateway.cli.serve, gateway.cli, gateway.cli.main, gateway.processes.lead
-import gateway.supervisor
+import gateway.cli.serve, gateway.cli, gateway.cli.main, gateway.processes.leader
+import gateway.processes.main
 print(json.dumps(sorted(sys.modules)))
 """
 

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 import pytest
 from litestar import Litestar
 
-from gateway import guesses
+from gateway.access import wrong_keys as guesses
 from gateway.app import build_app
-from gateway.front import Front
+from gateway.http.dispatcher import Front
 from gateway.state import Gateway
 from gateway.surfaces.routes import HOT
 from tests.gateway.fuzzing import Fuzz, Sent

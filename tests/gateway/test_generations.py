@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gateway.config.schema import Config
-from gateway.engines import engine_settings
+from gateway.engine_process.process import engine_settings
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.runtime import Runtime, engine_processes
 from tests.gateway.config.configs import read

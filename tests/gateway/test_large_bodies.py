@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi.turns import Turns
-from gateway.asgi.weighing import MOST_FIELDS, MOST_STRINGS, MOST_VALUES, Weight, weighed
+from gateway.asgi.body_complexity import MOST_FIELDS, MOST_STRINGS, MOST_VALUES, Weight, weighed
+from gateway.asgi.large_bodies import Turns
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
 from schemas.errors import InvalidRequest
@@ -123,7 +123,7 @@ def test_pieces_never_change_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = weighed(body, len(body))
 
     for size in range(1, len(body)):
-        monkeypatch.setattr("gateway.asgi.weighing.PIECE", size)
+        monkeypatch.setattr("gateway.asgi.body_complexity.PIECE", size)
         assert weighed(body, len(body)) == whole
 
 

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.mirror.line import MirrorLine
-from gateway.mirror.mirrors import MOST
-from gateway.records.booking import rows_told
-from gateway.records.rows import AttemptRow, Left, Row
+from gateway.mirror.mirroring import MOST
+from gateway.recording.rows_from_request import rows_told
+from gateway.store.rows import AttemptRow, Left, Row
+from gateway.telemetry.mirror_log_entry import MirrorLine
 from tests.gateway.serving import Serving, serving
 from tests.provider import Answer, Provider, Received, answers, provider
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from gateway.openapi.routes import ROUTES
+from gateway.openapi.route_bodies import ROUTES
 from gateway.surfaces.routes import HOT
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.shared_engine import SharedEngine

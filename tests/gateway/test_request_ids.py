@@ -3,7 +3,7 @@
 import time
 import uuid
 
-from gateway.request_ids import uuid7
+from gateway.http.request_ids import uuid7
 
 
 def test_every_id_is_a_uuid_of_version_7_that_says_when_it_was_made() -> None:

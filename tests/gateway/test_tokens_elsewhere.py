@@ -9,8 +9,8 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.mirror.line import MirrorLine
 from gateway.routing.planning.enrolment import Standing
+from gateway.telemetry.mirror_log_entry import MirrorLine
 from tests.gateway.fault_tasks import FLAT, TASKS, TOKENS
 from tests.gateway.mindie_backend import configured
 from tests.gateway.serving import Serving, serving

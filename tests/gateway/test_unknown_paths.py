@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.missing_apis import LONGEST, MISSING
+from gateway.http.unserved_apis import LONGEST, MISSING
 from gateway.surfaces.routes import HOT
 from gateway.telemetry.access_log import TOLD
 from tests.gateway.serving import one_model, serving

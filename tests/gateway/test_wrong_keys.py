@@ -9,8 +9,8 @@ import httpx
 import pytest
 from litestar.types import HTTPScope
 
-from gateway import guesses
-from gateway.guesses import FORGET_S, FREE, LONGEST_S, MOST_ADDRESSES, Guesses, address
+from gateway.access import wrong_keys as guesses
+from gateway.access.wrong_keys import FORGET_S, FREE, LONGEST_S, MOST_ADDRESSES, Guesses, address
 from tests.gateway.serving import one_model, serving
 from tests.provider import answers, provider
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config.schema import Engine as EngineSection
 from gateway.config.schema import EngineModel, Provider
-from gateway.engines import cores, engine_settings
+from gateway.engine_process.process import cores, engine_settings
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job
 from local_engine.scheduling.sequence import new_sequence

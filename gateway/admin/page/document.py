@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from gateway.telemetry.series import STEPS, Window
+from gateway.telemetry.time_series import STEPS, Window
 
 _DOCUMENT = Markup("""<!doctype html>
 <html lang="en" data-theme="auto">

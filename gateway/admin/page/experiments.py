@@ -5,8 +5,8 @@ from functools import partial
 
 from markupsafe import Markup
 
-from gateway.admin.page.intervals import draw_intervals
-from gateway.admin.page.wording import NONE, count, number, share, span
+from gateway.admin.page.formatting import NONE, count, number, share, span
+from gateway.admin.page.interval_chart import draw_intervals
 from gateway.experiments.service.contract_report import declared
 from gateway.experiments.service.decision_report import ClauseReport
 from gateway.experiments.service.history import Past, Track

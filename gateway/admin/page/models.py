@@ -6,12 +6,12 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from gateway.admin.backends import BackendView, ModelView
-from gateway.admin.page.plots import COLOURS
+from gateway.admin.page.formatting import count, ms, number, share, span
+from gateway.admin.page.line_chart import COLOURS
 from gateway.admin.page.traffic import Traffic
-from gateway.admin.page.wording import count, ms, number, share, span
 from gateway.telemetry.engine_reports import EngineReport
-from gateway.telemetry.series import Cell, total
-from gateway.telemetry.sketch import Sketch
+from gateway.telemetry.quantile_sketch import Sketch
+from gateway.telemetry.time_series import Cell, total
 
 
 class Serving(Struct, frozen=True, kw_only=True):

@@ -5,16 +5,16 @@ import time
 from markupsafe import Markup
 
 from gateway.admin.backends import listed
-from gateway.admin.page.decisions import decisions_section
 from gateway.admin.page.document import state_mark
 from gateway.admin.page.experiments import experiments_section
+from gateway.admin.page.formatting import span
 from gateway.admin.page.models import Serving, models_section
+from gateway.admin.page.recent_requests import decisions_section
 from gateway.admin.page.traffic import Traffic, traffic_section
-from gateway.admin.page.wording import span
 from gateway.admin.series import span_of
 from gateway.clock import now
 from gateway.state import Gateway
-from gateway.telemetry.series import Window
+from gateway.telemetry.time_series import Window
 
 SHOWN = 15
 """So many of the last requests."""

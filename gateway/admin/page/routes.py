@@ -10,16 +10,16 @@ from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 from markupsafe import Markup
 
+from gateway.access.auth import EVERYONE, too_many
 from gateway.admin.access import ACTOR, DENIED
 from gateway.admin.page.chat import chat_section
 from gateway.admin.page.document import page, sign_in_page
-from gateway.admin.page.files import read_files
-from gateway.admin.page.origin import from_here
 from gateway.admin.page.overview import live_sections, told_of
+from gateway.admin.page.same_origin import from_here
+from gateway.admin.page.static_files import read_files
 from gateway.admin.session import Sessions, set_cookie, sign_out, signed_in
-from gateway.auth import EVERYONE, too_many
 from gateway.state import Gateway
-from gateway.telemetry.series import Window
+from gateway.telemetry.time_series import Window
 from schemas.errors import Forbidden, RouteNotFound
 
 _Request = Request[object, object, State]

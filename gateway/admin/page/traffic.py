@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.page.plots import Line, Plot, draw
-from gateway.admin.page.wording import ms, number, share
-from gateway.telemetry.series import CELL_S, CELLS, STEPS, Cell, Strand, Window, by_time, total
-from gateway.telemetry.sketch import Sketch
+from gateway.admin.page.formatting import ms, number, share
+from gateway.admin.page.line_chart import Line, Plot, draw
+from gateway.telemetry.quantile_sketch import Sketch
+from gateway.telemetry.time_series import CELL_S, CELLS, STEPS, Cell, Strand, Window, by_time, total
 
 LINES = 12
 """So many backends are drawn, those with most attempts; all are in the table."""

@@ -13,10 +13,10 @@ from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.removed import Former, former
 from gateway.experiments.service.report import Report, report_of
 from gateway.experiments.service.state_poller import Watch
-from gateway.records.rows import Recorder
 from gateway.routing.planning.enrolment import ExperimentState, Standing, fingerprint
 from gateway.store.base import Store
 from gateway.store.errors import StoreAway
+from gateway.store.rows import Recorder
 
 _log = logging.getLogger("strowger.experiments")
 ASK_S = 1.0

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from gateway.store.units import UnitTotal
+from gateway.store.unit_pages import UnitTotal
 from schemas.errors import InvalidConfig
 
 COLUMNS = ("experiment", "metric", "unit", "epoch", "variant", "count", "total")

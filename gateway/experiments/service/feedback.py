@@ -10,7 +10,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_metric import FEEDBACK_METRIC, MetricContract
 from gateway.experiments.service.metric_contracts import counting
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
-from gateway.records.rows import FeedbackRow
+from gateway.store.rows import FeedbackRow
 from schemas.errors import InvalidRequest, RouteNotFound
 
 MOST_METRICS = 64

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.asgi.hangup import ClientGone
+from gateway.asgi.disconnect import ClientGone
 from gateway.config.error_codes import CODES, NO_ATTEMPTS
 from gateway.config.load import read_config
 from gateway.store.errors import StoreAway

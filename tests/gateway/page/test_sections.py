@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.admin.page.decisions import decisions_section
+from gateway.admin.page.recent_requests import decisions_section
 from gateway.admin.page.traffic import Traffic, traffic_section
 from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.decisions import Decision
-from gateway.telemetry.series import Cell, Strand
+from gateway.telemetry.recent_requests import Decision
+from gateway.telemetry.time_series import Cell, Strand
 from tests.gateway.page.crowd import KEY, ask, crowded
 from tests.gateway.serving import one_model, serving
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.access.auth import AdminKey
+from gateway.access.ended_sessions import EndedSessions
 from gateway.admin.session import COOKIE, LASTS_S, Sessions
-from gateway.auth import AdminKey
 from gateway.config.schema import Auth
-from gateway.ended_sessions import EndedSessions
 from schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 

@@ -12,9 +12,9 @@ from gateway.experiments.service.history import History, intervals_of
 from gateway.experiments.service.report import report_of
 from gateway.experiments.service.state_poller import Watch
 from gateway.experiments.statistics.interval_history import Point
-from gateway.records.rows import FeedbackRow, Left, RequestRow, Row
 from gateway.state import Gateway
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
+from gateway.store.rows import FeedbackRow, Left, RequestRow, Row
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema import Config
-from gateway.engines import EngineProcess
+from gateway.engine_process.process import EngineProcess
 from gateway.experiments.service.history import Past
-from gateway.processes.crew import MAX_BACKOFF_S, Crew
+from gateway.processes.worker_pool import MAX_BACKOFF_S, Crew
 from gateway.telemetry.process_metrics import ProcessMetrics
 from local_engine.config import EngineConfig
 from tests.gateway.config.configs import GOOD, read

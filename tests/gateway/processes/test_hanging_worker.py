@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from gateway.config.schema import Config
 from gateway.experiments.service.history import Past
-from gateway.processes.crew import Crew, Worker
-from gateway.processes.engines import EngineHouse
+from gateway.processes.engine_pool import EngineHouse
 from gateway.processes.reload import Reload
-from gateway.processes.target import Proposal, Target
+from gateway.processes.reload_target import Proposal, Target
+from gateway.processes.worker_pool import Crew, Worker
 from gateway.telemetry.process_metrics import ProcessMetrics
 from tests.gateway.config.configs import read
 

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.config.load import read_config
 from gateway.config.schema_failover import Breaker as Rule
-from gateway.processes.hub import GATHER_S, Hub
-from gateway.processes.leases import Leases
+from gateway.coordination.probe_locks import Leases
+from gateway.coordination.state_hub import GATHER_S, Hub
 from gateway.processes.messages import Begin, Busy, News, frame, to_worker
 from gateway.routing.resilience.circuit_breaker import Breaker, Health
-from gateway.telemetry.families import added, counted, families, text
+from gateway.telemetry.metric_snapshot import added, counted, families, text
 from local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
 
@@ -22,7 +22,7 @@ RULE = Rule(min_requests=2, cooldown_s=10, max_cooldown_s=40)
 PROBING = """
 import sys
 from pathlib import Path
-from gateway.processes.leases import Leases
+from gateway.coordination.probe_locks import Leases
 lease = Leases(Path(sys.argv[1])).lease("chat: one/m")
 print("taken" if lease.take() else "refused", flush=True)
 sys.stdin.read()

@@ -12,10 +12,10 @@ from msgspec import Struct
 from gateway.background import kept
 from gateway.config.load import load_config
 from gateway.config.schema import Config
-from gateway.processes.engines import EngineHouse
+from gateway.processes.engine_pool import EngineHouse
 from gateway.processes.reload import Reload
-from gateway.processes.target import Proposal
-from gateway.telemetry.families import families
+from gateway.processes.reload_target import Proposal
+from gateway.telemetry.metric_snapshot import families
 from gateway.telemetry.process_metrics import ProcessMetrics
 from schemas.errors import InvalidConfig
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.records.booking import rows_told
-from gateway.records.rows import AttemptRow, Left, RequestRow, Row
+from gateway.recording.rows_from_request import rows_told
+from gateway.store.rows import AttemptRow, Left, RequestRow, Row
 from tests.gateway.fault_scenarios import answers as fault_answers
 from tests.gateway.fault_scenarios import cut_in_the_middle
 from tests.gateway.fault_tasks import TOKENS

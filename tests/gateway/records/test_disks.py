@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from gateway.experiments.service.experiment_service import Trials
-from gateway.records.frames import packed
-from gateway.records.importer import Importer
-from gateway.records.rows import Row
-from gateway.records.spool import Spool
+from gateway.recording.frames import packed
+from gateway.recording.importer import Importer
+from gateway.recording.spool import Spool
 from gateway.routing.planning.enrolment import ExperimentState, Standing
 from gateway.store.database import Value
 from gateway.store.errors import StoreAway
+from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.gateway.config.configs import read

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.records.frames import packed
-from gateway.records.importer import Importer
-from gateway.records.rows import Row
-from gateway.records.spool import Spool
+from gateway.recording.frames import packed
+from gateway.recording.importer import Importer
+from gateway.recording.spool import Spool
 from gateway.store.database import Value
 from gateway.store.errors import StoreAway
+from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
-from gateway.store.usage import Used
+from gateway.store.usage_queries import Used
 from tests.gateway.store.rows import attempt_row, request_row, vote
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.schema import Price
-from gateway.records.booking import (
+from gateway.recording.frames import packed, unpacked
+from gateway.recording.rows_from_request import (
     attempt_row,
     attempts_of,
     booked,
@@ -14,11 +15,10 @@ from gateway.records.booking import (
     line_of,
     rows_told,
 )
-from gateway.records.frames import packed, unpacked
-from gateway.records.rows import AttemptRow, Booked, RequestRow
 from gateway.routing.participation import NO_PART, Part
 from gateway.routing.planning.prices import Prices
 from gateway.routing.request_record import Attempt, Trip
+from gateway.store.rows import AttemptRow, Booked, RequestRow
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.events import Usage
 

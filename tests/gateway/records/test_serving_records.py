@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.store.opening import open_store
-from gateway.store.usage import Used
+from gateway.store.open import open_store
+from gateway.store.usage_queries import Used
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.gateway.serving import one_model

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.records.frames import HEAD, packed, unpacked
-from gateway.records.importer import Importer
-from gateway.records.recorder import FileRecorder
-from gateway.records.rows import Booked, FeedbackRow, Row
-from gateway.records.spool import MIB, Spool, SpoolFile
-from gateway.store.opening import open_store
+from gateway.recording.frames import HEAD, packed, unpacked
+from gateway.recording.importer import Importer
+from gateway.recording.recorder import FileRecorder
+from gateway.recording.spool import MIB, Spool, SpoolFile
+from gateway.store.open import open_store
+from gateway.store.rows import Booked, FeedbackRow, Row
 from gateway.store.sql import SqlStore
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.secret import Secret
@@ -162,8 +162,8 @@ def test_a_file_gives_way_to_another_when_it_is_large(store: SqlStore, tmp_path:
 WRITER = """
     import os, sys, time
     from pathlib import Path
-    from gateway.records.recorder import FileRecorder
-    from gateway.records.spool import Spool
+    from gateway.recording.recorder import FileRecorder
+    from gateway.recording.spool import Spool
     from tests.gateway.store.rows import request_row
 
     recorder = FileRecorder(Spool(Path(sys.argv[1])), every_s=0.001)
@@ -206,8 +206,8 @@ def test_what_a_killed_writer_had_written_is_imported_once_and_without_gaps(
 FULL_DISK = """
     import resource, sys, time
     from pathlib import Path
-    from gateway.records.recorder import FileRecorder
-    from gateway.records.spool import Spool
+    from gateway.recording.recorder import FileRecorder
+    from gateway.recording.spool import Spool
     from tests.gateway.store.rows import request_row
 
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]

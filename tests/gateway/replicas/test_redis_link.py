@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.replicas.link import LinkAway, open_link
-from gateway.replicas.redis_link import RedisLink
+from gateway.coordination.redis_transport import RedisLink
+from gateway.coordination.replica_transport import LinkAway, open_link
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
@@ -48,7 +48,7 @@ def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str
 def test_without_its_client_the_start_is_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, "gateway.replicas.redis_link", raising=False)
+    monkeypatch.delitem(sys.modules, "gateway.coordination.redis_transport", raising=False)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
 
     with pytest.raises(InvalidConfig, match=r"pip install 'strowger-gateway\[redis\]'"):

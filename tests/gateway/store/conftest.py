@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.postgres import Postgres, running_postgres

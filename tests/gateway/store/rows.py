@@ -1,6 +1,6 @@
 """Rows of the records, with what a test does not care about filled in."""
 
-from gateway.records.rows import AttemptRow, FeedbackRow, RequestRow, Role
+from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Role
 
 NOON = 4_000_000_000.0
 """A time in Unix seconds, far from any retention."""

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from gateway.experiments.statistics.interval_history import POINTS, Interval, Point
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 

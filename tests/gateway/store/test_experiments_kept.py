@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from gateway.experiments.statistics.outcomes import Outcomes, Per, UnitRow, summarised
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.records.rows import RequestRow
 from gateway.store.base import Answered, Known, Pause, Run
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
+from gateway.store.rows import RequestRow
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.store.rows import NOON, request_row

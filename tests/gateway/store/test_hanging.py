@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from gateway.store.errors import StoreAway
-from gateway.store.opening import driver_of, open_store
+from gateway.store.open import driver_of, open_store
 from gateway.store.postgres import DOUBT_S
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.experiments.statistics.outcomes import Per
-from gateway.store.moments import queries
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
+from gateway.store.outcome_queries import queries
 from schemas.secret import Secret
 
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from msgspec import Struct
 
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
-from gateway.records.rows import Row
+from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from tests.gateway.store.rows import request_row, vote
 

@@ -7,7 +7,7 @@ from gateway.experiments.statistics.interval_history import Interval, Point
 from gateway.store.base import Answered, Pause
 from gateway.store.database import Database
 from gateway.store.errors import StoreAway
-from gateway.store.opening import driver_of, open_store
+from gateway.store.open import driver_of, open_store
 from gateway.store.schema import MIGRATIONS, migration
 from gateway.store.sql import SqlStore
 from schemas.errors import InvalidConfig

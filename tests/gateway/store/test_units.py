@@ -3,7 +3,7 @@
 from contextlib import closing
 
 from gateway.store.sql import SqlStore
-from gateway.store.units import PAGE, UnitTotal
+from gateway.store.unit_pages import PAGE, UnitTotal
 from tests.gateway.store.rows import request_row, vote
 
 UNITS = PAGE // 3 + 50

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from gateway.cli.main import strowger
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
 from schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row, request_row
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.store.database import Database
-from gateway.store.opening import driver_of
+from gateway.store.open import driver_of
 from gateway.store.schema import migration
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret

@@ -5,7 +5,7 @@ import time
 import msgspec
 import pytest
 
-from gateway.request_ids import uuid7
+from gateway.http.request_ids import uuid7
 from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.openai.surface import CHAT, COMPLETIONS, EMBEDDINGS, OpenAISurface
 from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.series import CELLS, STEPS, Cell, Series, Window, merged, total
-from gateway.telemetry.sketch import Sketch
+from gateway.telemetry.quantile_sketch import Sketch
+from gateway.telemetry.time_series import CELLS, STEPS, Cell, Series, Window, merged, total
 
 T = 1_800_000_000
 """A time at which cells of every window begin."""

@@ -8,7 +8,7 @@ import pytest
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.state_poller import Watch
 from gateway.routing.planning.enrolment import Standing
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.config.configs import read

@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli.main import strowger
-from gateway.records.rows import FeedbackRow, RequestRow, Row
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
+from gateway.store.rows import FeedbackRow, RequestRow, Row
 from schemas.secret import Secret
 from tests.gateway.trials.trialling import config
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gateway.experiments.service.feedback import MOST_METRICS, is_young
-from gateway.records.rows import FeedbackRow
+from gateway.store.rows import FeedbackRow
 from tests.gateway.trials.trialling import Recorded, behave, config, recorded
 from tests.provider import provider
 

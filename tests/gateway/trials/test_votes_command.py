@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from gateway.cli.main import strowger
 from gateway.experiments.service.state_poller import Watch
-from gateway.records.rows import FeedbackRow, RequestRow, Row
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
+from gateway.store.rows import FeedbackRow, RequestRow, Row
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.config.configs import read

@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from gateway.experiments.service.background_jobs import Minding
 from gateway.experiments.service.experiment_service import Trials
-from gateway.records.booking import rows_told
-from gateway.records.rows import Left, Row
-from gateway.request_ids import uuid7
+from gateway.http.request_ids import uuid7
+from gateway.recording.rows_from_request import rows_told
 from gateway.routing.planning.enrolment import Standing, fingerprint
 from gateway.state import Gateway
-from gateway.store.opening import open_store
+from gateway.store.open import open_store
+from gateway.store.rows import Left, Row
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.serving import Serving, serving

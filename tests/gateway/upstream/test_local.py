@@ -13,7 +13,7 @@ import pytest
 
 from gateway.config.schema import Engine as EngineConfig
 from gateway.config.schema import EngineModel, Lora, Provider
-from gateway.engines import EngineProcess, engine_settings
+from gateway.engine_process.process import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import LoraConfig, ModelConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.engines import EngineProcess
+from gateway.engine_process.process import EngineProcess
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import LoraConfig

@@ -1,0 +1,186 @@
+"""The requests of the last moments: who answered each, after which attempts, and why not others."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from gateway.admin.page.formatting import ms
+from gateway.routing.request_record import Attempt
+from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.recent_requests import Decision
+
+_SECTION = Markup("""
+<section id="decisions" data-live aria-labelledby="h-decisions">
+<h2 id="h-decisions">Recent requests</h2>
+<div class="card list">{rows}</div>
+</section>
+""")
+_ROW = Markup("""
+<details id="r-{id}"><summary>
+<time datetime="{iso}">{clock}</time>
+<span class="model">{model}</span>
+<span class="to">{backend}</span>
+<span class="tags">{tags}</span>
+<span class="n took">{took}</span>
+</summary>
+<p>{told}</p>
+<ol class="attempts">{attempts}</ol>
+{ruled_out}
+<dl class="pairs">{pairs}</dl>
+</details>
+""")
+_TAG = Markup('<span class="tag {tone}">{words}</span>')
+_ATTEMPT = Markup(
+    '<li><span class="state {tone}">{outcome}</span> {backend} '
+    '<span class="quiet">{more}</span></li>'
+)
+_PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+_OUTS = Markup('<ul class="attempts">{}</ul>')
+_OUT = Markup('<li><span class="state">ruled out</span> {} <span class="quiet">{}</span></li>')
+_FINE = ("ok", "cancelled", "lost", "")
+_EMPTY = Markup('<p class="empty">No request yet. Ask something below, or point a client here.</p>')
+
+
+def decisions_section(decisions: Sequence[Decision]) -> Markup:
+    """decisions: newest first."""
+    rows = Markup().join(_row(decision) for decision in decisions)
+    return _SECTION.format(rows=rows if decisions else _EMPTY)
+
+
+def _row(decision: Decision) -> Markup:
+    line = decision.line
+    at = datetime.fromtimestamp(line.time, UTC)
+    return _ROW.format(
+        id=line.request_id,
+        iso=at.isoformat(timespec="milliseconds"),
+        clock=at.strftime("%H:%M:%S"),
+        model=line.model or line.route or "–",
+        backend=line.backend or "nobody",
+        tags=_tags(decision),
+        took=ms(line.ms),
+        told=_told(decision),
+        attempts=Markup().join(_attempt(attempt) for attempt in line.attempts),
+        ruled_out=_ruled_out(decision),
+        pairs=_pairs(line),
+    )
+
+
+def _tags(decision: Decision) -> Markup:
+    line = decision.line
+    tags: list[tuple[str, str]] = []
+    if line.variant:
+        tags.append(("accent", line.variant))
+    if decision.left_out is not None:
+        tags.append(("", "not counted"))
+    tried = sum(not attempt.refused for attempt in line.attempts)
+    if tried > 1:
+        tags.append(("warn", f"{tried} attempts"))
+    if line.status >= 400 or line.error:
+        tags.append(("bad", line.error or str(line.status)))
+    return Markup().join(_TAG.format(tone=tone, words=words) for tone, words in tags)
+
+
+def _told(decision: Decision) -> str:
+    """Where it went, and why; then what it counts for."""
+    said = _went(decision) if decision.line.attempts else [_unasked(decision)]
+    apart = decision.left_out
+    if apart is not None:
+        said.append(f"Not counted in {apart.experiment}: {apart.words}.")
+    elif decision.line.fallback:
+        said.append(f"It counts for {decision.line.variant} all the same.")
+    return " ".join(said)
+
+
+def _unasked(decision: Decision) -> str:
+    line = decision.line
+    why = decision.refused or line.error or f"status {line.status}"
+    return f"No backend was asked: {why.rstrip('.')}."
+
+
+def _went(decision: Decision) -> list[str]:
+    line, said = decision.line, list[str]()
+    if decision.rule is not None:
+        said.append(f"Rule {decision.rule + 1} of {line.route} named the backends.")
+    first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
+    said.append(f"First in line was {first}.")
+    said += _led_away(decision)
+    if line.status == 499:
+        said.append("The client hung up before the answer was whole.")
+    elif line.error and line.status < 400:
+        said.append(f"{line.backend} broke off in the middle of its answer: {line.error}.")
+    elif line.error:
+        said.append(f"Nobody could answer: the last error was {line.error}.")
+    else:
+        said.append(_answered(line))
+    asked = {one.backend for one in line.attempts}
+    left = [name for name in decision.candidates if name not in asked]
+    if left and asked <= {*decision.candidates}:
+        said.append(f"Not needed: {', '.join(left)}.")
+    return said
+
+
+def _led_away(decision: Decision) -> list[str]:
+    """Where an error code led to models that were no candidates: `fallback_by_error`."""
+    return [
+        f"After {before.outcome} {one.backend} was asked in place of the others."
+        for before, one in pairwise(decision.line.attempts)
+        if decision.candidates
+        and one.backend not in decision.candidates
+        and before.backend in decision.candidates
+    ]
+
+
+def _answered(line: AccessLine) -> str:
+    failed = [one.backend for one in line.attempts if one.outcome not in _FINE]
+    late = [one.backend for one in line.attempts if one.outcome == "lost" and not one.hedge]
+    spare = [one.backend for one in line.attempts if one.outcome == "lost" and one.hedge]
+    if failed:
+        return f"{line.backend} answered after {', '.join(dict.fromkeys(failed))} did not."
+    if late:
+        return f"{line.backend} was asked beside {late[0]}, which was late, and answered first."
+    if spare:
+        return f"{line.backend} was late, and answered before {spare[0]}, asked beside it, did."
+    return f"{line.backend} answered."
+
+
+def _ruled_out(decision: Decision) -> Markup:
+    if not decision.ruled_out:
+        return Markup()
+    rows = [_OUT.format(backend, reason) for backend, reason in decision.ruled_out]
+    return _OUTS.format(Markup().join(rows))
+
+
+def _attempt(attempt: Attempt) -> Markup:
+    fine = attempt.outcome in _FINE
+    more = [ms(attempt.ms)] if not attempt.refused else ["not sent: it cannot say this request"]
+    if attempt.hedge:
+        more.append("begun beside one that was late")
+    if attempt.role == "mirror":
+        more.append("mirrored")
+    return _ATTEMPT.format(
+        tone="good" if fine else "warn" if attempt.refused else "bad",
+        outcome=attempt.outcome or "ok",
+        backend=attempt.backend,
+        more=" · ".join(more),
+    )
+
+
+def _pairs(line: AccessLine) -> Markup:
+    tokens = ""
+    if line.completion_tokens is not None:
+        tokens = f"{line.prompt_tokens or 0:,} in, {line.completion_tokens:,} out"
+    pairs = {
+        "First token": "" if line.ttft_ms is None else ms(line.ttft_ms),
+        "Tokens": tokens + (" (estimated)" if line.usage_source == "estimated" else ""),
+        "Cost": "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
+        "Left out": ", ".join(line.dropped),
+        "Experiment": f"{line.experiment}: {line.variant}" if line.variant else "",
+        "Route": line.route,
+        "Key": line.key,
+        "Surface": f"{line.surface} {line.task}".strip() + (", streamed" if line.stream else ""),
+        "Status": str(line.status),
+        "Request id": line.request_id,
+    }
+    return Markup().join(_PAIR.format(name, value) for name, value in pairs.items() if value)

@@ -1,0 +1,122 @@
+"""Reading a request's head and body, within the limits that protect the gateway."""
+
+from typing import Protocol
+
+from litestar.types import HTTPScope, Receive, ReceiveMessage
+from msgspec import Struct
+
+from gateway.asgi.client_timeouts import check_in_time
+from gateway.asgi.disconnect import ClientGone
+from schemas.errors import BodyTooLarge, UnsupportedMediaType
+
+
+class Head(Struct, frozen=True, kw_only=True, gc=False):
+    """The headers that the request path reads, found in one pass. length: bytes, -1 unknown."""
+
+    content_type: bytes = b""
+    length: int = -1
+    request_id: str = ""
+    origin: bytes = b""
+    encoding: bytes = b""
+
+
+def read_head(scope: HTTPScope) -> Head:
+    content_type = origin = encoding = b""
+    length = -1
+    request_id = ""
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            content_type = value
+        elif name == b"content-length":
+            length = int(value)
+        elif name == b"x-request-id":
+            request_id = value.decode("latin-1")
+        elif name == b"origin":
+            origin = value
+        elif name == b"content-encoding":
+            encoding = value.strip().lower()
+    return Head(
+        content_type=content_type,
+        length=length,
+        request_id=request_id,
+        origin=origin,
+        encoding=encoding,
+    )
+
+
+def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
+    """Raises UnsupportedMediaType unless the body is JSON or one of `others`, or says nothing."""
+    kind = head.content_type.partition(b";")[0].strip().lower()
+    if not kind or kind == b"application/json" or kind.endswith(b"+json") or kind in others:
+        return
+    allowed = b" or ".join((b"application/json", *others)).decode()
+    raise UnsupportedMediaType(
+        f"content-type: got {kind.decode('latin-1')!r}, this route takes {allowed}"
+    )
+
+
+def check_encoding(head: Head, known: tuple[bytes, ...]) -> None:
+    """Raises UnsupportedMediaType for a content-encoding that is none of `known`."""
+    if not head.encoding or head.encoding == b"identity" or head.encoding in known:
+        return
+    allowed = b" or ".join(known).decode()
+    raise UnsupportedMediaType(
+        f"content-encoding: got {head.encoding.decode('latin-1')!r}, this route takes {allowed}, "
+        "or none",
+        param="content-encoding",
+    )
+
+
+class Memory(Protocol):
+    """What bodies are kept in. `buffer` raises Unavailable when it is full."""
+
+    def buffer(self, size: int) -> None: ...
+
+    def release(self, size: int) -> None: ...
+
+
+async def read_body(
+    head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: Memory
+) -> bytes:
+    """Claims the memory as pieces come; the caller gives it back, also after an error.
+
+    Raises BodyTooLarge over `limit` bytes, RequestTimeout when the pieces come too slowly,
+    Unavailable when there is no memory for them, and ClientGone when the client leaves half-way.
+    """
+    if head.length > limit:
+        raise BodyTooLarge(f"the body has {head.length} bytes; at most {limit} are taken")
+    first = await receive()
+    if first["type"] == "http.request" and not first["more_body"] and len(first["body"]) <= limit:
+        memory.buffer(len(first["body"]))
+        return first["body"]
+    pieces = _Pieces(limit, memory)
+    more = pieces.add(first)
+    while more:
+        check_in_time(scope)
+        more = pieces.add(await receive())
+    return pieces.whole()
+
+
+class _Pieces:
+    """A body that does not come at once."""
+
+    def __init__(self, limit: int, memory: Memory) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._limit = limit
+        self._memory = memory
+
+    def add(self, message: ReceiveMessage) -> bool:
+        """Whether there is more to come."""
+        if message["type"] != "http.request":
+            raise ClientGone("the client closed the connection before the body's end")
+        piece = message["body"]
+        if self._size + len(piece) > self._limit:
+            raise BodyTooLarge(f"the body has over {self._limit} bytes, the most that is taken")
+        self._memory.buffer(len(piece))
+        self._size += len(piece)
+        self._pieces.append(piece)
+        return message["more_body"]
+
+    def whole(self) -> bytes:
+        return b"".join(self._pieces)

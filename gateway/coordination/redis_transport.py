@@ -1,0 +1,156 @@
+"""Redis as what is between the replicas, by redis-py. https://redis.io/docs/latest/commands/
+
+One hash holds every replica's notice, one key each lease. One server: no cluster, no sentinel.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from gateway.coordination.replica_transport import LEASE_S, Ask, LinkAway
+from schemas.errors import InvalidConfig
+from schemas.secret import Secret
+
+NOTICES = "strowger:replicas:1"
+LEASE = "strowger:probe:1:"
+"""Both with the version of what is written there."""
+
+NOTICES_S = 120
+"""After so long without any replica nothing is left of them."""
+
+ROUND_S, CONNECT_S = 1.0, 2.0
+"""For one round trip, on a machine that may be busy; for the first, which connects."""
+
+_KEEP = (
+    "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end "
+    "return 0"
+)
+_GIVE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0"
+
+
+class _Pipeline(Protocol):
+    """What we use of redis-py's, whose own types say less."""
+
+    def execute_command(self, *words: str | bytes) -> object: ...
+    async def execute(self, *, raise_on_error: bool) -> list[object]: ...
+
+
+class _Pool(Protocol):
+    connection_kwargs: Mapping[str, object]
+
+    def make_connection(self) -> object: ...
+    async def disconnect(self) -> None: ...
+
+
+class _Client(Protocol):
+    connection_pool: _Pool
+
+    def pipeline(self, *, transaction: bool) -> _Pipeline: ...
+
+
+class RedisLink:
+    """See Link. One connection, used by one task."""
+
+    def __init__(self, url: Secret, name: str, lease_s: float = LEASE_S) -> None:
+        """lease_s: how long a lease lasts that is not kept.
+
+        Raises InvalidConfig for an address that redis-py cannot read."""
+        from_url = cast("_FromUrl", Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  its **kwargs have no types
+        try:
+            self._client = from_url(
+                url.reveal(),
+                socket_timeout=ROUND_S,
+                socket_connect_timeout=CONNECT_S,
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+            )
+            self._client.connection_pool.make_connection()
+        except (ValueError, TypeError):
+            raise InvalidConfig(
+                ("store.redis_url: no Redis address: redis://USER:PASSWORD@HOST:PORT/NUMBER",)
+            ) from None
+        self.name = name
+        self._lease_ms = str(round(lease_s * 1000))
+        self._connected = False
+
+    @property
+    def where(self) -> str:
+        known = self._client.connection_pool.connection_kwargs
+        if "path" in known:
+            return str(known["path"])
+        return f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
+
+    async def swap(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """See Link.swap."""
+        commands: list[tuple[str | bytes, ...]] = [("HSET", NOTICES, self.name, own)]
+        if gone:
+            commands.append(("HDEL", NOTICES, *gone))
+        commands += [("EXPIRE", NOTICES, str(NOTICES_S)), ("HGETALL", NOTICES)]
+        return cast("dict[bytes, bytes]", (await self._round(commands))[-1])
+
+    async def leases(self, asks: Sequence[tuple[Ask, str]]) -> list[bool]:
+        """See Link.leases."""
+        return [bool(answer) for answer in await self._round([self._lease(*ask) for ask in asks])]
+
+    async def leave(self) -> None:
+        """See Link.leave."""
+        try:
+            if self._connected:
+                await self._round([("HDEL", NOTICES, self.name)])
+        except LinkAway:
+            return  # the others notice that it is gone by its silence
+        await self._hang_up()
+
+    def _lease(self, ask: Ask, place: str) -> tuple[str, ...]:
+        key = LEASE + place
+        match ask:
+            case "take":
+                return ("SET", key, self.name, "NX", "PX", self._lease_ms)
+            case "keep":
+                return ("EVAL", _KEEP, "1", key, self.name, self._lease_ms)
+            case "give":
+                return ("EVAL", _GIVE, "1", key, self.name)
+
+    async def _round(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[object]:
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        try:
+            async with asyncio.timeout(ROUND_S if self._connected else CONNECT_S):
+                answers = await pipeline.execute(raise_on_error=False)
+        except TimeoutError:
+            await self._hang_up()
+            raise LinkAway("it does not answer in time") from None
+        except (RedisError, OSError) as exc:
+            await self._hang_up()
+            raise LinkAway(f"{type(exc).__name__}: {exc}") from exc
+        self._connected = True
+        for answer in answers:
+            if isinstance(answer, RedisError):
+                raise LinkAway(f"{type(answer).__name__}: {answer}") from answer
+        return answers
+
+    async def _hang_up(self) -> None:
+        """Whatever was on its way on the connection must not answer the next question."""
+        self._connected = False
+        try:
+            await self._client.connection_pool.disconnect()
+        except (RedisError, OSError, TimeoutError):
+            return  # it was broken already, and is let go either way
+
+
+class _FromUrl(Protocol):
+    def __call__(
+        self,
+        url: str,
+        *,
+        socket_timeout: float,
+        socket_connect_timeout: float,
+        retry: Retry,
+        protocol: int,
+    ) -> _Client: ...

@@ -1,0 +1,287 @@
+"""One replica's part in what all replicas share: a peer of its hub, in the background.
+
+It tells what its own processes say, and passes on what those of other replicas say. Without the
+link each replica goes on with what it knows by itself. No request waits for any of this.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from gateway.clock import now
+from gateway.config.schema import Config
+from gateway.coordination.probe_lease import Bars, Turns
+from gateway.coordination.replica_messages import (
+    Shared,
+    Told,
+    Unreadable,
+    body_in,
+    body_of,
+    clock_of,
+    moved,
+    notice,
+    told_in,
+)
+from gateway.coordination.replica_transport import Link, LinkAway
+from gateway.coordination.state_hub import Hub, later
+from gateway.processes.messages import Busy, News
+from gateway.routing.resilience.breaker_per_model import NAMED, bound
+from gateway.routing.resilience.circuit_breaker import Health
+
+_log = logging.getLogger("strowger")
+
+PEER = -1
+"""Among the peers of a hub; workers count from 0."""
+
+TICK_S = 0.2
+"""At most, between two looks; a quarter less at random, so that replicas fall out of step."""
+
+GONE_S = 3.0
+"""A replica that has been silent for so long has nothing under way."""
+
+FORGET_S = 60.0
+"""A notice that has stood still for so long is taken down; a breaker that has been closed and
+rested for so long is no news."""
+
+MAX_PAUSE_S = 1.0
+"""Between two tries while the link is away."""
+
+_NEVER = float("-inf")
+
+
+class Other(Struct, kw_only=True):
+    """Another replica as last seen. since: when its notice was last found changed."""
+
+    clock: float
+    since: float
+    alive: bool = False
+    body: bytes = b""
+    told: Told = Told()
+
+
+class Exchange:
+    """`run` it beside what serves; config: what is in force, asked for at each look.
+
+    away: the link was, the last time. heard_at: when it last was not, in Unix seconds; 0 never.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        link: Link,
+        bars: Bars,
+        config: Callable[[], Config],
+        clock: Callable[[], float] = now,
+    ) -> None:
+        """bars: of the process that leads, which takes part in what its workers lock."""
+        self._hub = hub
+        self._link = link
+        self._name = link.name.encode()
+        self._clock = clock
+        self._turns = Turns(link, bars)
+        self._config = config
+        self._for = config()
+        self._shared = Shared(self._for)
+        self._own: dict[str, Health] = {}
+        self._known: dict[str, Health] = {}
+        self._busy: dict[str, int] = {}
+        self._others: dict[bytes, Other] = {}
+        self._unreadable: set[bytes] = set()
+        self._passed: dict[str, Health] = {}
+        self._elsewhere: dict[str, int] = {}
+        self.away = False
+        self.heard_at = 0.0
+        hub.join(PEER, self.hear)
+
+    @property
+    def replicas(self) -> int:
+        """Those that are alive, this one included."""
+        return 1 + sum(other.alive for other in self._others.values())
+
+    def hear(self, message: News | Busy) -> None:
+        """What the processes of this replica say."""
+        match message:
+            case News(health=health):
+                for key, one in health.items():
+                    self._know(key, one)
+                    own = _without(one, self._passed.get(key))
+                    known = self._own.get(key)
+                    self._own[key] = own if known is None else later(known, own)
+                bound(self._own)
+            case Busy(attempts=attempts):
+                merged = {**self._busy, **attempts}
+                self._busy = {key: count for key, count in merged.items() if count}
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        pause = TICK_S
+        try:
+            while True:
+                try:
+                    await self.look()
+                except LinkAway as exc:
+                    self._lose(exc)
+                    pause = min(pause * 2.0, MAX_PAUSE_S)
+                else:
+                    self._find()
+                    pause = TICK_S
+                await asyncio.sleep(pause * random.uniform(0.75, 1.0))
+        finally:
+            self._turns.alone()
+            await self._link.leave()
+
+    async def look(self) -> None:
+        """Tell, read, and see to the probes. Raises LinkAway."""
+        now = self._clock()
+        if self._config() is not self._for:
+            self._follow(self._config())
+        gone = [name for name, other in self._others.items() if now - other.since > FORGET_S]
+        for name in gone:
+            del self._others[name]
+        notices = await self._link.swap(notice(now, self._body(now)), gone)
+        self._read(notices, self._clock())
+        places = {
+            key: place
+            for key in self._known
+            if NAMED not in key and (place := self._shared.place(key))
+        }
+        await self._turns.settle(self._known, places, self.replicas, self._clock())
+
+    def _follow(self, config: Config) -> None:
+        """With another configuration other backends may be the same as theirs."""
+        self._for, self._shared = config, Shared(config)
+        for other in self._others.values():
+            other.body, other.told = b"", Told()
+
+    def _body(self, now: float) -> bytes:
+        self._own = {
+            key: one
+            for key, one in self._own.items()
+            if one.open_until is not None
+            or max(one.at, one.rest_until, one.spare_until) > now - FORGET_S
+        }
+        health: dict[str, dict[str, Health]] = {}
+        busy: dict[str, dict[str, int]] = {}
+        for key, one in self._own.items():
+            if place := self._shared.place(key):
+                health.setdefault(place, {})[key] = one
+        for key, count in self._busy.items():
+            if place := self._shared.place(key):
+                busy.setdefault(place, {})[key] = count
+        return body_of(Told(health=health, busy=busy))
+
+    def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
+        news: dict[str, Health] = {}
+        self._unreadable &= notices.keys()
+        for name, data in notices.items():
+            if name != self._name:
+                news.update(self._heard(name, data, now))
+        for name, other in self._others.items():
+            if name not in notices or now - other.since > GONE_S:
+                other.alive = False
+        if news:
+            self._hub.hear(PEER, News(health=news))
+        self._pass_loads()
+
+    def _heard(self, name: bytes, data: bytes, now: float) -> Mapping[str, Health]:
+        """What one of the others has to tell that is new.
+
+        The first sight of a notice says nothing: its writer may be dead, and its clock stands.
+        """
+        try:
+            theirs = clock_of(data)
+            other = self._others.get(name)
+            if other is None:
+                self._others[name] = Other(clock=theirs, since=now)
+                return {}
+            if theirs == other.clock:
+                return {}
+            other.clock, other.since, other.alive = theirs, now, True
+            body = body_in(data)
+            if body == other.body:
+                return {}
+            before, other.body = other.told, body
+            other.told = told_in(body)
+        except Unreadable:
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                _log.warning("a replica's notice cannot be read; is it of another version?")
+            return {}
+        return self._changed(before, other.told, now - theirs)
+
+    def _changed(self, before: Told, told: Told, ahead: float) -> dict[str, Health]:
+        """Of backends that are here too, on our clock. ahead: what it shows more than theirs."""
+        news: dict[str, Health] = {}
+        for place in self._shared.places & told.health.keys():
+            old = before.health.get(place, {})
+            for key, one in told.health[place].items():
+                if old.get(key) != one and self._shared.place(key) == place:
+                    news[key] = moved(one, ahead)
+                    self._know(key, news[key])
+                    passed = self._passed.get(key)
+                    self._passed[key] = later(passed, news[key]) if passed else news[key]
+        bound(self._passed)
+        return news
+
+    def _pass_loads(self) -> None:
+        """The sum of those that are alive: what has changed, zeros where they ended."""
+        total: dict[str, int] = {}
+        for other in self._others.values():
+            if other.alive:
+                for place in self._shared.places & other.told.busy.keys():
+                    for key, count in other.told.busy[place].items():
+                        if self._shared.place(key) == place:
+                            total[key] = total.get(key, 0) + count
+        if total != self._elsewhere:
+            ended = dict.fromkeys(self._elsewhere.keys() - total.keys(), 0)
+            self._elsewhere = total
+            self._hub.hear(PEER, Busy(attempts={**ended, **total}, in_flight=0, buffered=0))
+
+    def _know(self, key: str, health: Health) -> None:
+        known = self._known.get(key)
+        self._known[key] = later(known, health) if known else health
+        bound(self._known)
+
+    def _lose(self, why: LinkAway) -> None:
+        if not self.away:
+            _log.warning(
+                "the other replicas are out of reach (Redis at %s: %s); going on with what this "
+                "one knows by itself",
+                self._link.where,
+                why,
+            )
+        self.away = True
+        self._others.clear()
+        self._turns.alone()
+        self._pass_loads()
+
+    def _find(self) -> None:
+        self.heard_at = time.time()
+        if self.away:
+            _log.info("Redis at %s is back, and with it the other replicas", self._link.where)
+        self.away = False
+
+
+def _without(health: Health, passed: Health | None) -> Health:
+    """What of a process's word is not what it was told from elsewhere, which goes no second time:
+
+    each way over adds up to a look's length to its times.
+    """
+    if passed is None:
+        return health
+    new = health.at != passed.at
+    return Health(
+        at=health.at if new else _NEVER,
+        open_until=health.open_until if new else None,
+        cooldown_s=health.cooldown_s,
+        rest_until=health.rest_until if health.rest_until != passed.rest_until else _NEVER,
+        last_failure=health.last_failure if health.last_failure != passed.last_failure else _NEVER,
+        spare_until=health.spare_until if health.spare_until != passed.spare_until else _NEVER,
+        limited_until=health.limited_until
+        if health.limited_until != passed.limited_until
+        else _NEVER,
+    )

@@ -1,0 +1,46 @@
+"""A replica's exchange while it serves, where the configuration has one."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from prometheus_client.registry import CollectorRegistry
+
+from gateway.background import Crashed, kept
+from gateway.config.schema import Config
+from gateway.coordination.metrics import ReplicaCollector
+from gateway.coordination.probe_lease import Bars
+from gateway.coordination.replica_sync import Exchange
+from gateway.coordination.replica_transport import Link, open_link
+from gateway.coordination.state_hub import Hub
+
+
+def link_of(config: Config) -> Link | None:
+    """`None` where there are no other replicas. Raises InvalidConfig."""
+    return None if config.store.redis_url is None else open_link(config.store.redis_url)
+
+
+@asynccontextmanager
+async def among_replicas(
+    link: Link | None,
+    hub: Hub,
+    bars: Callable[[], Bars],
+    config: Callable[[], Config],
+    registry: CollectorRegistry,
+    crashed: Crashed,
+) -> AsyncGenerator[None, None]:
+    """link: see `link_of`. bars: made where they are needed. config: what is in force.
+
+    registry: of the metrics of this process.
+    """
+    if link is None:
+        yield
+        return
+    exchange = Exchange(hub, link, bars(), config)
+    registry.register(ReplicaCollector(exchange))
+    task = asyncio.create_task(kept("exchange with replicas", exchange.run, crashed))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

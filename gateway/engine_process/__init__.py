@@ -1,0 +1,1 @@
+"""Local engine processes: started, watched, restarted and stopped."""

@@ -1,0 +1,1 @@
+"""The request path between the server and the surfaces."""

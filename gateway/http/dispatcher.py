@@ -1,0 +1,76 @@
+"""The thin ASGI front: hot paths go straight to their endpoint objects, the rest to Litestar."""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from gateway.asgi.client_timeouts import in_time
+from gateway.asgi.cross_site import Door
+from gateway.http.endpoint import Endpoint
+from gateway.http.error_envelopes import envelope
+from gateway.surfaces.hot_route import Paths
+from schemas.errors import Forbidden, GatewayError
+
+
+class Front:
+    """An ASGI application. One dictionary look-up stands between a hot request and its endpoint.
+
+    A path with a model's name in it costs a few patterns more.
+    """
+
+    def __init__(
+        self,
+        hot: Mapping[str, Endpoint],
+        paths: Paths,
+        rest: Callable[[], ASGIApp],
+        door: Callable[[], Door | None] = lambda: None,
+    ) -> None:
+        """hot: by path, as the route was written. paths: finds those that hold a name.
+
+        rest: builds what serves everything else, once. door: what is looked at before any route.
+        """
+        self._hot = dict(hot)
+        self._paths = paths
+        self._build_rest = rest
+        self._rest: ASGIApp | None = None
+        self._door = door
+
+    def complete(self) -> ASGIApp:
+        """Builds the rest, unless it stands already."""
+        if self._rest is None:
+            self._rest = self._build_rest()
+        return self._rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            door = self._door()
+            if door is not None:
+                try:
+                    door.check(scope)
+                except Forbidden as exc:
+                    await _refuse(exc, scope, send)
+                    return
+            endpoint = self._hot.get(path)
+            if endpoint is None:
+                route, _ = self._paths.find(path)
+                endpoint = self._hot.get(route)
+            if endpoint is not None:
+                await endpoint(scope, receive, send)
+                return
+            receive = in_time(scope, receive)
+        await (self._rest or self.complete())(scope, receive, send)
+
+
+async def _refuse(error: GatewayError, scope: HTTPScope, send: Send) -> None:
+    """In the words of whichever surface the path belongs to; the body is not read."""
+    body = b"" if scope["method"] == "HEAD" else envelope(scope["path"])(error)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    start = {"type": "http.response.start", "status": error.status, "headers": headers}
+    await send(cast(Message, start))
+    await send(cast(Message, {"type": "http.response.body", "body": body}))

@@ -1,0 +1,356 @@
+"""A hot POST route as an endpoint object of its own: bytes in, plan, attempt, bytes out.
+
+Reached through the thin front before Litestar's router, and registered there for the
+documentation; everything that Litestar's layers would have done is done here.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Final
+
+from litestar.types import HTTPScope, Receive, Scope, Send
+
+from gateway.access.auth import Caller, WrongKey, check_priority, too_many
+from gateway.access.key_shares import Held
+from gateway.asgi.body_complexity import Weight, weighed
+from gateway.asgi.decompression import ENCODINGS, inflate
+from gateway.asgi.disconnect import HangUp
+from gateway.asgi.request_body import Head, check_encoding, check_type, read_body, read_head
+from gateway.asgi.response import Answering
+from gateway.clock import now
+from gateway.http.request_ids import sane, uuid7
+from gateway.routing.execution import pipeline
+from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.planning.plan import Plan, enrol, plan
+from gateway.routing.planning.request_facts import Facts, estimated_tokens
+from gateway.routing.request_record import Trip
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.surfaces.base import Inbound, Renderer, Surface, plain
+from gateway.surfaces.hot_route import HotRoute, Paths
+from gateway.surfaces.sse import frame
+from schemas.answers import Answer, Embeddings, Fold, folded
+from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
+from schemas.events import Event
+from schemas.fields import task_of
+from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+LARGE: Final = 64 * 1024
+"""Bytes of a body that is parsed at once, in the event loop, in 5 ms at the worst."""
+
+_log = logging.getLogger("strowger.endpoint")
+
+
+class Endpoint:
+    """One route of one surface."""
+
+    def __init__(self, gateway: Callable[[], Gateway], route: HotRoute) -> None:
+        self._gateway = gateway
+        self._route = route
+        self._surface = route.surface
+        self._default_model = route.default_model
+        self._paths = Paths((route,)) if route.templated else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        gateway = self._gateway()
+        head = read_head(scope)
+        trip = Trip(
+            request_id=uuid7(),
+            started=now(),
+            surface=self._surface.name,
+            task=self._surface.task or "",
+            client_request_id=head.request_id if sane(head.request_id) else "",
+            attempts=[],
+        )
+        runtime = gateway.enter()
+        trip.client = runtime.clients.of(scope)
+        extra = gateway.cors.headers(head.origin) if head.origin else []
+        expose = runtime.config.server.expose_headers
+        answering = Answering(send, trip, extra, expose=expose)
+        status = 500
+        try:
+            if scope["method"] != "POST":
+                await self._other_method(scope["method"], head, gateway, answering, send)
+                status = 0
+                return
+            status = await self._serve(scope, head, gateway, runtime, trip, answering, receive)
+        except GatewayError as exc:
+            status = exc.status
+            trip.failed(exc)
+            if isinstance(exc, ModelNotFound) and exc.hidden:
+                trip.error = Forbidden.code
+            trip.refused = "" if trip.attempts else exc.message
+            await self._fail(exc, answering)
+            let_go(exc)
+        except asyncio.CancelledError:
+            status = 503
+            trip.error = "cut_by_shutdown"
+            raise
+        except Exception as exc:  # noqa: BLE001  the last resort: a bug of ours
+            told = "request %s at %s failed by a bug of ours"
+            _log.exception(told, trip.request_id, self._route.path)
+            gateway.metrics.internal_errors.count(self._route.path)
+            trip.error = "internal_error"
+            failure = GatewayError("an internal error; the gateway's log has the request id")
+            failure.__cause__ = exc
+            await self._fail(failure, answering)
+            let_go(failure)
+        finally:
+            gateway.leave(runtime)
+            if status:
+                gateway.book(trip, status, now(), runtime.prices)
+
+    async def _serve(
+        self,
+        scope: HTTPScope,
+        head: Head,
+        gateway: Gateway,
+        runtime: Runtime,
+        trip: Trip,
+        answering: Answering,
+        receive: Receive,
+    ) -> int:
+        """Answer with 200, or raise what the caller is to be told. Returns the status."""
+        gateway.admit()
+        try:
+            caller = runtime.keyring.caller(scope["headers"])
+        except WrongKey:
+            if retry_after := await gateway.guesses.slow(scope, runtime.clients.of(scope)):
+                raise too_many(retry_after) from None
+            raise
+        trip.caller = caller.name
+        check_type(head, self._surface.accepts)
+        if head.encoding:
+            check_encoding(head, ENCODINGS)
+        held = gateway.hold(caller)
+        try:
+            request = await self._request(
+                scope, head, gateway, runtime, caller, trip, receive, held
+            )
+            trip.model, trip.task = request.model, task_of(request)
+            route = runtime.table.find(request.model, caller.may_use)
+            trip.route = route.name
+            if not isinstance(request, EmbeddingsRequest):
+                check_priority(caller, request.priority)
+                trip.stream = request.stream
+            planned = _plan(scope, gateway, runtime, request, trip)
+            try:
+                with HangUp(receive) as hangup:
+                    await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
+            except GatewayError as exc:
+                _place(exc, request)
+                raise
+            finally:
+                if trip.usage is None:
+                    trip.prompt = estimated_tokens(request)
+            return 200
+        finally:
+            held.close()
+
+    async def _request(
+        self,
+        scope: HTTPScope,
+        head: Head,
+        gateway: Gateway,
+        runtime: Runtime,
+        caller: Caller,
+        trip: Trip,
+        receive: Receive,
+        held: Held,
+    ) -> Request:
+        """What the client asks for. A large or compressed body is worked on in a thread, in turn.
+
+        Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
+        """
+        server = runtime.config.server
+        body = await read_body(head, scope, receive, server.max_body_bytes, held)
+        inbound = Inbound(
+            body=body,
+            max_choices=server.max_choices,
+            model=self._model(scope["path"], runtime, caller),
+            headers=scope["headers"],
+        )
+        encoded = head.encoding in ENCODINGS
+        if len(body) <= LARGE and not encoded:
+            return self._surface.parse(inbound)
+        trip.large = True
+        with HangUp(receive):
+            async with gateway.large.turn(trip.caller):
+                if encoded:
+                    whole = await inflate(body, head.encoding, server.max_body_bytes, held)
+                    inbound = plain(inbound, whole)
+                    held.release(len(body))
+                del body
+                weight = await gateway.large.work(partial(_weighed, self._surface, inbound))
+                held.buffer(weight.size)
+                return await gateway.large.work(partial(self._surface.parse, inbound))
+
+    async def _answer(
+        self,
+        planned: Plan,
+        request: Request,
+        trip: Trip,
+        answering: Answering,
+        gateway: Gateway,
+        runtime: Runtime,
+        hangup: HangUp,
+    ) -> None:
+        """What the client asked for; afterwards the copy, where one is due."""
+        real: Answer | Embeddings
+        if isinstance(request, EmbeddingsRequest):
+            vectors = real = await pipeline.embed(planned, request, trip, tenant=trip.caller)
+            hangup.disarm()
+            vector_renderer = self._surface.renderer(request, trip.request_id)
+            body = vector_renderer.embeddings(vectors)
+            await answering.whole(200, body, vector_renderer.headers(trip.backend))
+        else:
+            renderer = self._surface.renderer(request, trip.request_id)
+            if request.stream:
+                copied = None if planned.mirror is None else Fold()
+                await self._stream(
+                    planned, request, trip, answering, renderer, gateway, hangup, copied
+                )
+                if copied is None or trip.error:
+                    return
+                real = copied.answer()
+            else:
+                answer = real = await pipeline.whole(planned, request, trip, tenant=trip.caller)
+                hangup.disarm()
+                body = renderer.answer(answer)
+                await answering.whole(200, body, renderer.headers(trip.backend))
+        if planned.mirror is not None:
+            gateway.mirror(planned, request, trip, real, runtime)
+
+    def _model(self, path: str, runtime: Runtime, caller: Caller) -> str:
+        """The one that the path names, or the operator's where nothing names one, or "".
+
+        A key that may not use the operator's does not learn its name.
+        """
+        if self._paths is not None:
+            return self._paths.find(path)[1]
+        name = runtime.default_model if self._default_model else ""
+        if not name:
+            return ""
+        return name if caller.may_use(name, runtime.table.aliases.get(name, name)) else ""
+
+    async def _stream(
+        self,
+        planned: Plan,
+        request: GenerateRequest,
+        trip: Trip,
+        answering: Answering,
+        renderer: Renderer,
+        gateway: Gateway,
+        hangup: HangUp,
+        copied: Fold | None,
+    ) -> None:
+        """Frames as events come. Raises before the first byte; after it, the error is a frame."""
+        source = pipeline.stream(planned, request, trip, tenant=trip.caller)
+        if copied is not None:
+            source = folded(source, copied)
+        try:
+            async with aclosing(source):
+                held = await self._first(source, answering, gateway)
+                if not answering.begun:
+                    await answering.begin(renderer.headers(trip.backend))
+                    gateway.keepalive.add(answering, self._surface.keep_alive)
+                if data := renderer.events(held):
+                    await answering.frame(data)
+                async for batch in source:
+                    if data := renderer.events(batch):
+                        await answering.frame(data)
+        except GatewayError as exc:
+            if not answering.begun:
+                raise
+            _place(exc, request)
+            trip.failed(exc)
+            hangup.disarm()
+            await answering.end(renderer.error(exc))
+            let_go(exc)
+        else:
+            hangup.disarm()
+            await answering.end(renderer.finish())
+        finally:
+            gateway.keepalive.remove(answering)
+
+    async def _first(
+        self, source: AsyncGenerator[list[Event], None], answering: Answering, gateway: Gateway
+    ) -> list[Event]:
+        """The first batch; with `commit_after_s`, a head and comments go out while it is late."""
+        patience = gateway.runtime.config.server.commit_after_s
+        if patience is None:
+            return await anext(source)
+        first = asyncio.ensure_future(anext(source))
+        try:
+            await asyncio.wait({first}, timeout=patience)
+            if not first.done():
+                await answering.begin()
+                await answering.frame(self._surface.keep_alive)
+                gateway.keepalive.add(answering, self._surface.keep_alive)
+            return await first
+        finally:
+            if not first.done():
+                first.cancel()
+                await asyncio.wait({first})
+
+    async def _fail(self, error: GatewayError, answering: Answering) -> None:
+        if error.status == 499:
+            return
+        body = self._surface.error(error)
+        if answering.begun:
+            await answering.end(frame(body))
+            return
+        await answering.error(error, body)
+
+    async def _other_method(
+        self, method: str, head: Head, gateway: Gateway, answering: Answering, send: Send
+    ) -> None:
+        if method == "OPTIONS":
+            extra = [(b"allow", b"POST, OPTIONS")]
+            extra += gateway.cors.preflight(head.origin, "POST, OPTIONS")
+            await answering.empty(204, extra)
+            return
+        error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
+        await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))
+
+
+def _place(error: GatewayError, request: Request) -> None:
+    """A prompt that is too long is in the field that holds prompts, whatever a backend calls it."""
+    if error.code == CONTEXT_LENGTH:
+        error.param = PLACES[task_of(request)]
+
+
+def _weighed(surface: Surface, inbound: Inbound) -> Weight:
+    return weighed(inbound.body, surface.json_length(inbound))
+
+
+def _plan(
+    scope: HTTPScope, gateway: Gateway, runtime: Runtime, request: Request, trip: Trip
+) -> Plan:
+    """Notes what tells afterwards why it went where it went; nothing of what was asked.
+
+    What it counts for in an experiment comes first, for a refusal is an outcome, too.
+    """
+    facts = Facts(
+        draw=gateway.random.random(),
+        now=trip.started,
+        caller=trip.caller,
+        headers=scope["headers"],
+        request_id=trip.request_id,
+    )
+    route = runtime.table.routes[trip.route]
+    enrolment = enrol(route, request, facts)
+    if enrolment is not None:
+        trip.part = enrolment.part
+    planned = plan(runtime.table, route, request, facts, enrolment)
+    trip.candidates = planned.names
+    if planned.rule is not None:
+        trip.rule = planned.rule
+    if planned.ruled_out:
+        trip.ruled_out = planned.ruled_out
+    return planned

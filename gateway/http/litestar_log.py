@@ -1,0 +1,114 @@
+"""What Litestar serves, with request ids, and with a line in the access log for what an operator
+wants to see there: everything at /admin, by whom, every refusal of a key, and every request to a
+path or with a method that is not served."""
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, cast
+
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from gateway.admin.access import ACTOR, DENIED, actor
+from gateway.asgi.cors import Headers
+from gateway.clock import milliseconds, now
+from gateway.http.request_ids import sane, uuid7
+from gateway.state import Gateway
+from gateway.telemetry.access_log import AccessLine, in_one_line
+
+REQUEST_ID, FAILED = "strowger.request_id", "strowger.failed"
+"""In the scope's state, as DENIED and ACTOR are: the gateway's id, and a `Failed`."""
+
+_TOLD: Final = (401, 403, 404, 405)
+_LONGEST_PATH: Final = 500
+_ID: Final = b"x-request-id"
+
+
+class Failed(NamedTuple):
+    """What the answer's error says. param: "" for no field."""
+
+    code: str
+    param: str
+    message: str
+
+
+_NOTHING: Final = Failed("", "", "")
+
+
+class Watched:
+    """An ASGI application around another."""
+
+    def __init__(self, inner: ASGIApp, gateway: Callable[[], Gateway]) -> None:
+        self._inner = inner
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        began, status, elsewhere = now(), 0, False
+        request_id = uuid7()
+        scope.setdefault("state", {})[REQUEST_ID] = request_id
+        own = _own_id(scope)
+
+        async def sent(message: Message) -> None:
+            nonlocal status, elsewhere
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = cast(Headers, message["headers"])
+                names = {name for name, _ in headers}
+                # A hot route's own endpoint, reached by another way, has sent its ids and books
+                # its own line.
+                elsewhere = _ID in names
+                if not elsewhere:
+                    ids = [(_ID, (own or request_id).encode())]
+                    if (
+                        b"x-gateway-request-id" not in names
+                        and self._gateway().runtime.config.server.expose_headers
+                    ):
+                        ids.append((b"x-gateway-request-id", request_id.encode()))
+                    message["headers"] = [*headers, *ids]
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, sent)
+        finally:
+            path = scope["path"]
+            admin = path == "/admin" or path.startswith("/admin/")
+            if (admin or status in _TOLD) and not elsewhere:
+                self._tell(scope, (request_id, own), status, began, admin=admin)
+
+    def _tell(
+        self, scope: HTTPScope, ids: tuple[str, str], status: int, began: float, *, admin: bool
+    ) -> None:
+        """ids: the gateway's, and the client's own or ""."""
+        gateway = self._gateway()
+        runtime, state = gateway.runtime, scope["state"]
+        failed = cast(Failed, state.get(FAILED, _NOTHING))
+        line = AccessLine(
+            time=time.time(),
+            request_id=ids[0],
+            client_request_id=ids[1],
+            surface="admin" if admin else "",
+            status=status or 499,
+            ms=milliseconds(now() - began),
+            client=runtime.clients.of(scope),
+            method=scope["method"],
+            path=scope["path"][:_LONGEST_PATH],
+            actor=state.get(ACTOR) or actor(runtime.admin_key, gateway.ended, scope["headers"])
+            if admin
+            else "",
+            denied=state.get(DENIED, ""),
+            error=failed.code,
+            param=in_one_line(failed.param),
+            message=in_one_line(failed.message),
+        )
+        gateway.access_log.add((line,))
+
+
+def _own_id(scope: HTTPScope) -> str:
+    """The client's own, where it may be repeated."""
+    for name, value in scope["headers"]:
+        if name == _ID:
+            found = value.decode("latin-1")
+            return found if sane(found) else ""
+    return ""

@@ -1,0 +1,48 @@
+"""The API's description, for programs and for people; `server.docs: false` leaves both out."""
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.datastructures import State
+from litestar.types import ControllerRouterHandler
+
+from gateway.config.schema import Auth
+from gateway.openapi.document import completed
+from gateway.openapi.page import HEADERS, STYLE, page_of
+from gateway.state import Gateway
+from schemas.errors import RouteNotFound
+
+_Request = Request[object, object, State]
+
+
+def description(gateway: Gateway) -> list[ControllerRouterHandler]:
+    made: dict[Auth, tuple[bytes, bytes]] = {}
+
+    def described(request: _Request) -> tuple[bytes, bytes]:
+        """As JSON and as a page. Made once for each way of asking for keys."""
+        auth = gateway.runtime.config.auth
+        known = Auth(mode=auth.mode, metrics=auth.metrics)
+        if known not in made:
+            document = completed(request.app.openapi_schema.to_schema(), known)
+            made[known] = msgspec.json.encode(document), page_of(document).encode()
+        return made[known]
+
+    def check(request: _Request) -> None:
+        if not gateway.runtime.config.server.docs:
+            raise RouteNotFound(f"there is nothing at {request.scope['path']}")
+
+    @get("/openapi.json", media_type="application/json", include_in_schema=False)
+    async def openapi(request: _Request) -> bytes:
+        check(request)
+        return described(request)[0]
+
+    @get("/docs", include_in_schema=False)
+    async def docs(request: _Request) -> Response[bytes]:
+        check(request)
+        return Response(described(request)[1], media_type="text/html", headers=HEADERS)
+
+    @get("/docs/page.css", include_in_schema=False)
+    async def style(request: _Request) -> Response[bytes]:
+        check(request)
+        return Response(STYLE.encode(), media_type="text/css", headers=HEADERS)
+
+    return [openapi, docs, style]

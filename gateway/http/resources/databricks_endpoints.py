@@ -1,0 +1,129 @@
+"""The models as Databricks' clients list them: serving endpoints and what serves them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from litestar import Request, get
+from litestar.datastructures import State
+from litestar.params import FromPath
+from litestar.types import ControllerRouterHandler
+
+from adapters.capabilities import offered
+from gateway.access.auth import Caller
+from gateway.clock import now
+from gateway.config.schema import Provider
+from gateway.engine_process.process import EngineView
+from gateway.engine_process.process import State as EngineState
+from gateway.routing.planning.route import Backend, Route
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.surfaces.databricks.serving_endpoints import (
+    TASKS,
+    Deployment,
+    Served,
+    ServingEndpoint,
+    endpoint_body,
+    endpoints_body,
+    serving_endpoint,
+)
+from schemas.errors import ModelNotFound
+from schemas.fields import Task
+
+_Request = Request[object, object, State]
+
+_DEPLOYMENTS: Final[dict[EngineState, Deployment]] = {
+    "ready": "DEPLOYMENT_READY",
+    "loading": "DEPLOYMENT_CREATING",
+    "restarting": "DEPLOYMENT_RECOVERING",
+    "failed": "DEPLOYMENT_FAILED",
+    "stopped": "DEPLOYMENT_ABORTED",
+}
+
+
+def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
+    def caller(request: _Request) -> Caller:
+        return gateway.runtime.keyring.caller(request.scope["headers"])
+
+    def view(name: str, route: Route) -> ServingEndpoint:
+        served = served_entities(gateway.runtime, route, name)
+        return serving_endpoint(name, served, created=gateway.started_at)
+
+    @get(
+        "/api/2.0/serving-endpoints",
+        media_type="application/json",
+        summary="The models that this key may use, as Databricks lists them",
+    )
+    async def endpoints(request: _Request) -> bytes:
+        table, names = gateway.runtime.table, gateway.model_names(caller(request))
+        return endpoints_body([view(name, table.find(name)) for name in names])
+
+    @get(
+        "/api/2.0/serving-endpoints/{name:path}",
+        media_type="application/json",
+        summary="One model, as Databricks shows it",
+    )
+    async def endpoint(request: _Request, name: FromPath[str]) -> bytes:
+        asked, who = name.removeprefix("/"), caller(request)
+        route = gateway.runtime.table.find(asked, who.may_use)
+        if asked.endswith("*"):
+            raise ModelNotFound(f"name: there is no serving endpoint {asked!r} here", param="name")
+        return endpoint_body(view(asked, route))
+
+    return [endpoints, endpoint]
+
+
+def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
+    """The route's backends, and those of its fallbacks, which get no traffic of their own.
+
+    asked: the name that the client uses, which a wildcard hands on.
+    """
+    providers = {provider.name: provider for provider in runtime.config.providers}
+    found: dict[str, Served] = {}
+    for backend, weight in _shares(runtime, route):
+        name, model = backend.name, backend.model
+        if model == "*":
+            name, model = name[:-1] + asked, asked
+        if name in found:
+            continue
+        provider = providers[backend.name.partition("/")[0]]
+        deployment, message = _state(backend.known(asked), runtime.engines.get(provider.name))
+        found[name] = Served(
+            name=name,
+            model=model,
+            adapter="" if provider.engine else provider.adapter,
+            weight=weight,
+            tasks=_tasks(backend, provider),
+            deployment=deployment,
+            message=message,
+        )
+    return list(found.values())
+
+
+def _shares(runtime: Runtime, route: Route) -> Iterator[tuple[Backend, float]]:
+    """Where the listed order decides, the first has it all."""
+    weights = route.weights
+    if route.policy.name == "in_order":
+        weights = (1.0, *(0.0 for _ in weights[1:]))
+    yield from zip(route.backends, weights, strict=True)
+    for name in route.fallback:
+        yield from ((backend, 0.0) for backend in runtime.table.routes[name].backends)
+
+
+def _state(breaker: Breaker, engine: EngineView | None) -> tuple[Deployment, str]:
+    if engine is not None and engine.state != "ready":
+        return _DEPLOYMENTS[engine.state], engine.status
+    at = now()
+    if breaker.allows(at):
+        return "DEPLOYMENT_READY", ""
+    if breaker.resting(at):
+        return "DEPLOYMENT_RECOVERING", "rate-limited by the provider"
+    return "DEPLOYMENT_RECOVERING", f"breaker {breaker.state(at)}"
+
+
+def _tasks(backend: Backend, provider: Provider) -> tuple[Task, ...]:
+    """What it offers, as far as that can be told: a provider's dialect, or a local model's kind."""
+    if provider.engine is not None:
+        embeds = {model.name for model in provider.engine.models if model.task == "embed"}
+        return ("embeddings",) if backend.model in embeds else ("chat", "completion")
+    return tuple(task for task in TASKS if offered(backend.supports, task) is not None)

@@ -1,0 +1,73 @@
+"""`POST /v1/feedback`: what somebody thought of an answer."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from litestar import Request, Response, post
+from litestar.datastructures import State
+from litestar.types import ControllerRouterHandler
+
+from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.feedback import (
+    MAX_BYTES,
+    FeedbackBody,
+    Metrics,
+    is_young,
+    nobodys,
+    read_feedback,
+    row_of,
+)
+from gateway.openapi.hot_routes import operation
+from gateway.state import Gateway
+from gateway.store.base import Known
+from gateway.store.errors import StoreAway
+from gateway.store.rows import FeedbackRow
+from schemas.errors import Unavailable
+
+_Request = Request[object, object, State]
+_Answer = Response[Mapping[str, str]]
+PATIENCE_S = 2.0
+"""For the store to know the request; then the feedback is taken on trust."""
+
+
+def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
+    names = Metrics()
+
+    @post(
+        "/v1/feedback",
+        status_code=200,
+        request_max_body_size=MAX_BYTES,
+        operation_class=operation("Say what you think of an answer", FeedbackBody),
+    )
+    async def take(request: _Request) -> _Answer:
+        caller = gateway.runtime.keyring.caller(request.scope["headers"])
+        body = read_feedback(await request.body())
+        trials = gateway.trials
+        if trials is None or trials.recorder.full:
+            raise Unavailable("feedback cannot be kept at the moment", retry_after=5)
+        contracts, experiments = gateway.runtime.config.metrics, trials.experiments
+        row = row_of(body, caller.name, time.time(), contracts, experiments)
+        known, away = await _known(trials, row)
+        if known is not None and known.key != caller.name:
+            raise nobodys(body.request_id)
+        if known is None and not away and not is_young(body.request_id, row.time):
+            raise nobodys(body.request_id)
+        if row.value is not None:
+            names.admit(row.metric, contracts, experiments)
+        trials.recorder.add(row)
+        if known is None:
+            return Response({"status": "accepted"}, status_code=202)
+        return Response({"status": "recorded"}, status_code=200)
+
+    return [take]
+
+
+async def _known(trials: Trials, row: FeedbackRow) -> tuple[Known | None, bool]:
+    """The request, and whether the store could not be asked."""
+    try:
+        asked = trials.ask(partial(trials.store.known, row.request_id))
+        return await asyncio.wait_for(asked, PATIENCE_S), False
+    except (StoreAway, TimeoutError):
+        return None, True

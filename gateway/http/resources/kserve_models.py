@@ -1,0 +1,145 @@
+"""Servers, models and their state, as KServe v2 and Triton tell of them.
+
+https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol; a server or
+model that is not ready answers 400, as Triton does, and a model that is not here 404.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+from litestar import Request, get, post
+from litestar.datastructures import State
+from litestar.params import FromPath
+from litestar.types import ControllerRouterHandler
+from msgspec import Struct
+
+from gateway.access.auth import Caller
+from gateway.clock import now
+from gateway.routing.planning.route import Backend, Route
+from gateway.state import Gateway
+from gateway.surfaces.decoding import UNREADABLE
+from gateway.surfaces.kserve.bodies import (
+    VERSION,
+    Listed,
+    config_body,
+    index_body,
+    model_body,
+    server_body,
+)
+from schemas.errors import InvalidRequest, RouteNotFound
+
+_Request = Request[object, object, State]
+_JSON = "application/json"
+_MOST_BYTES = 65_536
+_DISTRIBUTION = "strowger-gateway"
+
+
+class _Index(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """ready: list only those that can answer now."""
+
+    ready: bool = False
+
+
+class _Asked(Struct, frozen=True, kw_only=True):
+    """what: `ready`, `config`, or "" for the model itself."""
+
+    model: str
+    what: str = ""
+
+
+def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
+    @get("/v2", media_type=_JSON, summary="Who this is, in KServe's words")
+    async def server() -> bytes:
+        return server_body(_version())
+
+    @get("/v2/health/live", media_type=_JSON, summary="The process is alive")
+    async def live() -> bytes:
+        return b""
+
+    @get("/v2/health/ready", media_type=_JSON, summary="200 when models can be asked, else 400")
+    async def ready() -> bytes:
+        if gateway.draining or not gateway.runtime.ready:
+            raise InvalidRequest("the server is not ready")
+        return b""
+
+    @get("/v2/models/{asked:path}", media_type=_JSON, summary="One model's tensors, or its state")
+    async def model(request: _Request, asked: FromPath[str]) -> bytes:
+        caller = gateway.runtime.keyring.caller(request.scope["headers"])
+        wanted = _asked(asked.removeprefix("/"))
+        route = gateway.runtime.table.find(wanted.model, caller.may_use)
+        if wanted.what == "config":
+            return config_body(wanted.model)
+        if wanted.what == "":
+            return model_body(wanted.model)
+        if reason := _why_not(gateway, route):
+            raise InvalidRequest(f"model {wanted.model!r} is not ready: {reason}")
+        return b""
+
+    @post(
+        "/v2/repository/index",
+        status_code=200,
+        media_type=_JSON,
+        request_max_body_size=_MOST_BYTES,
+        summary="All models",
+    )
+    async def index(request: _Request) -> bytes:
+        caller = gateway.runtime.keyring.caller(request.scope["headers"])
+        body = await request.body()
+        return index_body(_listed(gateway, caller, only_ready=_only_ready(body)))
+
+    return [server, live, ready, model, index]
+
+
+def _asked(path: str) -> _Asked:
+    """Raises RouteNotFound for a version that there is not."""
+    model, _, what = path.rpartition("/")
+    if what not in ("ready", "config") or not model:
+        model, what = path, ""
+    model, versions, given = model.rpartition("/versions/")
+    if not versions:
+        return _Asked(model=given, what=what)
+    if given != VERSION:
+        raise RouteNotFound(f"version {given!r}: every model has version {VERSION} only")
+    return _Asked(model=model, what=what)
+
+
+def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[Listed]:
+    table = gateway.runtime.table
+    found: list[Listed] = []
+    for name in gateway.model_names(caller):
+        reason = _why_not(gateway, table.find(name))
+        if reason and only_ready:
+            continue
+        found.append(Listed(name=name, state="UNAVAILABLE" if reason else "READY", reason=reason))
+    return found
+
+
+def _why_not(gateway: Gateway, route: Route) -> str:
+    """Why no backend of the model can answer now; "" where one can."""
+    reasons = [_resting(gateway, backend) for backend in route.backends]
+    return "" if "" in reasons else "; ".join(reasons)
+
+
+def _resting(gateway: Gateway, backend: Backend) -> str:
+    runtime = gateway.runtime
+    for name, link in runtime.links.items():
+        if backend.upstream is link and not runtime.engines[name].ready:
+            return f"{backend.name}: {runtime.engines[name].status}"
+    at = now()
+    return "" if backend.breaker.allows(at) else f"{backend.name}: {backend.breaker.state(at)}"
+
+
+def _only_ready(body: bytes) -> bool:
+    if not body:
+        return False
+    try:
+        return msgspec.json.decode(body, type=_Index).ready
+    except UNREADABLE as exc:
+        raise InvalidRequest(f"the body must be an object with `ready`: {exc}") from exc
+
+
+def _version() -> str:
+    try:
+        return version(_DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0"

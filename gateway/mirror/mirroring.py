@@ -1,0 +1,166 @@
+"""Copies that go out after their clients were served, and come to nothing that a client can see."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.clock import milliseconds, now
+from gateway.config.schema_failover import Retry
+from gateway.mirror.comparison import Comparison, compared
+from gateway.recording.rows_from_request import attempt_row, counted
+from gateway.routing.execution import pipeline
+from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.planning.candidate import Candidate, Uncopied
+from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.prices import Prices, cost_of
+from gateway.routing.request_record import Attempt, Trip
+from gateway.runtime import Runtime
+from gateway.store.rows import AttemptRow
+from gateway.telemetry.mirror_log_entry import MirrorLine
+from schemas.answers import Answer, Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.requests import EmbeddingsRequest, Request
+
+MOST = 32
+"""Copies under way at one time in one process; further ones are shed."""
+
+ONCE = Retry(attempts=1)
+
+_log = logging.getLogger("strowger.mirror")
+
+Booked = Callable[[MirrorLine, AttemptRow | None], None]
+
+
+class Mirrors:
+    """The copies of one process. booked: gets what became of each, the shed ones as well."""
+
+    def __init__(self, booked: Booked) -> None:
+        self._booked = booked
+        self._running: set[asyncio.Task[None]] = set()
+
+    def offer(
+        self,
+        plan: Plan,
+        request: Request,
+        trip: Trip,
+        real: Answer | Embeddings,
+        runtime: Runtime,
+        *,
+        busy: bool,
+    ) -> None:
+        """Send the copy that `plan.mirror` is, or shed it. Never waits, never raises.
+
+        trip, real: of the request, which was answered. busy: clients need what there is.
+        """
+        copy = plan.mirror
+        assert copy is not None
+        if isinstance(copy, Uncopied):
+            unsent = Attempt(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
+            line = _line(trip, unsent, trip, runtime.prices, None)
+            self._booked(msgspec.structs.replace(line, reason=copy.reason), None)
+            return
+        if busy or len(self._running) >= MOST or not copy.breaker.allows(now()):
+            shed = Attempt(backend=copy.name, pattern=_pattern(copy), outcome="shed")
+            self._booked(_line(trip, shed, trip, runtime.prices, None), None)
+            return
+        alone = Plan(
+            route=plan.route,
+            candidates=(copy,),
+            names=(copy.name,),
+            retry=ONCE,
+            deadline_s=plan.deadline_s,
+            patience_s=plan.patience_s,
+        )
+        runtime.in_flight += 1
+        task = asyncio.create_task(self._send(alone, request, trip, real, runtime))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def settle(self) -> None:
+        """Returns when no copy is under way."""
+        while self._running:
+            await asyncio.wait(tuple(self._running))
+
+    async def cut(self) -> None:
+        """Hang up on whoever is still being asked."""
+        for task in self._running:
+            task.cancel()
+        await self.settle()
+
+    async def _send(
+        self,
+        plan: Plan,
+        request: Request,
+        trip: Trip,
+        real: Answer | Embeddings,
+        runtime: Runtime,
+    ) -> None:
+        shadow = Trip(request_id=trip.request_id, started=now(), task=trip.task, attempts=[])
+        found: Comparison | None = None
+        reason = ""
+        try:
+            if isinstance(request, EmbeddingsRequest):
+                answer = await pipeline.embed(plan, request, shadow, tenant=trip.caller)
+            else:
+                answer = await pipeline.whole(plan, request, shadow, tenant=trip.caller)
+            found = compared(real, answer)
+        except GatewayError as exc:
+            reason = exc.message if isinstance(exc, InvalidRequest) else ""
+            _log.debug("the copy of request %s failed: %s", trip.request_id, exc)
+            let_go(exc)
+        except Exception:  # noqa: BLE001  a bug of ours must not end in a task that nobody reads
+            _log.exception("the copy of request %s failed by a bug of ours", trip.request_id)
+        finally:
+            runtime.in_flight -= 1
+            for attempt in shadow.attempts:
+                attempt.role = "mirror"
+                usage, source = counted(shadow.usage, shadow.deltas, trip.task)
+                line = msgspec.structs.replace(
+                    _line(trip, attempt, shadow, runtime.prices, found),
+                    reason=reason if attempt.refused else "",
+                    mirror_dropped=plan.candidates[0].told,
+                )
+                number = len(trip.attempts) + 1
+                row = attempt_row(
+                    trip.request_id, number, line.time, attempt, usage, source, runtime.prices
+                )
+                self._booked(line, row)
+
+
+def _pattern(copy: Candidate) -> str:
+    return copy.backend.name if copy.backend.model == "*" else ""
+
+
+def _line(
+    trip: Trip, attempt: Attempt, shadow: Trip, prices: Prices, found: Comparison | None
+) -> MirrorLine:
+    """shadow: what is known of the copy; the trip itself where none was sent."""
+    served = next((one for one in reversed(trip.attempts) if one.outcome == "ok"), None)
+    real, real_source = counted(trip.usage, trip.deltas, trip.task)
+    sent = shadow is not trip
+    usage, source = counted(shadow.usage, shadow.deltas, trip.task) if sent else (None, "")
+    ours = prices.of(trip.backend) if prices.any and real_source else None
+    theirs = prices.of(attempt.backend) if prices.any and source else None
+    first = shadow.first_content if sent else None
+    return MirrorLine(
+        mirror_of=trip.request_id,
+        time=time.time(),
+        route=trip.route,
+        backend=trip.backend,
+        mirror=attempt.backend,
+        outcome=attempt.outcome,
+        pattern=attempt.pattern,
+        ms=None if served is None else served.ms,
+        mirror_ms=attempt.ms,
+        mirror_ttft_ms=None if first is None else milliseconds(first - shadow.started),
+        completion_tokens=real.completion_tokens,
+        mirror_prompt_tokens=None if usage is None else usage.prompt_tokens,
+        mirror_completion_tokens=None if usage is None else usage.completion_tokens,
+        mirror_source=source,
+        cost_usd=None if ours is None else cost_of(real, ours),
+        mirror_cost_usd=None if theirs is None or usage is None else cost_of(usage, theirs),
+        compared=found,
+    )

@@ -1,0 +1,122 @@
+"""Which body each route is answered with, and with which errors besides those of every route."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from gateway.openapi.answer_structs import (
+    ChatCompletion,
+    FeedbackTaken,
+    InferAnswer,
+    Liveness,
+    Readiness,
+    TextCompletion,
+)
+from gateway.surfaces.databricks.serving_endpoints import ServingEndpoint, ServingEndpointList
+from gateway.surfaces.kserve.bodies import (
+    Listed,
+    ModelConfiguration,
+    ModelMetadata,
+    ServerMetadata,
+)
+from gateway.surfaces.kserve.generate_render import GenerateResponse
+from gateway.surfaces.mindie.render import InferTokenAnswer
+from gateway.surfaces.openai.bodies import EmbeddingList, OpenAIModel, OpenAIModelList
+
+TEXT: Final = "text/plain"
+EVENTS: Final = "text/event-stream"
+OCTETS: Final = "application/octet-stream"
+
+EVERY: Final = (403, 405, 500)
+"""403: of a gateway without keys, for an unknown host or another site's page."""
+KEYED: Final = (401, 429)
+ANSWERING: Final = (400, 401, 404, 408, 413, 415, 429, 502, 503, 504)
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """answers:  of a 200, whole; several where the request decides. () is an empty body.
+    listed:   the body is a list of them.
+    media:    of a 200 besides JSON.
+    statuses: of errors, besides EVERY. also: of further answers with the same body as a 200.
+    empty:    the 200 has no body at all.
+    key:      who may call: `client` keys, whoever reads `metrics`, the `admin`, or everyone.
+    """
+
+    answers: tuple[type[Struct], ...] = ()
+    listed: bool = False
+    media: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = ()
+    also: tuple[int, ...] = ()
+    empty: bool = False
+    key: str = "client"
+
+
+def _answering(*answers: type[Struct], media: tuple[str, ...] = ()) -> Described:
+    return Described(answers=answers, media=media, statuses=ANSWERING)
+
+
+_CHAT: Final = _answering(ChatCompletion, media=(EVENTS,))
+_COMPLETION: Final = _answering(TextCompletion, media=(EVENTS,))
+_EMBEDDINGS: Final = _answering(EmbeddingList)
+_INFER: Final = _answering(InferAnswer, media=(OCTETS,))
+_GENERATE: Final = _answering(GenerateResponse)
+_GENERATE_STREAM: Final = _answering(media=(EVENTS,))
+_MODEL: Final = "/v2/models/{model}"
+_VERSION: Final = f"{_MODEL}/versions/1"
+_LOOKED_UP: Final = (400, 401, 404, 429)
+
+ROUTES: Final[Mapping[str, Described]] = {
+    "POST /v1/chat/completions": _CHAT,
+    "POST /v1/completions": _COMPLETION,
+    "POST /v1/embeddings": _EMBEDDINGS,
+    "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
+    "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
+    "POST /serving-endpoints/chat/completions": _CHAT,
+    "POST /serving-endpoints/completions": _COMPLETION,
+    "POST /serving-endpoints/embeddings": _EMBEDDINGS,
+    "POST /serving-endpoints/{model}/invocations": _answering(
+        ChatCompletion, TextCompletion, EmbeddingList, media=(EVENTS,)
+    ),
+    **{
+        f"POST {place}/{what}": described
+        for place in (_MODEL, _VERSION)
+        for what, described in (
+            ("infer", _INFER),
+            ("generate", _GENERATE),
+            ("generate_stream", _GENERATE_STREAM),
+        )
+    },
+    "GET /healthz": Described(answers=(Liveness,), key=""),
+    "GET /readyz": Described(answers=(Readiness,), also=(503,), key=""),
+    "GET /health": Described(answers=(Readiness,), also=(503,), key=""),
+    "GET /metrics": Described(media=(TEXT,), statuses=(401, 429, 503), key="metrics"),
+    "GET /v1/models": Described(answers=(OpenAIModelList,), statuses=KEYED),
+    "GET /v1/models/{model}": Described(answers=(OpenAIModel,), statuses=_LOOKED_UP),
+    "GET /api/2.0/serving-endpoints": Described(answers=(ServingEndpointList,), statuses=KEYED),
+    "GET /api/2.0/serving-endpoints/{name}": Described(
+        answers=(ServingEndpoint,), statuses=_LOOKED_UP
+    ),
+    "GET /v2": Described(answers=(ServerMetadata,), key=""),
+    "GET /v2/health/live": Described(empty=True, key=""),
+    "GET /v2/health/ready": Described(empty=True, statuses=(400,), key=""),
+    **{
+        f"GET {place}{end}": described
+        for place in (_MODEL, _VERSION)
+        for end, described in (
+            ("", Described(answers=(ModelMetadata,), statuses=_LOOKED_UP)),
+            ("/config", Described(answers=(ModelConfiguration,), statuses=_LOOKED_UP)),
+            ("/ready", Described(empty=True, statuses=_LOOKED_UP)),
+        )
+    },
+    "POST /v2/repository/index": Described(
+        answers=(Listed,), listed=True, statuses=(400, 401, 408, 413, 429)
+    ),
+    "POST /v1/feedback": Described(
+        answers=(FeedbackTaken,), also=(202,), statuses=(400, 401, 404, 408, 413, 429, 503)
+    ),
+}
+"""By method and path, as the description writes it. What is not here is the operator's."""
+
+ADMIN: Final = Described(statuses=(400, 401, 404, 408, 413, 429, 503), key="admin")
+"""404: there is no `auth.admin_key`, or nothing of that name."""

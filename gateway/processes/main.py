@@ -1,0 +1,92 @@
+"""`strowger serve`: the address, the folder for sockets, and the process that leads."""
+
+import asyncio
+import logging
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+
+from gateway.config.schema import Config
+from gateway.processes.listening_socket import listen
+from gateway.recording.setup import importing
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.logs import configure_logging, line_style
+
+_log = logging.getLogger("strowger")
+
+
+def serve(
+    config: Config,
+    source: Path,
+    read: Callable[[Callable[[str], None]], Config],
+    warnings: Sequence[str] = (),
+) -> None:
+    """Serve until SIGTERM or SIGINT; returns when everything is closed.
+
+    source: the configuration's file. read: reads it again, for a reload, and tells what in it has
+    no effect; warnings: what it told before.
+    Raises InvalidConfig when the address cannot be bound.
+    """
+    style = line_style(config.logging)
+    configure_logging(config.logging, style)
+    listener = listen(config.server.host, config.server.port)
+    host, port = listener.getsockname()[:2]
+    _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
+    for warning in warnings:
+        _warn(warning)
+    again = partial(read, _warn)
+    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as records:
+        run_dir = Path(folder)
+        if config.server.workers > 1:
+            # Late, because who leads needs nothing of what answers requests.
+            from gateway.processes.leader import lead
+
+            _run(
+                lead(
+                    config,
+                    source=source,
+                    read=again,
+                    listener=listener,
+                    run_dir=run_dir,
+                    records=records,
+                )
+            )
+        else:
+            from gateway.processes.single_process import alone
+
+            access_log = AccessLog(sys.stdout.buffer, style)
+            try:
+                _run(
+                    alone(
+                        config,
+                        source=source,
+                        read=again,
+                        listener=listener,
+                        run_dir=run_dir,
+                        access_log=access_log,
+                        records=records,
+                    )
+                )
+            finally:
+                access_log.close()
+    _log.info("stopped")
+
+
+def _warn(told: str) -> None:
+    _log.warning("%s", told)
+
+
+def _run(work: Coroutine[None, None, None]) -> None:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(work)
+
+
+def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    """uvloop's, where there is one."""
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.Loop

@@ -1,0 +1,206 @@
+"""What one process does that answers requests: the server, its configurations, and the drain."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import socket
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import cast
+
+import uvicorn
+
+from gateway.app import build_app
+from gateway.asgi.client_timeouts import Patience
+from gateway.asgi.protocol import GatewayHttp
+from gateway.background import kept
+from gateway.config.schema import Config
+from gateway.engine_process.process import EngineView
+from gateway.experiments.service.experiment_service import Trials
+from gateway.processes.reload_target import Proposal
+from gateway.processes.runtime_generations import Generations
+from gateway.recording.metrics import RecorderCollector
+from gateway.recording.recorder import FileRecorder
+from gateway.recording.setup import spool_of
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.store.open import open_store
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.logs import set_level
+from schemas.errors import InvalidConfig
+
+_log = logging.getLogger("strowger")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handling: ours drains first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class Serving:
+    """The gateway in this process: a Target of reloads. `run` serves until it has drained.
+
+    name: as the only one that serves.
+    adopted: called with each Runtime that comes into force.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        run_dir: Path,
+        engines: Mapping[str, EngineView],
+        access_log: AccessLog,
+        announces: bool = True,
+    ) -> None:
+        """announces: logs how experiments stand, which one process does. Raises InvalidConfig."""
+        first = Runtime(config, run_dir=run_dir, engines=engines)
+        self._recorder = FileRecorder(spool_of(config))
+        self.gateway = Gateway(first, access_log, recorder=self._recorder)
+        self.gateway.metrics.registry.register(RecorderCollector(self._recorder))
+        self._store = open_store(config.store.url)
+        self._trials = self.gateway.trials = Trials(
+            self._store,
+            self._recorder,
+            first.experiments,
+            lambda: self.gateway.runtime.config.experiments,
+            announces=announces,
+            crashed=self.gateway.metrics.internal_errors.count,
+        )
+        self.name = "this process"
+        self._run_dir = run_dir
+        self._generations = Generations(first)
+        self._prepared: tuple[int, Runtime] | None = None
+        self._orphaned = False
+        self.adopted: Callable[[Runtime], None] = _nobody
+        self._stop = asyncio.Event()
+        self._server = _Server(
+            uvicorn.Config(
+                build_app(self.gateway),
+                http=GatewayHttp,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=1,
+                timeout_keep_alive=75,
+            )
+        )
+        self._patience = Patience(
+            cast("set[GatewayHttp]", self._server.server_state.connections),
+            lambda: self.gateway.runtime.config.server.client_timeout_s,
+        )
+
+    async def run(self, listener: socket.socket) -> None:
+        """Serve until `drain` or `quit` has come to its end; then everything is closed."""
+        crashed = self.gateway.metrics.internal_errors.count
+        beside = [
+            asyncio.create_task(kept("drain", self._drain, crashed)),
+            asyncio.create_task(kept("slow clients' watch", self._patience.watch, crashed)),
+        ]
+        _settle_memory()
+        try:
+            await self._server.serve(sockets=[listener])
+        finally:
+            for one in beside:
+                one.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self.gateway.mirrors.cut()
+            await self._generations.close()
+            self.gateway.write_books()
+            await asyncio.to_thread(self._recorder.close)  # whoever waits on a disk hangs not
+            self._store.close()
+
+    def drain(self) -> None:
+        """Not ready, still serving; then refusing; closed with the last stream."""
+        self._stop.set()
+
+    def orphan(self) -> None:
+        """Nobody leads any more: let the address go at once, and end with the last stream."""
+        self._orphaned = True
+        if self._server.started:
+            for one in self._server.servers:
+                one.close()
+        self._stop.set()
+
+    def quit(self) -> None:
+        """Without waiting for anybody."""
+        self._stop.set()
+        self._server.force_exit = True
+        self._server.should_exit = True
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        """See Target.prepare."""
+        try:
+            runtime = Runtime(
+                proposal.config,
+                run_dir=self._run_dir,
+                engines=proposal.engines,
+                before=self._generations.current,
+            )
+        except InvalidConfig as exc:
+            return exc.problems
+        except Exception as exc:  # noqa: BLE001  whatever a file says, what is in force must go on
+            _log.exception("a configuration cannot be built")
+            return (f"cannot be built: {exc}",)
+        await self._trials.prepare(proposal.config.experiments)
+        self._prepared = (proposal.number, runtime)
+        return ()
+
+    async def commit(self, number: int) -> None:
+        """See Target.commit; at once."""
+        if self._prepared is None or self._prepared[0] != number:
+            return
+        runtime, self._prepared = self._prepared[1], None
+        self._generations.replace(runtime)
+        self.gateway.adopt(runtime)
+        self.adopted(runtime)
+        set_level(runtime.config.logging)
+
+    def abandon(self, number: int) -> None:
+        """What it made anew was never used: it holds no connection yet."""
+        if self._prepared is not None and self._prepared[0] == number:
+            self._prepared[1].retire()
+            self._prepared = None
+
+    async def settle(self) -> None:
+        await self._generations.settle()
+
+    def tell(self, *, refused: bool) -> None:
+        self.gateway.refused = refused
+
+    async def _drain(self) -> None:
+        await self._stop.wait()
+        settings = self.gateway.runtime.config.server
+        self.gateway.draining = True
+        if not self._orphaned:
+            _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
+            await asyncio.sleep(settings.drain_delay_s)
+        self.gateway.refuse()
+        try:
+            await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
+        except TimeoutError:
+            in_flight = self.gateway.in_flight
+            _log.warning("%d requests outlasted drain_timeout_s and are cut", in_flight)
+        self._server.should_exit = True
+
+
+def _nobody(runtime: Runtime) -> None:
+    """Who hears of a new Runtime, unless somebody does."""
+
+
+def _settle_memory() -> None:
+    """What start-up made stays: no collection looks at it again, and young ones come less often.
+
+    A request makes about a hundred containers and no cycles, so the default threshold of 700
+    would run the collector every few requests, for nothing.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -1,0 +1,108 @@
+"""The whole gateway in one process, which leads and serves."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from gateway.background import count_unhandled, kept
+from gateway.config.schema import Config
+from gateway.coordination.probe_locks import LocalLeases
+from gateway.coordination.replica_transport import Link
+from gateway.coordination.setup import among_replicas, link_of
+from gateway.coordination.state_hub import Hub
+from gateway.coordination.state_sharing import Sharing
+from gateway.processes.engine_pool import EngineHouse
+from gateway.processes.experiment_jobs import minding_of
+from gateway.processes.reload import Reload
+from gateway.processes.server import Serving
+from gateway.processes.signals import on_reload, on_stop
+from gateway.recording.setup import Records
+from gateway.state import Nobody
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.experiment_metrics import JudgeCollector
+from gateway.telemetry.metric_snapshot import Families, families
+from gateway.telemetry.process_metrics import ProcessMetrics
+
+
+class Counting(Nobody):
+    """What this process counts as the one that leads, as if of a peer."""
+
+    def __init__(self, metrics: ProcessMetrics) -> None:
+        self._metrics = metrics
+
+    async def counted(self) -> Sequence[Families]:
+        return (families(self._metrics.registry),)
+
+
+async def alone(
+    config: Config,
+    *,
+    source: Path,
+    read: Callable[[], Config],
+    listener: socket.socket,
+    run_dir: Path,
+    access_log: AccessLog,
+    records: Records,
+) -> None:
+    """Serve until SIGTERM or SIGINT; returns when everything is closed."""
+    link = link_of(config)
+    engines = EngineHouse(config, run_dir)
+    serving = Serving(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
+    metrics = ProcessMetrics()
+    metrics.workers.set(1)
+    crashed = metrics.internal_errors.count
+    count_unhandled(crashed)
+
+    serving.gateway.peers = Counting(metrics)
+    minding = serving.gateway.minding = minding_of(records.store, lambda: reload.config, crashed)
+    for told in (records.metrics, JudgeCollector(minding.judge)):
+        metrics.registry.register(told)
+    reload = Reload(
+        config,
+        source=source,
+        read=read,
+        engines=engines,
+        targets=lambda: (serving,),
+        metrics=metrics,
+    )
+    on_stop(serving.drain, serving.quit)
+    on_reload(reload.reload)
+    watching = None
+    if config.server.reload == "auto":
+        watching = asyncio.create_task(kept("file watcher", reload.watch, crashed))
+    engines.start()
+    try:
+        async with _among_replicas(link, serving, reload, metrics):
+            await serving.run(listener)
+    finally:
+        if watching is not None:
+            watching.cancel()
+        await reload.close()
+        await engines.close()
+
+
+@asynccontextmanager
+async def _among_replicas(
+    link: Link | None, serving: Serving, reload: Reload, metrics: ProcessMetrics
+) -> AsyncGenerator[None, None]:
+    """This process as the one worker of a hub, where there are replicas to speak to."""
+    if link is None:
+        yield
+        return
+    hub, holders = Hub(), dict[str, LocalLeases]()
+    sharing = Sharing(serving.gateway, LocalLeases(holders), partial(hub.hear, 0))
+    serving.adopted = sharing.follow
+    hub.join(0, sharing.hear)
+    crashed = metrics.internal_errors.count
+    telling = asyncio.create_task(kept("sharing of loads", sharing.tell, crashed))
+    try:
+        bars = partial(LocalLeases, holders)
+        async with among_replicas(
+            link, hub, bars, lambda: reload.config, metrics.registry, crashed
+        ):
+            yield
+    finally:
+        telling.cancel()

@@ -1,0 +1,392 @@
+"""The worker processes: started, told, asked, and started again when they end unasked."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncGenerator, Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from gateway.background import kept
+from gateway.config.schema import Config
+from gateway.coordination.state_hub import Hub
+from gateway.engine_process.process import EngineView
+from gateway.experiments.service.history import Past
+from gateway.processes.channel import Channel
+from gateway.processes.messages import (
+    Abandon,
+    Alive,
+    Answer,
+    Ask,
+    Begin,
+    Busy,
+    Commit,
+    Committed,
+    Counted,
+    Drain,
+    EngineNews,
+    Gather,
+    Gathered,
+    News,
+    Prepare,
+    Prepared,
+    Preparing,
+    Question,
+    Quit,
+    Serving,
+    Settle,
+    Settled,
+    Told,
+    ToLeader,
+    ToWorker,
+    Tracks,
+    packed,
+    state_of,
+    to_leader,
+)
+from gateway.processes.reload_target import Ended, Proposal
+from gateway.processes.worker_start import spawn
+from gateway.telemetry.metric_snapshot import Families, added, counted, families
+from gateway.telemetry.process_metrics import ProcessMetrics
+
+_log = logging.getLogger("strowger")
+
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+"""Before a worker is started again; doubled by each crash, and forgotten after STEADY_S."""
+
+STEADY_S = 60.0
+ANSWER_S = 0.5
+"""For a worker's answer; one that is later is left out, and its counts are taken as last told."""
+
+END_S = 5.0
+"""For a worker to end once nothing is left to wait for."""
+
+HANG_S = 10.0
+"""Of silence, after which a worker that serves hangs: it says something every second."""
+
+LOOKS = 10
+"""Within that time, at whether it has. They are counted, and no clock is asked: after a pause of
+the machine, or of the container with all its processes, nobody is found to have been silent."""
+
+PREPARING = 2
+"""Times HANG_S more may one say nothing that has begun to get a configuration ready."""
+
+_T = TypeVar("_T")
+_families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
+
+
+class Worker:
+    """One process, from its start to its end: a Target of reloads.
+
+    counted: as last told. silent: so many looks in a row have heard nothing of it.
+    """
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number = number
+        self.process = process
+        self.channel: Channel[ToLeader] = Channel(to_leader)
+        self.name = f"worker {number}"
+        self.serving = asyncio.Event()
+        self.counted: bytes | None = None
+        self.silent = 0
+        self._lost = False
+        self._ids = count(1)
+        self._answers: dict[int, asyncio.Future[bytes | None]] = {}
+        self._settling: dict[int, asyncio.Future[None]] = {}
+        self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
+        self._committing: dict[int, asyncio.Future[None]] = {}
+
+    def send(self, message: ToWorker) -> None:
+        self.channel.send(message)
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        """See Target.prepare."""
+        if self._lost:
+            raise Ended
+        number = proposal.number
+        preparing = self._preparing[number] = asyncio.get_running_loop().create_future()
+        states = tuple(state_of(engine) for engine in proposal.engines.values())
+        self.send(Prepare(number=number, config=proposal.config, engines=states))
+        try:
+            return await preparing
+        finally:
+            del self._preparing[number]
+
+    async def commit(self, number: int) -> None:
+        """See Target.commit."""
+        if self._lost:
+            return
+        committing = self._committing[number] = asyncio.get_running_loop().create_future()
+        self.send(Commit(number=number))
+        await committing
+
+    def abandon(self, number: int) -> None:
+        self.send(Abandon(number=number))
+
+    async def settle(self) -> None:
+        if self._lost:
+            return
+        number = next(self._ids)
+        settling = self._settling[number] = asyncio.get_running_loop().create_future()
+        self.send(Settle(id=number))
+        await settling
+
+    def tell(self, *, refused: bool) -> None:
+        self.send(Told(refused=refused))
+
+    async def ask(self, question: Question) -> bytes | None:
+        """`None` when it does not answer in time, or ends meanwhile."""
+        if self._lost:
+            return None
+        number = next(self._ids)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self.send(Ask(id=number, question=question))
+        try:
+            body = await asyncio.wait_for(answer, ANSWER_S)
+        except TimeoutError:
+            return None
+        finally:
+            del self._answers[number]
+        return body
+
+    def hear(self, message: Prepared | Committed | Settled | Answer) -> None:
+        match message:
+            case Prepared():
+                _settle(self._preparing.get(message.number), message.problems)
+            case Committed():
+                _settle(self._committing.pop(message.number, None), None)
+            case Settled():
+                _settle(self._settling.pop(message.id, None), None)
+            case Answer(id=0):
+                self.counted = message.body
+            case Answer():
+                _settle(self._answers.get(message.id), message.body)
+
+    def lose(self) -> None:
+        """It has ended: whoever waits for it need not, and nobody is to."""
+        self._lost = True
+        for preparing in self._preparing.values():
+            if not preparing.done():
+                preparing.set_exception(Ended)
+        for waiting in (*self._committing.values(), *self._settling.values()):
+            _settle(waiting, None)
+        for answer in self._answers.values():
+            _settle(answer, None)
+
+
+class Crew:
+    """All workers, from `start` until `ended`. workers: those that run, by their numbers.
+
+    hub: by which they hear of each other. past: of experiments, for them to show.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        run_dir: Path,
+        metrics: ProcessMetrics,
+        *,
+        past: Callable[[], Past],
+        hang_s: float = HANG_S,
+        backoff_s: float = BACKOFF_S,
+    ) -> None:
+        self.workers: dict[int, Worker] = {}
+        self._listener = listener
+        self._run_dir = run_dir
+        self._metrics = metrics
+        self._experiments_past = past
+        self.hub = Hub()
+        self._past: Families = ()
+        self._stopping = asyncio.Event()
+        self._keeping: list[asyncio.Task[None]] = []
+        self._gathering: set[asyncio.Task[None]] = set()
+        self._hang_s = hang_s
+        self._backoff_s = backoff_s
+        self._watching: asyncio.Task[None] | None = None
+        self._birth = asyncio.Lock()
+        self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+
+    def start(
+        self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+    ) -> None:
+        """current: what a worker begins with: the configuration, its engines, and whether the
+        file was refused since."""
+        self._current = current
+        self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
+        watch = kept("workers' watch", self._watch, self._metrics.internal_errors.count)
+        self._watching = asyncio.create_task(watch)
+
+    async def ended(self) -> None:
+        """Returns when every worker has ended after `drain` or `leave`."""
+        await asyncio.wait(self._keeping)
+
+    async def serving(self) -> None:
+        """Returns when each has begun to serve once."""
+        for number in range(len(self._keeping)):
+            while number not in self.workers:  # noqa: ASYNC110  once, at the start
+                await asyncio.sleep(0.02)
+            await self.workers[number].serving.wait()
+
+    def targets(self) -> tuple[Worker, ...]:
+        return tuple(self.workers.values())
+
+    @contextlib.asynccontextmanager
+    async def no_birth(self) -> AsyncGenerator[None, None]:
+        """No worker begins meanwhile, with what would be an older configuration than the rest's."""
+        async with self._birth:
+            yield
+
+    def drain(self) -> None:
+        self._stopping.set()
+        self._tell_all(Drain())
+
+    def leave(self) -> None:
+        self._stopping.set()
+        self._tell_all(Quit())
+
+    def tell_engine(self, engine: EngineView) -> None:
+        """It has a new status."""
+        self._tell_all(EngineNews(engine=state_of(engine)))
+
+    async def close(self) -> None:
+        """Nobody is waited for any more."""
+        self.leave()
+        if self._keeping:
+            _, late = await asyncio.wait(self._keeping, timeout=END_S)
+            for worker in self.workers.values():
+                worker.process.kill()
+            if late:
+                await asyncio.wait(late)
+        for task in self._gathering:
+            task.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _tell_all(self, message: ToWorker) -> None:
+        for worker in self.workers.values():
+            worker.send(message)
+
+    async def _keep(self, number: int) -> None:
+        clock = asyncio.get_running_loop().time
+        crashes = 0
+        while not self._stopping.is_set():
+            began = clock()
+            how = await self._once(number)
+            if self._stopping.is_set():
+                return
+            crashes = 1 if clock() - began > STEADY_S else crashes + 1
+            pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            self._metrics.restarts.inc()
+            _log.error("worker %d %s; starting again in %g s", number, how, pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _watch(self) -> None:
+        """A worker that hangs holds its requests, and whoever waits for it, until it is killed."""
+        while True:
+            await asyncio.sleep(self._hang_s / LOOKS)
+            for worker in self.workers.values():
+                worker.silent += worker.serving.is_set()
+                if worker.silent == LOOKS:
+                    told = "%s (process %d) hangs: it has said nothing for %g s, and is killed"
+                    _log.error(told, worker.name, worker.process.pid, self._hang_s)
+                    with contextlib.suppress(ProcessLookupError):
+                        worker.process.kill()
+
+    async def _once(self, number: int) -> str:
+        """One process, to its end; how it ended."""
+        try:
+            status = await self._run(number)
+        except OSError as exc:
+            return f"cannot be started ({exc})"
+        except Exception:  # noqa: BLE001  a bug must not leave us with a worker less for good
+            _log.exception("a worker cannot be led on by a bug of ours")
+            self._metrics.internal_errors.count("worker's leader")
+            return "is ended, because its leader failed by a bug of ours"
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"{how}, and its requests with it"
+
+    async def _run(self, number: int) -> int:
+        """One process, to its end."""
+        ours, theirs = socket.socketpair()
+        async with self._birth:
+            with theirs:
+                try:
+                    process = await spawn(theirs, self._listener)
+                except OSError:
+                    ours.close()
+                    raise
+            worker = Worker(number, process)
+            await worker.channel.connect(ours)
+            config, engines, refused = self._current()
+            states = tuple(state_of(engine) for engine in engines)
+            worker.send(
+                Begin(worker=number, config=config, engines=states, run_dir=str(self._run_dir))
+            )
+            worker.tell(refused=refused)
+            self.workers[number] = worker
+        if self._stopping.is_set():
+            worker.send(Quit())
+        self.hub.join(number, worker.send)
+        try:
+            async for message in worker.channel.heard():
+                self._hear(worker, message)
+        except BaseException:
+            worker.channel.close()
+            process.kill()
+            raise
+        finally:
+            self.hub.leave(number)
+            del self.workers[number]
+            worker.lose()
+        if worker.counted is not None:
+            self._past = added((self._past, counted(_families.decode(worker.counted))))
+        self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
+        return await process.wait()
+
+    def _hear(self, worker: Worker, message: ToLeader) -> None:
+        worker.silent = 0
+        match message:
+            case Alive():
+                pass
+            case Preparing():
+                worker.silent = -PREPARING * LOOKS
+            case Prepared() | Committed() | Settled() | Answer():
+                worker.hear(message)
+            case News() | Busy():
+                self.hub.hear(worker.number, message)
+            case Gather(question=Tracks()):
+                worker.send(Gathered(id=message.id, bodies=(packed(self._experiments_past()),)))
+            case Gather():
+                task = asyncio.create_task(self._gather(worker, message))
+                self._gathering.add(task)
+                task.add_done_callback(self._gathering.discard)
+            case Serving():
+                worker.serving.set()
+                self._metrics.workers.set(
+                    sum(one.serving.is_set() for one in self.workers.values())
+                )
+
+    async def _gather(self, asking: Worker, gather: Gather) -> None:
+        """Ask all others at once, and answer for those who are no more."""
+        assert not isinstance(gather.question, Tracks)
+        question = gather.question
+        others = [one for one in self.workers.values() if one is not asking]
+        answers = await asyncio.gather(*(one.ask(question) for one in others))
+        bodies = [answer for answer in answers if answer is not None]
+        if isinstance(question, Counted):
+            for worker, answer in zip(others, answers, strict=True):
+                worker.counted = answer or worker.counted
+            running = [one for one in others if self.workers.get(one.number) is one]
+            bodies = [one.counted for one in running if one.counted is not None]
+            bodies += [packed(self._past), packed(families(self._metrics.registry))]
+        asking.send(Gathered(id=gather.id, bodies=tuple(bodies)))
+
+
+def _settle(future: "asyncio.Future[_T] | None", value: _T) -> None:
+    if future is not None and not future.done():
+        future.set_result(value)

@@ -1,0 +1,71 @@
+"""How rows lie in a spool file: in frames with a length and a checksum, so that a torn one shows.
+
+A file begins with HEAD. A frame is eight bytes, the payload's length and its CRC-32 (both unsigned,
+little-endian), and the payload: rows as one MessagePack array.
+"""
+
+import struct
+from collections.abc import Sequence
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from gateway.recording.rows_from_request import rows_told
+from gateway.store.rows import AttemptRow, Booked, FeedbackRow, Left, RequestRow, Row, size_of
+
+HEAD = b"strowger rows 1\n"
+ROWS = 256
+"""Of one frame: after so many another begins."""
+
+_FRAME = struct.Struct("<II")
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(list[Booked | RequestRow | AttemptRow | FeedbackRow])
+
+
+class Read(Struct, frozen=True, kw_only=True):
+    """What whole frames hold.
+
+    size:    their bytes. damaged: the next frame is as long as it says and not what was written.
+    """
+
+    rows: tuple[Row, ...]
+    size: int
+    damaged: bool = False
+
+
+def packed(rows: Sequence[Left]) -> bytes:
+    """Frames of these rows. Raises ValueError where a text is no Unicode."""
+    frames: list[bytes] = []
+    begin = size = 0
+    for place, row in enumerate(rows, 1):
+        size += size_of(row)
+        if size >= ROWS or place == len(rows):
+            frames.append(_frame(rows[begin:place]))
+            begin, size = place, 0
+    return b"".join(frames)
+
+
+def unpacked(data: bytes, *, limit: int) -> Read:
+    """The rows of the whole frames that `data` begins with, until there are `limit` or more."""
+    rows: list[Row] = []
+    at = 0
+    while len(rows) < limit and at + _FRAME.size <= len(data):
+        length, checksum = _FRAME.unpack_from(data, at)
+        payload = data[at + _FRAME.size : at + _FRAME.size + length]
+        if len(payload) < length:
+            break
+        try:
+            found = rows_told(_decoder.decode(payload)) if crc32(payload) == checksum else None
+        except ValueError:
+            found = None
+        if not found:
+            return Read(rows=tuple(rows), size=at, damaged=True)
+        rows += found
+        at += _FRAME.size + length
+    return Read(rows=tuple(rows), size=at)
+
+
+def _frame(rows: Sequence[Left]) -> bytes:
+    payload = _encode(rows)
+    return _FRAME.pack(len(payload), crc32(payload)) + payload

@@ -1,0 +1,234 @@
+"""Moves rows from the spool into the store, each exactly once, whatever is killed and when.
+
+Rows and the place in the file up to which they were read are one transaction of the store; a file
+is removed after the store has all of it. One process at a time does this, by a lock in the spool.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from gateway.recording.frames import HEAD, Read, unpacked
+from gateway.recording.spool import Spool, reading, remove, set_apart
+from gateway.store.errors import Overtaken, StoreAway
+from gateway.store.rows import Row
+
+_log = logging.getLogger("strowger.records")
+ROWS = 2_000
+"""Of one transaction, about."""
+_BYTES = 512 * 1024
+_TIDY_S = 3600.0
+DAY_S = 86_400.0
+
+
+class Taken(Struct, frozen=True, kw_only=True):
+    """refused: rows that no database would take. why: what it said of the first.
+
+    foreign: feedback on somebody else's request, which is not kept.
+    """
+
+    rows: int = 0
+    refused: int = 0
+    foreign: int = 0
+    why: str = ""
+
+
+class Sink(Protocol):
+    """Where the rows go. Each call is one transaction; raises StoreAway to be asked again later."""
+
+    def reach(self) -> None:
+        """Nothing, where it is there."""
+        ...
+
+    def position(self, file: str) -> int:
+        """Up to where a file was taken: 0 for an unknown one."""
+        ...
+
+    def take(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> Taken:
+        """Rows between two places of a file; nothing if the file is not at `begin` any more."""
+        ...
+
+    def forget(self, file: str) -> None:
+        """The file is gone."""
+        ...
+
+    def prune(self, before: float, waiting_before: float) -> int:
+        """Requests, and feedback that waits for its request, older than that, in Unix seconds.
+
+        Returns how much feedback there was that waited in vain.
+        """
+        ...
+
+
+class Importer:
+    """A thread between `start` and `stop`; or call `once` yourself.
+
+    away: the store was, the last time. imported, refused: rows; foreign ones are among the latter.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        store: Sink,
+        *,
+        every_s: float = 1.0,
+        keep_days: int = 90,
+        away: bool = False,
+    ) -> None:
+        """away: it is known to be, and has been told."""
+        self.away = away
+        self.imported = self.refused = 0
+        self._spool = spool
+        self._store = store
+        self._every_s = every_s
+        self._keep_s = keep_days * DAY_S
+        self._positions: dict[str, int] = {}
+        self._taken: dict[str, int] = {}
+        self._whole_at = time.monotonic()
+        self._shared = False
+        self._tidy_at = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="importer", daemon=True)
+
+    @property
+    def lag_s(self) -> float:
+        """Since the store last had everything."""
+        return time.monotonic() - self._whole_at
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of the spool, about: what the store does not have."""
+        taken = self._positions or self._taken
+        sizes = self._spool.sizes()
+        return sum(max(size - taken.get(name, 0), 0) for name, size in sizes.items())
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Import what there is, and end. What the store is too slow for stays in the spool."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def run(self) -> None:
+        """Until `stop`, and once more, unless the end would wait for a store that is away."""
+        while not self._stopping.wait(self._every_s):
+            self.once()
+        if not self.away:
+            self.once()
+
+    def once(self) -> int:
+        """Import everything that is there. Returns the rows; logs a store or disk that is away."""
+        began = time.monotonic()
+        try:
+            with self._spool.alone() as alone:
+                if not alone:
+                    self._not_alone()
+                    return 0
+                rows = sum(self._file(path) for path in self._spool.files())
+                if not rows:
+                    self._store.reach()
+                self._tidy()
+        except Overtaken:
+            self._not_alone()
+            return 0
+        except (StoreAway, OSError) as exc:
+            self._lose(exc)
+            return 0
+        except Exception as exc:  # noqa: BLE001  a bug must not end imports for as long as we run
+            if not self.away:
+                _log.exception("an import failed by a bug of ours; it is tried again")
+            self._lose(exc)
+            return 0
+        if self.away:
+            _log.warning("the store is back and has the records that waited")
+        self.away = False
+        self._whole_at = began
+        return rows
+
+    def _lose(self, why: Exception) -> None:
+        """Where a commit's answer was lost, only the store knows up to where it took a file."""
+        if self._positions:
+            self._taken, self._positions = self._positions, {}
+        if not self.away:
+            _log.error("records wait in %s, for the store is away: %s", self._spool.folder, why)
+        self.away = True
+
+    def _not_alone(self) -> None:
+        """Two that share a spool take turns; only the store knows how far the other has come."""
+        self._positions.clear()
+        if not self._shared:
+            _log.warning("another process imports %s as well; they take turns", self._spool.folder)
+        self._shared = True
+
+    def _file(self, path: Path) -> int:
+        """All whole frames of one file; a finished one is removed when they are in the store."""
+        imported = 0
+        with reading(path) as (fd, finished):
+            if path.name not in self._positions:
+                self._positions[path.name] = self._store.position(path.name)
+            while True:
+                begin = max(self._positions[path.name], len(HEAD))
+                read, left = _next(fd, begin)
+                if not read.size:
+                    break
+                end = begin + read.size
+                taken = self._store.take(path.name, self._positions[path.name], end, read.rows)
+                self._positions[path.name] = end
+                imported += taken.rows
+                self.imported += taken.rows
+                self.refused += taken.refused + taken.foreign
+                _tell(taken)
+            if finished:
+                self._finish(path, torn=left, damaged=read.damaged)
+        return imported
+
+    def _finish(self, path: Path, *, torn: int, damaged: bool) -> None:
+        """torn: bytes behind the last whole frame, which its writer did not live to complete."""
+        if damaged:
+            _log.error("records are damaged; what cannot be read is in %s", set_apart(path))
+        elif torn:
+            _log.warning("the last %d bytes of %s were never completed", torn, path.name)
+        if not damaged:
+            remove(path)
+        self._store.forget(path.name)
+        self._positions.pop(path.name, None)
+
+    def _tidy(self) -> None:
+        """Once an hour: what is too old."""
+        at = time.time()
+        if at < self._tidy_at:
+            return
+        vain = self._store.prune(at - self._keep_s, at - DAY_S)
+        if vain:
+            _log.warning("%d feedbacks named a request that nobody knows; they are dropped", vain)
+        self._spool.sweep()
+        self._tidy_at = at + _TIDY_S
+
+
+def _tell(taken: Taken) -> None:
+    """A client can give feedback on another's request, so that is no error of the operator's."""
+    if taken.refused:
+        told = "%d records are lost, for the database takes no such values: %s"
+        _log.error(told, taken.refused, taken.why)
+    if taken.foreign:
+        told = "%d votes are not kept, for they are about requests of other keys"
+        _log.warning(told, taken.foreign)
+
+
+def _next(fd: int, begin: int) -> tuple[Read, int]:
+    """Whole frames from a place on, and how many bytes are there; a huge frame is read whole."""
+    size = _BYTES
+    while True:
+        data = os.pread(fd, size, begin)
+        read = unpacked(data, limit=ROWS)
+        if read.size or read.damaged or len(data) < size:
+            return read, len(data)
+        size *= 4

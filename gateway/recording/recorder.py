@@ -1,0 +1,193 @@
+"""A worker's own spool file, written and synced by a thread once a second."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+from time import monotonic
+
+from gateway.recording.frames import packed
+from gateway.recording.spool import Spool, SpoolFile, SpoolFull
+from gateway.store.rows import Left, size_of
+
+_log = logging.getLogger("strowger.records")
+_REST_S = 3600.0
+_AT_ONCE = 4096
+"""Rows that are packed and written together; so many wake the thread early."""
+
+
+class FileRecorder:
+    """Where a worker leaves its rows; `close` writes them all.
+
+    What was added more than `every_s` ago survives the death of the process (with the 0.2 s for
+    which a gateway gathers its notes: what is older than a second). While the disk does
+    not take it (full, away, `store.max_spool_bytes` reached), rows wait in memory, about `limit` at
+    most; those beyond are counted and lost. Both are logged once, and that it is over.
+    """
+
+    def __init__(self, spool: Spool, *, limit: int = 100_000, every_s: float = 0.75) -> None:
+        self._spool = spool
+        self._limit = limit
+        self._every_s = every_s
+        self._rows: deque[Left] = deque()
+        self._added = self._packing = 0  # rows, so far; each is counted by one thread alone
+        self._wake = threading.Event()
+        self._closing = False
+        self._file: SpoolFile | None = None
+        self._packed = b""
+        self._held = 0
+        self._unsynced: list[tuple[bytes, int]] = []
+        self._failing = False
+        self._dropped = 0
+        self._unwritten = 0
+        self._told = 0
+        self._thread = threading.Thread(target=self._run, name="records", daemon=True)
+        self._thread.start()
+
+    @property
+    def full(self) -> bool:
+        """Whether rows are being lost."""
+        return self.waiting >= self._limit
+
+    @property
+    def failing(self) -> bool:
+        """Whether the disk did not take rows the last time that there were any."""
+        return self._failing
+
+    @property
+    def waiting(self) -> int:
+        """Rows in memory."""
+        return self._added - self._packing + self._held
+
+    @property
+    def lost(self) -> int:
+        """Rows, since the start."""
+        return self._dropped + self._unwritten
+
+    def add(self, row: Left) -> None:
+        self.extend((row,))
+
+    def extend(self, rows: Iterable[Left]) -> None:
+        """Never waits; called by one thread."""
+        for row in rows:
+            size = size_of(row)
+            if self.full:
+                self._dropped += size
+                continue
+            self._added += size
+            self._rows.append(row)
+        if self._added - self._packing >= _AT_ONCE and not self._failing:
+            self._wake.set()
+
+    def close(self) -> None:
+        """Write everything, and end. What the disk does not take now is lost, and logged."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wake.wait(self._every_s)
+            self._wake.clear()
+            self._write_out()
+            self._rest()
+        self._write_out()
+        self._unwritten += self.waiting
+        if self.lost > self._told:
+            _log.error("%d records are lost", self.lost - self._told)
+        self._let_go()
+
+    def _write_out(self) -> None:
+        """Everything so far, onto the disk; what fails is tried again the next time."""
+        if not (self._packed or self._rows):
+            return
+        try:
+            self._check_room()
+            while self._packed or self._rows:
+                self._pack()
+                self._append()
+            if self._unsynced and self._file is not None:
+                self._sync(self._file)
+        except OSError as exc:
+            if not self._failing:
+                _log.error("records cannot be written and wait in memory: %s", exc)
+            self._failing = True
+            return
+        except Exception:  # noqa: BLE001  a bug must not end records for as long as we run
+            if not self._failing:
+                _log.exception("records cannot be written by a bug of ours and wait in memory")
+            self._failing = True
+            return
+        if self._failing:
+            _log.warning("records are written again; %d were lost", self.lost - self._told)
+            self._told = self.lost
+        self._failing = False
+
+    def _rest(self) -> None:
+        """A file that nobody has written to for an hour is finished, so that none grows old."""
+        file = self._file
+        if file is not None and not self._packed and monotonic() - file.written_at > _REST_S:
+            self._let_go()
+
+    def _check_room(self) -> None:
+        """Raises SpoolFull; our own file is finished then, so that the importer can remove it."""
+        try:
+            self._spool.check_room()
+        except SpoolFull:
+            if self._file is not None:
+                self._sync(self._file)
+            self._let_go()
+            raise
+
+    def _pack(self) -> None:
+        """The next rows as bytes, unless some are waiting from the last time."""
+        if self._packed:
+            return
+        rows: list[Left] = []
+        held = 0
+        while self._rows and held < _AT_ONCE:
+            row = self._rows.popleft()
+            held += size_of(row)
+            rows.append(row)
+        self._held = held
+        self._packing += held
+        try:
+            self._packed = packed(rows)
+        except ValueError:
+            _log.exception("%d records cannot be said in MessagePack and are lost", held)
+            self._unwritten += held
+            self._told += held
+            self._held = 0
+
+    def _append(self) -> None:
+        if not self._packed:
+            return
+        if self._file is None or self._file.size > self._spool.rotate_bytes:
+            if self._file is not None:
+                self._sync(self._file)
+            self._let_go()
+            self._check_room()
+            self._file = self._spool.create()
+        self._file.append(self._packed)
+        self._unsynced.append((self._packed, self._held))
+        self._packed, self._held = b"", 0
+
+    def _sync(self, file: SpoolFile) -> None:
+        """Nobody knows what a failed sync has left: all since the last good one is written anew.
+
+        The store takes a row that it has already only once.
+        """
+        try:
+            file.sync()
+        except OSError:
+            self._packed = b"".join(data for data, _ in self._unsynced) + self._packed
+            self._held += sum(count for _, count in self._unsynced)
+            self._unsynced = []
+            self._let_go()
+            raise
+        self._unsynced = []
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

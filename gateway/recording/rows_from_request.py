@@ -1,0 +1,237 @@
+"""From what happened to a request to its rows: one of its own, and one for each attempt.
+
+A worker does the least: it leaves the access line, which tells all of nearly every request, and
+whoever imports it makes the rows.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+
+import msgspec
+
+from gateway.clock import milliseconds
+from gateway.routing.participation import NO_PART
+from gateway.routing.planning.prices import Prices, cost_of
+from gateway.routing.request_record import Attempt, Trip
+from gateway.store.rows import AttemptRow, Booked, Left, RequestRow, Role, Row
+from gateway.telemetry.access_log import AccessLine, Source, in_one_line
+from schemas.events import Usage
+
+_lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
+
+
+def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
+    """What became of a request. offset: from the clock's seconds to Unix time."""
+    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
+    price = prices.of(trip.backend) if prices.any and source else None
+    first, home = trip.first_content, trip.part.home
+    return AccessLine(
+        time=ended + offset,
+        request_id=trip.request_id,
+        client_request_id=trip.client_request_id,
+        client=trip.client,
+        denied=trip.refused if status in (401, 403) else "",
+        surface=trip.surface,
+        status=status,
+        ms=milliseconds(ended - trip.started),
+        key=trip.caller,
+        task=trip.task,
+        model=trip.model,
+        route=trip.route,
+        backend=trip.backend,
+        experiment=trip.part.experiment,
+        variant=trip.part.variant,
+        fallback=home != "" and trip.backend not in ("", home),
+        stream=trip.stream,
+        error=trip.error,
+        param=in_one_line(trip.param) if trip.param else "",
+        message=in_one_line(trip.message) if trip.message else "",
+        ttft_ms=None if first is None else milliseconds(first - trip.started),
+        attempts=tuple(trip.attempts),
+        dropped=trip.dropped,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        usage_source=source,
+        cost_usd=None if price is None else cost_of(usage, price),
+        unpriced=prices.any and bool(source) and price is None,
+    )
+
+
+def booked(trips: Sequence[Trip], told: bytes, attempts: Iterable[AttemptRow]) -> Booked:
+    """What a worker leaves of requests. told: their lines, as JSON. attempts: where several."""
+    parts: tuple[tuple[int, str], ...] = ()
+    if any(trip.part is not NO_PART for trip in trips):
+        parts = tuple([(trip.part.epoch, trip.part.unit) for trip in trips])
+    return Booked(count=len(trips), lines=told, parts=parts, attempts=tuple(attempts))
+
+
+def rows_told(left: Iterable[Left]) -> list[Row]:
+    """The rows for which that stands, in its order.
+
+    Raises msgspec.DecodeError for lines that are no access lines, ValueError for as many parts as
+    there are no lines.
+    """
+    rows: list[Row] = []
+    for one in left:
+        if isinstance(one, Booked):
+            lines = _lines.decode_lines(one.lines)
+            parts = one.parts or repeat((0, ""), len(lines))
+            for line, (epoch, unit) in zip(lines, parts, strict=True):
+                rows += _told(line, epoch, unit)
+            rows += one.attempts
+        else:
+            rows.append(one)
+    return rows
+
+
+def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
+    rows: list[Row] = [
+        RequestRow(
+            request_id=line.request_id,
+            time=line.time,
+            status=line.status,
+            ms=line.ms,
+            key=line.key,
+            surface=line.surface,
+            task=line.task,
+            model=line.model,
+            route=line.route,
+            backend=line.backend,
+            stream=line.stream,
+            error=line.error,
+            ttft_ms=line.ttft_ms,
+            prompt_tokens=line.prompt_tokens,
+            completion_tokens=line.completion_tokens,
+            cost_usd=line.cost_usd,
+            experiment=line.experiment,
+            epoch=epoch,
+            variant=line.variant,
+            unit=unit,
+            fallback=line.fallback,
+        )
+    ]
+    if _tells(line):
+        rows.append(
+            AttemptRow(
+                request_id=line.request_id,
+                number=1,
+                time=line.time,
+                backend=line.attempts[0].backend,
+                role=role_of(line.attempts[0]),
+                outcome=line.attempts[0].outcome,
+                ms=line.attempts[0].ms,
+                source=line.usage_source,
+                prompt_tokens=line.prompt_tokens,
+                completion_tokens=line.completion_tokens,
+                cached_tokens=line.cached_tokens,
+                cache_write_tokens=line.cache_write_tokens,
+                cache_write_1h_tokens=line.cache_write_1h_tokens,
+                reasoning_tokens=line.reasoning_tokens,
+                cost_usd=line.cost_usd,
+            )
+        )
+    return rows
+
+
+def _tells(line: AccessLine) -> bool:
+    """Whether all that there is to know of the attempts is in the line: its usage is the only's."""
+    return len(line.attempts) == 1 and not line.attempts[0].refused
+
+
+def attempts_of(trip: Trip, time: float, prices: Prices) -> Iterator[AttemptRow]:
+    """Every attempt for which something was sent."""
+    own = _own(trip.attempts)
+    for place, attempt in enumerate(trip.attempts):
+        if attempt.refused:
+            continue
+        shown = place == own
+        usage, source = counted(
+            trip.usage if shown else attempt.usage,
+            trip.deltas if shown else attempt.deltas,
+            trip.task,
+            trip.prompt,
+        )
+        if not shown and trip.usage is not None:
+            usage, source = _supposed(attempt, usage, source, trip.usage.prompt_tokens)
+        yield attempt_row(trip.request_id, place + 1, time, attempt, usage, source, prices)
+
+
+def attempt_row(
+    request_id: str,
+    number: int,
+    time: float,
+    attempt: Attempt,
+    usage: Usage,
+    source: Source,
+    prices: Prices,
+) -> AttemptRow:
+    """number: within the request, from 1. time: Unix seconds. usage, source: as `counted` says."""
+    price = prices.of(attempt.backend) if prices.any and source else None
+    return AttemptRow(
+        request_id=request_id,
+        number=number,
+        time=time,
+        backend=attempt.backend,
+        role=role_of(attempt),
+        outcome=attempt.outcome,
+        ms=attempt.ms,
+        source=source,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_usd=None if price is None else cost_of(usage, price),
+    )
+
+
+def counted(
+    usage: Usage | None, deltas: int, task: str, prompt: int | None = None
+) -> tuple[Usage, Source]:
+    """What was used, and who says so: the backend, or an estimate of a delta a token.
+
+    prompt: the estimate of its tokens, for where the backend has told none.
+    """
+    if usage is not None and usage.completion_tokens is not None:
+        return usage, "reported"
+    if usage is not None and task == "embeddings":
+        return usage, "reported" if usage.prompt_tokens is not None else ""
+    if deltas:
+        if usage is not None and usage.prompt_tokens is not None:
+            prompt = usage.prompt_tokens
+        return Usage(prompt_tokens=prompt, completion_tokens=deltas), "estimated"
+    return Usage(), ""
+
+
+def _supposed(
+    attempt: Attempt, usage: Usage, source: Source, prompt_tokens: int | None
+) -> tuple[Usage, Source]:
+    """With the prompt as another backend of the same request has counted it.
+
+    For one that broke off before it told, and one that lost against a hedge: it had the prompt.
+    """
+    if prompt_tokens is None or usage.prompt_tokens is not None:
+        return usage, source
+    if source != "estimated" and attempt.outcome != "lost":
+        return usage, source
+    return msgspec.structs.replace(usage, prompt_tokens=prompt_tokens), "estimated"
+
+
+def _own(attempts: Sequence[Attempt]) -> int:
+    """The place of the attempt that the trip's own numbers are about; −1 where there is none."""
+    for place in range(len(attempts) - 1, -1, -1):
+        if not attempts[place].role and not attempts[place].refused:
+            return place
+    return -1
+
+
+def role_of(attempt: Attempt) -> Role:
+    """A client that left was being served."""
+    if attempt.role:
+        return attempt.role
+    return "served" if attempt.outcome in ("ok", "cancelled") else "failed"

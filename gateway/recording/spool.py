@@ -1,0 +1,160 @@
+"""The folder in which rows wait for the store: one file a writer, and who may touch which.
+
+A writer holds a lock on its file for as long as it lives, and the kernel lets go of it however the
+writer ends. A file that can be locked is therefore finished: nobody will add to it. Names begin
+with the time, so their order is the order in which files were begun.
+"""
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gateway.recording.frames import HEAD
+
+MIB = 1024 * 1024
+_ENDING, _UNBORN, _DAMAGED = ".rows", ".new", ".damaged"
+_UNBORN_S = 3600.0
+_ROTATE = 16 * MIB
+
+
+class SpoolFull(OSError):
+    """The spool has reached `store.max_spool_bytes`."""
+
+
+class SpoolFile:
+    """One writer's file. Raises OSError where the disk does; what was written before is kept."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.size = len(HEAD)
+        self.written_at = time.monotonic()
+        self._fd = fd
+
+    def append(self, data: bytes) -> None:
+        """All or nothing: after a failure the next bytes go to the same place."""
+        at, view = self.size, memoryview(data)
+        while view:
+            written = os.pwrite(self._fd, view, at)
+            at, view = at + written, view[written:]
+        self.size = at
+        self.written_at = time.monotonic()
+
+    def sync(self) -> None:
+        """Onto the disk. Raises OSError also where somebody has removed the file."""
+        os.fdatasync(self._fd)
+        if not os.fstat(self._fd).st_nlink:
+            raise FileNotFoundError(f"{self.path} was removed")
+
+    def close(self) -> None:
+        """The file is finished."""
+        os.close(self._fd)
+
+
+class Spool:
+    """A folder of spool files, which is made when the first row comes.
+
+    max_bytes: of all files; a file is followed by another after an eighth of that, or 16 MiB.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int = 1024 * MIB) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self.rotate_bytes = min(_ROTATE, max_bytes // 8)
+
+    def create(self) -> SpoolFile:
+        """A new file, locked before anybody can see it. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(8)}"
+        path = self.folder / f"{name}{_UNBORN}"
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            os.pwrite(fd, HEAD, 0)
+            path = path.rename(path.with_suffix(_ENDING))
+            _sync_folder(self.folder)
+        except OSError:
+            os.close(fd)
+            raise
+        return SpoolFile(path, fd)
+
+    def check_room(self) -> None:
+        """Raises SpoolFull. Each writer may go beyond by what it writes at once."""
+        if self.size() >= self._max_bytes:
+            raise SpoolFull(f"{self.folder} has reached store.max_spool_bytes")
+
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes by file."""
+        return {path.name: _size(path) for path in self.files()}
+
+    def files(self) -> list[Path]:
+        """Those with rows, the oldest first."""
+        return sorted(self.folder.glob(f"*{_ENDING}"))
+
+    @contextmanager
+    def alone(self) -> Generator[bool]:
+        """Whether no other process imports this spool; nobody else begins to until the end."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(self.folder / "importer.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            yield _locked(fd)
+        finally:
+            os.close(fd)
+
+    def sweep(self) -> None:
+        """Remove what writers left that died while they made their file."""
+        for path in self.folder.glob(f"*{_UNBORN}"):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _UNBORN_S:
+                    path.unlink()
+
+
+@contextmanager
+def reading(path: Path) -> Generator[tuple[int, bool]]:
+    """A file's descriptor, and whether the file is finished. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        yield fd, _locked(fd)
+    finally:
+        os.close(fd)
+
+
+def remove(path: Path) -> None:
+    """A finished file of which the store has every row."""
+    path.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def set_apart(path: Path) -> Path:
+    """Keep a damaged file for whoever wants to look at it, where nobody imports it."""
+    return path.rename(path.with_suffix(_DAMAGED))
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

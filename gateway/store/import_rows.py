@@ -1,0 +1,288 @@
+"""Rows into tables: each once, and what follows from them for the experiments."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
+from gateway.store.database import Insert, Session, Value
+from gateway.store.errors import StoreRefused
+from gateway.store.request_observations import observations
+from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
+
+DAY_S = 86_400
+_AT_ONCE = 512
+"""Names in one `IN`, at most: a power of two."""
+
+
+_Place = tuple[str, str, int, str]
+"""Experiment, unit, epoch, variant."""
+_Voted = tuple[str, str, str, int, str]
+"""Experiment, metric, unit, epoch, variant."""
+
+
+def take(session: Session, rows: Sequence[Row]) -> int:
+    """Everything into its tables. Returns how much feedback was not the voter's to give; raises
+    StoreRefused.
+
+    A request or attempt that is there already is passed over, and a vote replaces the vote of
+    the same request, metric and key. The last one to arrive here counts, whatever times they carry:
+    clocks of replicas differ, and one that is an hour ahead would win for an hour.
+    """
+    requests = _new(session, [row for row in rows if isinstance(row, RequestRow)])
+    attempts = [row for row in rows if isinstance(row, AttemptRow)]
+    feedback = [row for row in rows if isinstance(row, FeedbackRow)]
+    session.insert(_REQUEST, [_request(row) for row in requests])
+    session.insert(_ATTEMPT, [_attempt(row) for row in attempts])
+    _experiments(session, [row for row in requests if row.experiment])
+    voted = [row for row in feedback if row.metric not in BUILT_IN]
+    session.many(_FEEDBACK, [_vote(row) for row in voted])
+    foreign = _join(session, _awaited(session, [row.request_id for row in requests]))
+    foreign += _join(session, [row.request_id for row in voted])
+    return len(feedback) - len(voted) + foreign
+
+
+def take_singly(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRefused]]:
+    """As `take`, and what the database refuses costs no other row."""
+    foreign, refused = 0, list[StoreRefused]()
+    for row in rows:
+        try:
+            with session.savepoint():
+                foreign += take(session, (row,))
+        except StoreRefused as exc:
+            refused.append(exc)
+    return foreign, refused
+
+
+def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
+    """Those that the store does not have, each once."""
+    by_id = {row.request_id: row for row in reversed(rows)}
+    for ids in _pieces(list(by_id)):
+        sql = f"SELECT request_id FROM requests WHERE request_id IN ({_marks(ids)})"
+        for (known,) in session.rows(tuple[str], sql, *ids):
+            del by_id[known]
+    return list(reversed(by_id.values()))
+
+
+def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
+    """Sorted, so that neighbours in a table are written one after the other.
+
+    What a unit's requests come to is added up here first: of a thousand, a busy one has many.
+    """
+    counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
+    firsts: dict[tuple[str, str], tuple[int, str]] = {}
+    totals: dict[str, dict[_Place, list[float]]] = {metric: {} for metric in sorted(BUILT_IN)}
+    for row in rows:
+        count = counts[row.experiment, row.epoch, row.variant]
+        count[0] += 1
+        count[1] += row.fallback
+        count[2] = max(count[2], row.time)
+        if not row.unit:
+            continue
+        who, where = (row.experiment, row.unit), (row.epoch, row.variant)
+        known = firsts.get(who)
+        if known is None or where < known:
+            firsts[who] = where
+        place = who + where
+        for metric, value in observations(row):
+            total = totals[metric].get(place)
+            if total is None:
+                totals[metric][place] = [1, value]
+            else:
+                total[0] += 1
+                total[1] += value
+    session.insert(_COUNT, [(*place, *count) for place, count in sorted(counts.items())])
+    session.insert(_FIRST, [(*who, *where) for who, where in sorted(firsts.items())])
+    places = sorted({place for of_metric in totals.values() for place in of_metric})
+    session.insert(
+        _TOTAL,
+        [
+            (place[0], metric, *place[1:], *of_metric[place])
+            for metric, of_metric in totals.items()
+            for place in places
+            if place in of_metric
+        ],
+    )
+
+
+def _awaited(session: Session, request_ids: Sequence[str]) -> list[str]:
+    """Those of new requests that had feedback before they were here: hardly any."""
+    awaited: list[str] = []
+    for ids in _pieces(request_ids):
+        sql = _WAITING.format(marks=_marks(ids))
+        awaited += [known for (known,) in session.rows(tuple[str], sql, *ids)]
+    return awaited
+
+
+def _join(session: Session, request_ids: Sequence[str]) -> int:
+    """Bring these requests' feedback to its experiment. Returns how much named a foreign key.
+
+    A unit's votes are added up anew: floats that are added and taken away again leave traces.
+    """
+    foreign = 0
+    for ids in _pieces(sorted(set(request_ids))):
+        marks = _marks(ids)
+        session.run(_PLACE.format(marks=marks), *ids)
+        foreign += session.run(_FOREIGN.format(marks=marks), *ids)
+        _add_up(session, session.rows(_Voted, _TOUCHED.format(marks=marks), *ids))
+    return foreign
+
+
+def remove_vote(session: Session, experiment: str, metric: str, request_id: str) -> int:
+    """See `Store.remove_vote`. A unit's other votes are added up anew."""
+    places = session.rows(_Voted, f"{_TOUCHED_BY} AND {_VOTE}", experiment, metric, request_id)
+    removed = session.run(f"DELETE FROM feedback WHERE {_VOTE}", experiment, metric, request_id)
+    _add_up(session, places)
+    return removed
+
+
+def _add_up(session: Session, places: Sequence[_Voted]) -> None:
+    session.many(_FORGET_VOTES, places)
+    session.many(_ADD_VOTES, places)
+    units = sorted({(experiment, *place) for experiment, _, *place in places})
+    session.many(_COUNT_VOTED, [(*unit, unit[0], VOTE_RATE, *unit[1:]) for unit in units])
+
+
+def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    """The last name of each piece is repeated until they are a power of two.
+
+    sqlite3 keeps 128 statements prepared, and one of several hundred names takes up to 100 KB: of
+    as many lengths as there are, they would take 9 MB.
+    """
+    for begin in range(0, len(ids), _AT_ONCE):
+        piece = list(ids[begin : begin + _AT_ONCE])
+        wanted = 1 << (len(piece) - 1).bit_length()
+        yield piece + piece[-1:] * (wanted - len(piece))
+
+
+def _marks(ids: Sequence[str]) -> str:
+    return ", ".join("?" * len(ids))
+
+
+def _text(text: str) -> str:
+    """PostgreSQL has no NUL in texts, and clients can send one in JSON."""
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def _request(row: RequestRow) -> Sequence[Value]:
+    return (
+        row.request_id,
+        row.time,
+        row.status,
+        row.ms,
+        row.key,
+        row.surface,
+        row.task,
+        _text(row.model),
+        row.route,
+        _text(row.backend),
+        int(row.stream),
+        _text(row.error),
+        row.ttft_ms,
+        row.prompt_tokens,
+        row.completion_tokens,
+        row.cost_usd,
+        row.experiment,
+        row.epoch,
+        row.variant,
+        row.unit,
+        int(row.fallback),
+    )
+
+
+def _attempt(row: AttemptRow) -> Sequence[Value]:
+    return (
+        row.request_id,
+        row.number,
+        row.time,
+        _text(row.backend),
+        row.role,
+        _text(row.outcome),
+        row.ms,
+        row.source,
+        row.prompt_tokens,
+        row.completion_tokens,
+        row.cached_tokens,
+        row.cache_write_tokens,
+        row.cache_write_1h_tokens,
+        row.reasoning_tokens,
+        row.cost_usd,
+        int(row.time // DAY_S),
+    )
+
+
+def _vote(row: FeedbackRow) -> Sequence[Value]:
+    texts = (_text(row.request_id), _text(row.metric), row.key)
+    return (*texts, row.time, row.value, row.given, _text(row.comment), int(row.boolean))
+
+
+_REQUEST = Insert(
+    table="requests",
+    columns=(
+        *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
+        *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
+        *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
+    ),
+)
+_ATTEMPT = Insert(
+    table="attempts",
+    columns=(
+        *("request_id", "number", "time", "backend", "role", "outcome", "ms", "source"),
+        *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+        *("cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "day"),
+    ),
+    otherwise="ON CONFLICT DO NOTHING",
+)
+_COUNT = Insert(
+    table="experiment_requests",
+    columns=("experiment", "epoch", "variant", "requests", "fallbacks", "last"),
+    otherwise="""ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
+    requests = experiment_requests.requests + excluded.requests,
+    fallbacks = experiment_requests.fallbacks + excluded.fallbacks,
+    last = CASE WHEN excluded.last > experiment_requests.last
+    THEN excluded.last ELSE experiment_requests.last END""",
+)
+_FIRST = Insert(
+    table="experiment_first",
+    columns=("experiment", "unit", "epoch", "variant"),
+    otherwise="""ON CONFLICT (experiment, unit) DO UPDATE SET
+    epoch = excluded.epoch, variant = excluded.variant
+    WHERE excluded.epoch < experiment_first.epoch""",
+)
+_TOTAL = Insert(
+    table="experiment_units",
+    columns=("experiment", "metric", "unit", "epoch", "variant", "count", "total"),
+    otherwise="""ON CONFLICT (experiment, metric, unit, epoch, variant) DO UPDATE SET
+    count = experiment_units.count + excluded.count,
+    total = experiment_units.total + excluded.total""",
+)
+_FEEDBACK = """INSERT INTO feedback
+    (request_id, metric, key_name, time, value, given, comment, boolean)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (request_id, metric, key_name) DO UPDATE SET time = excluded.time,
+    value = excluded.value, given = excluded.given, comment = excluded.comment,
+    boolean = excluded.boolean"""
+_WAITING = "SELECT request_id FROM feedback WHERE joined = 0 AND request_id IN ({marks})"
+_PLACE = """UPDATE feedback SET joined = 1,
+    experiment = (SELECT r.experiment FROM requests r WHERE r.request_id = feedback.request_id),
+    epoch = (SELECT r.epoch FROM requests r WHERE r.request_id = feedback.request_id),
+    variant = (SELECT r.variant FROM requests r WHERE r.request_id = feedback.request_id),
+    unit = (SELECT r.unit FROM requests r WHERE r.request_id = feedback.request_id)
+    WHERE joined = 0 AND request_id IN ({marks}) AND EXISTS (SELECT 1 FROM requests r
+    WHERE r.request_id = feedback.request_id AND r.key_name = feedback.key_name)"""
+_FOREIGN = """DELETE FROM feedback WHERE joined = 0 AND request_id IN ({marks})
+    AND EXISTS (SELECT 1 FROM requests r WHERE r.request_id = feedback.request_id)"""
+_TOUCHED_BY = """SELECT DISTINCT experiment, metric, unit, epoch, variant FROM feedback
+    WHERE joined = 1 AND experiment <> '' AND unit <> ''"""
+_VOTE = "experiment = ? AND metric = ? AND request_id = ? AND value IS NOT NULL"
+_TOUCHED = f"""{_TOUCHED_BY} AND request_id IN ({{marks}})
+    ORDER BY experiment, metric, unit, epoch, variant"""
+_SAME = "experiment = ? AND metric = ? AND unit = ? AND epoch = ? AND variant = ?"
+_FORGET_VOTES = f"DELETE FROM experiment_units WHERE {_SAME}"
+_ADD_VOTES = f"""INSERT INTO experiment_units
+    (experiment, metric, unit, epoch, variant, count, total)
+    SELECT experiment, metric, unit, epoch, variant, COUNT(value), SUM(value) FROM feedback
+    WHERE joined = 1 AND value IS NOT NULL AND {_SAME}
+    GROUP BY experiment, metric, unit, epoch, variant"""
+_COUNT_VOTED = f"""UPDATE experiment_units SET total = (SELECT COUNT(DISTINCT request_id)
+    FROM feedback WHERE joined = 1 AND value IS NOT NULL
+    AND experiment = ? AND unit = ? AND epoch = ? AND variant = ?) WHERE {_SAME}"""

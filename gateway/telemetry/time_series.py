@@ -1,0 +1,217 @@
+"""The last hour by model and backend, in memory: what the operator's page draws.
+
+Fed from the books in batches. Requests are counted in cells of 5 seconds; a cell that is over is
+added to coarser ones, so that reading an hour costs as much as reading five minutes: 60 cells.
+Names come from the configuration, so no client can grow it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.quantile_sketch import Sketch
+
+Window = Literal["5m", "15m", "1h"]
+CELL_S = 5
+CELLS = 60
+STEPS: dict[Window, int] = {"5m": 5, "15m": 15, "1h": 60}
+"""Seconds of one cell of each window."""
+
+_BLAMELESS = ("ok", "cancelled", "lost")
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """What happened at one backend in a span that begins at `time`, Unix seconds.
+
+    requests: that ended with this backend, or with none ("") having been asked.
+    errors:   of them: 429, 5xx, or broken off after a 200. refused: other 4xx but 499.
+    attempts: tries at this backend, mirrored ones too. failed: neither ok nor cancelled, nor lost
+              to a faster one.
+    first, whole: to the first content and to the end, as counts of a `Sketch`.
+    """
+
+    time: int
+    requests: int = 0
+    errors: int = 0
+    refused: int = 0
+    attempts: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    first: dict[int, int] = {}
+    whole: dict[int, int] = {}
+
+
+class Strand(Struct, frozen=True, kw_only=True):
+    """The cells of one backend of one model, oldest first; spans without traffic have none."""
+
+    model: str
+    backend: str
+    cells: tuple[Cell, ...]
+
+
+class _Sums:
+    """A cell while it is being counted."""
+
+    __slots__ = (
+        "attempts",
+        "completion_tokens",
+        "errors",
+        "failed",
+        "first",
+        "prompt_tokens",
+        "refused",
+        "requests",
+        "whole",
+    )
+
+    def __init__(self) -> None:
+        self.requests = self.errors = self.refused = self.attempts = self.failed = 0
+        self.prompt_tokens = self.completion_tokens = 0
+        self.first, self.whole = Sketch(), Sketch()
+
+    def add(self, other: "_Sums | Cell") -> None:
+        self.requests += other.requests
+        self.errors += other.errors
+        self.refused += other.refused
+        self.attempts += other.attempts
+        self.failed += other.failed
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+        self.first.merge(other.first if isinstance(other, Cell) else other.first.counts)
+        self.whole.merge(other.whole if isinstance(other, Cell) else other.whole.counts)
+
+    def cell(self, time: int) -> Cell:
+        return Cell(
+            time=time,
+            requests=self.requests,
+            errors=self.errors,
+            refused=self.refused,
+            attempts=self.attempts,
+            failed=self.failed,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            first=dict(self.first.counts),
+            whole=dict(self.whole.counts),
+        )
+
+
+_Key = tuple[str, str]
+_Span = tuple[int, dict[_Key, _Sums]]
+
+
+class Series:
+    """One process's. Cells of several processes begin at the same times: `merged` adds them."""
+
+    def __init__(self) -> None:
+        self._open: dict[_Key, _Sums] = {}
+        self._opened = 0
+        self._past: dict[Window, deque[_Span]] = {window: deque(maxlen=CELLS) for window in STEPS}
+
+    def add(self, lines: Iterable[AccessLine]) -> None:
+        """Lines as they ended; one that comes late is counted with those of its arrival."""
+        for line in lines:
+            time = int(line.time) // CELL_S * CELL_S
+            if time > self._opened:
+                self._close(time)
+            self._count(line)
+
+    def strands(self, window: Window, now: float) -> tuple[Strand, ...]:
+        """The last 60 cells of a window as of `now`, Unix seconds; the last is not over."""
+        step = STEPS[window]
+        oldest = (int(now) // step - CELLS + 1) * step
+        spans = [*self._past[window], (self._opened, self._open)]
+        cells: dict[_Key, list[Cell]] = {}
+        for began, sums in spans:
+            for key, one in sums.items():
+                cells.setdefault(key, []).append(one.cell(began // step * step))
+        return tuple(
+            Strand(model=model, backend=backend, cells=_joined(found, oldest))
+            for (model, backend), found in sorted(cells.items())
+        )
+
+    def _close(self, time: int) -> None:
+        """The open cell is over: it becomes part of every window."""
+        if self._open:
+            for window, step in STEPS.items():
+                _fold(self._past[window], self._opened // step * step, self._open)
+        self._open, self._opened = {}, time
+
+    def _at(self, model: str, backend: str) -> _Sums:
+        sums = self._open.get((model, backend))
+        if sums is None:
+            sums = self._open[model, backend] = _Sums()
+        return sums
+
+    def _count(self, line: AccessLine) -> None:
+        ended: _Sums | None = None
+        for attempt in line.attempts:
+            sums = self._at(line.route, attempt.pattern or attempt.backend)
+            if not attempt.role:
+                ended = sums
+            if not attempt.refused:
+                sums.attempts += 1
+                if attempt.outcome not in _BLAMELESS:
+                    sums.failed += 1
+        sums = ended or self._at(line.route, "")
+        sums.requests += 1
+        status = line.status
+        if status >= 500 or status == 429 or (status < 400 and line.error):
+            sums.errors += 1
+        elif status < 400:
+            sums.whole.add(line.ms)
+            if line.ttft_ms is not None:
+                sums.first.add(line.ttft_ms)
+        elif status != 499:
+            sums.refused += 1
+        sums.prompt_tokens += line.prompt_tokens or 0
+        sums.completion_tokens += line.completion_tokens or 0
+
+
+def merged(parts: Sequence[Sequence[Strand]]) -> tuple[Strand, ...]:
+    """The strands of several processes as one's."""
+    cells: dict[_Key, list[Cell]] = {}
+    for strand in (strand for part in parts for strand in part):
+        cells.setdefault((strand.model, strand.backend), []).extend(strand.cells)
+    return tuple(
+        Strand(model=model, backend=backend, cells=_joined(found))
+        for (model, backend), found in sorted(cells.items())
+    )
+
+
+def by_time(strands: Iterable[Strand], wanted: Callable[[Strand], bool]) -> dict[int, Cell]:
+    """The cells of all wanted strands, added up by their times."""
+    cells = [cell for strand in strands if wanted(strand) for cell in strand.cells]
+    return {cell.time: cell for cell in _joined(cells)}
+
+
+def total(cells: Iterable[Cell]) -> Cell:
+    """All of them as one, at the time 0."""
+    return _sum((Cell(time=0), *cells))
+
+
+def _joined(cells: Iterable[Cell], oldest: int = 0) -> tuple[Cell, ...]:
+    """One cell a time, in order."""
+    at: dict[int, list[Cell]] = {}
+    for cell in cells:
+        if cell.time >= oldest:
+            at.setdefault(cell.time, []).append(cell)
+    return tuple(at[time][0] if len(at[time]) == 1 else _sum(at[time]) for time in sorted(at))
+
+
+def _sum(cells: Sequence[Cell]) -> Cell:
+    sums = _Sums()
+    for cell in cells:
+        sums.add(cell)
+    return sums.cell(cells[0].time)
+
+
+def _fold(past: deque[_Span], time: int, sums: dict[_Key, _Sums]) -> None:
+    if not past or past[-1][0] != time:
+        past.append((time, {}))
+    cell = past[-1][1]
+    for key, one in sums.items():
+        cell.setdefault(key, _Sums()).add(one)
