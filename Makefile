@@ -51,7 +51,7 @@ nightly:
 	$(MAKE) -k nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
 
 nightly-tests: setup-dev servers
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/test_fuzz.py \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
 		--ignore tests/gateway/experiments --ignore tests/clients
 
 nightly-clients: setup-dev
@@ -59,7 +59,7 @@ nightly-clients: setup-dev
 	STROWGER_CLIENTS="$(CLIENTS)" $(BIN)/python -m pytest -s -m nightly tests/clients
 
 nightly-fuzz: setup-dev
-	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/test_fuzz.py
+	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/http/test_fuzz.py
 
 nightly-statistics: setup-dev
 	STROWGER_TRIALS=$(TRIALS) $(BIN)/python -m pytest -s -m nightly tests/gateway/experiments
@@ -100,7 +100,7 @@ parameters: setup-dev
 	$(BIN)/python -m tests.parameters.write
 
 screenshots: setup-dev servers
-	$(BIN)/python -m tests.gateway.page.screenshots
+	$(BIN)/python -m tests.gateway.admin.page.screenshots
 
 servers:
 	@bash tests/install_servers.sh

@@ -2,7 +2,7 @@
 
 Renderers write these bodies piece by piece, and add what a backend sent beside them; so a struct
 here says which fields there are for sure and what the others are called, and forbids none.
-tests/gateway/test_openapi.py holds real answers against them.
+tests/gateway/http/test_openapi.py holds real answers against them.
 """
 
 from typing import Literal

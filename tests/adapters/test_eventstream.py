@@ -16,7 +16,7 @@ from adapters.eventstream import EventStreamParser
 from adapters.framing import FRAMING, Frame
 from schemas.errors import UpstreamBroken
 from tests.adapters.traffic import RECORDINGS
-from tests.bedrock_server import ANSWER_STREAM, error, event, exception, message, text
+from tests.stand_ins.bedrock_server import ANSWER_STREAM, error, event, exception, message, text
 
 BODY = b"".join(ANSWER_STREAM)
 RECORDED = sorted(RECORDINGS.glob("bedrock/*/response.bin"))

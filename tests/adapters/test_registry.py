@@ -10,7 +10,7 @@ from adapters.databricks.adapter import DatabricksAdapter
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.registry import BUILTIN, GROUP, Registry
 from schemas.errors import InvalidConfig
-from tests.adapters.openai_doubles import WHOLE_CHAT, body, sampled
+from tests.adapters.openai.openai_doubles import WHOLE_CHAT, body, sampled
 
 ENDPOINT = Endpoint(name="acme", base_url="https://acme.test/v1")
 

@@ -15,7 +15,7 @@ from schemas.requests import (
     TokenRequest,
 )
 from schemas.sampling import Sampling
-from tests.adapters.openai_doubles import HELLO, WHOLE_CHAT, sampled
+from tests.adapters.openai.openai_doubles import HELLO, WHOLE_CHAT, sampled
 
 LITTLE = Supports(chat=frozenset({"temperature", "stop", "tools"}))
 

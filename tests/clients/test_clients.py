@@ -86,7 +86,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Commanded, None]:
-    from tests.local_engine.tiny_embedders import CASES, save_embedder
+    from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder
 
     folder = tmp_path_factory.mktemp("run")
     mini = save_embedder(folder / "mini", CASES["bert-cls"])

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.databricks_server import databricks_server
 from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
 from tests.matrix.openai_server import speaks_openai
-from tests.mindie_server import MODEL, mindie_server
-from tests.provider import provider
-from tests.triton_server import triton_server
+from tests.stand_ins.databricks_server import databricks_server
+from tests.stand_ins.mindie_server import MODEL, mindie_server
+from tests.stand_ins.provider import provider
+from tests.stand_ins.triton_server import triton_server
 
 
 class Backend(Struct, frozen=True, kw_only=True):

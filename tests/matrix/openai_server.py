@@ -3,7 +3,7 @@ probabilities, tokens, vectors."""
 
 from typing import cast
 
-from tests.provider import USAGE, Answer, Json, Received, delta_body
+from tests.stand_ins.provider import USAGE, Answer, Json, Received, delta_body
 
 WORDS = ("h", "i", "!")
 """Tokens of nearly every vocabulary, so that their log probabilities can be told by id."""

@@ -8,7 +8,7 @@ import pytest
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres, running_postgres
 
 
 @pytest.fixture(scope="session")

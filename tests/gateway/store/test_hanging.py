@@ -11,7 +11,7 @@ from gateway.store.open import driver_of, open_store
 from gateway.store.postgres import DOUBT_S
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.postgres import Postgres
+from tests.stand_ins.postgres import Postgres
 
 pytestmark = pytest.mark.usefixtures("hanging")
 

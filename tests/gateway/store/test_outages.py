@@ -16,8 +16,8 @@ from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.gateway.store.rows import request_row
-from tests.postgres import Postgres
-from tests.provider import provider
+from tests.stand_ins.postgres import Postgres
+from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.config.configs import GOOD, faults
 from tests.gateway.serving import Serving, one_model, serving
-from tests.provider import provider
+from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
 

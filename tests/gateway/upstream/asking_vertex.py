@@ -11,10 +11,10 @@ from gateway.config.schema_connection import Google, Timeouts
 from gateway.upstream.credentials.factory import credentials_of
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
-from tests.google_cloud import (
+from tests.stand_ins.google_cloud import (
     VERTEX,
 )
-from tests.provider import Provider
+from tests.stand_ins.provider import Provider
 
 ASK = Outbound(
     target=f"{VERTEX}/models/gemini-2.5-flash:generateContent",

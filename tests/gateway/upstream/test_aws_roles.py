@@ -19,7 +19,7 @@ from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
-from tests.provider import Answer, Received, provider
+from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nowhere")]
 

@@ -15,10 +15,10 @@ from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
-from tests.aws_signing import signed_by
-from tests.bedrock_client import runtime
-from tests.bedrock_server import bedrock
-from tests.provider import Answer, Provider, Received, provider
+from tests.stand_ins.aws_signing import signed_by
+from tests.stand_ins.bedrock_client import runtime
+from tests.stand_ins.bedrock_server import bedrock
+from tests.stand_ins.provider import Answer, Provider, Received, provider
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from gateway.upstream.embedding_batches import batches, joined
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
-from tests.gateway.fault_dialects import MINDIE_TEXT
+from tests.gateway.failures.fault_dialects import MINDIE_TEXT
 from tests.gateway.serving import serving
-from tests.provider import Answer, Received, provider
+from tests.stand_ins.provider import Answer, Received, provider
 
 
 def embedded(request: EmbeddingsRequest) -> Embeddings:

@@ -15,9 +15,9 @@ from gateway.config.adapter_names import known_adapters
 from gateway.config.schema import OAuth, Provider, Tls
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.secret import Secret
-from tests.doubles import answering, raw_server, sized
 from tests.gateway.upstream.transports.test_certificates import server_context
-from tests.provider import Received
+from tests.stand_ins.doubles import answering, raw_server, sized
+from tests.stand_ins.provider import Received
 
 pytestmark = pytest.mark.anyio
 

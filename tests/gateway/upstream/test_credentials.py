@@ -23,8 +23,8 @@ from schemas.errors import (
     UpstreamUnreachable,
 )
 from schemas.secret import Secret
-from tests.databricks_server import DatabricksServer, databricks_server
-from tests.provider import Answer, Received, provider
+from tests.stand_ins.databricks_server import DatabricksServer, databricks_server
+from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from gateway.config.schema_connection import Azure, Timeouts, Tls
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
-from tests.doubles import Peer, raw_server, sized
 from tests.gateway.upstream.transports.test_certificates import server_context
-from tests.provider import Answer, Received, provider
+from tests.stand_ins.doubles import Peer, raw_server, sized
+from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nowhere")]
 

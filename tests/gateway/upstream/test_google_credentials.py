@@ -13,10 +13,10 @@ from gateway.config.schema_connection import Google, Tls
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamRefused
 from schemas.secret import Secret
-from tests.doubles import Peer, answering, raw_server, sized
 from tests.gateway.upstream.asking_vertex import ASK, ask, soon, vertex
 from tests.gateway.upstream.transports.test_certificates import server_context
-from tests.google_cloud import (
+from tests.stand_ins.doubles import Peer, answering, raw_server, sized
+from tests.stand_ins.google_cloud import (
     ACCOUNT,
     SCOPE,
     VERTEX,
@@ -25,7 +25,7 @@ from tests.google_cloud import (
     service_account,
     written,
 )
-from tests.provider import provider
+from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
 

@@ -9,14 +9,14 @@ import pytest
 from gateway.config.schema_connection import Google
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from tests.gateway.upstream.asking_vertex import ask, soon, vertex
-from tests.google_cloud import (
+from tests.stand_ins.google_cloud import (
     ACCOUNT,
     SCOPE,
     GoogleCloud,
     claims_of,
     service_account,
 )
-from tests.provider import Answer, Received, provider
+from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from gateway.config.schema import Tls
 from gateway.upstream.credentials.blocking_calls import Aside
 from gateway.upstream.credentials.library_http import ALL_CALLS_S, LibraryCalls
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
-from tests.doubles import answering, raw_server, sized
 from tests.gateway.upstream.transports.test_certificates import server_context
+from tests.stand_ins.doubles import answering, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from schemas.answers import Answer, Fold
 from schemas.errors import UpstreamStarting, UpstreamTimeout
 from schemas.messages import Message
 from schemas.requests import ChatRequest
-from tests.gateway.engine_stand_in import Asked, stand_ins, works
+from tests.gateway.failures.engine_stand_in import Asked, stand_ins, works
 
 pytestmark = pytest.mark.anyio
 

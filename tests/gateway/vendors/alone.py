@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from openai.types.chat import ChatCompletionToolParam as Tool
 
 from tests.gateway.serving import Serving, serving
-from tests.provider import Behaviour, Provider, provider
+from tests.stand_ins.provider import Behaviour, Provider, provider
 
 Json = dict[str, object]
 

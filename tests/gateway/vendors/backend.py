@@ -14,7 +14,7 @@ from msgspec import Struct
 from tests.gateway.serving import Serving, serving
 from tests.gateway.vendors.dialect import Heard, Json, Said
 from tests.gateway.vendors.rows import VENDORS, Vendor
-from tests.provider import Answer, Behaviour, Provider, Received, provider
+from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
 KEY = "secret-of-the-operator-0123456789"
 SPARE_SAYS = "I stand in."

@@ -2,7 +2,6 @@
 
 import json
 
-from tests import bedrock_server as aws
 from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
@@ -15,6 +14,7 @@ from tests.gateway.vendors.dialect import (
     dicts,
     inner,
 )
+from tests.stand_ins import bedrock_server as aws
 
 COUNTS: aws.Json = {"inputTokens": USAGE[0], "outputTokens": USAGE[1], "totalTokens": sum(USAGE)}
 

@@ -14,7 +14,7 @@ from tests.gateway.vendors.dialect import (
     dicts,
     inner,
 )
-from tests.gemini_server import error, frame
+from tests.stand_ins.gemini_server import error, frame
 
 COUNTS = {
     "promptTokenCount": USAGE[0],

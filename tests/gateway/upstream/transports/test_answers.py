@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.doubles import Peer, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
+from tests.stand_ins.doubles import Peer, answering, chunked, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ import pytest
 
 from adapters.base import Outbound
 from schemas.errors import GatewayError, UpstreamBroken, UpstreamUnreachable
-from tests.doubles import Peer, Script, Step, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import SECRET, Open, fetch, post, soon
+from tests.stand_ins.doubles import Peer, Script, Step, answering, chunked, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import trustme
 
 from gateway.config.schema import Tls
 from schemas.errors import InvalidConfig, UpstreamBroken, UpstreamUnreachable
-from tests.doubles import Peer, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
+from tests.stand_ins.doubles import Peer, answering, chunked, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from gateway.upstream.wire.connection import Connection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.fields import Limits
 from schemas.errors import UpstreamBroken
-from tests.doubles import chunked, sized
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
+from tests.stand_ins.doubles import chunked, sized
 
 pytestmark = pytest.mark.anyio
 

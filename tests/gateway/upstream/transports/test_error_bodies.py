@@ -9,8 +9,8 @@ import pytest
 
 from gateway.upstream import error_body as failures
 from gateway.upstream.error_body import ERROR_BODY_BYTES, dated, error_body
-from tests.doubles import Step, answering, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, post, soon
+from tests.stand_ins.doubles import Step, answering, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamUnreachable
-from tests.doubles import SOON_S, Peer, Step, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
+from tests.stand_ins.doubles import SOON_S, Peer, Step, answering, chunked, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

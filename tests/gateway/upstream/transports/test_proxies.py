@@ -10,9 +10,9 @@ import trustme
 from gateway.config.schema import Tls
 from gateway.upstream.httpx_transport import HttpxTransport
 from schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
-from tests.doubles import Peer, answering, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import SECRET, fetch, post
 from tests.gateway.upstream.transports.test_certificates import server_context
+from tests.stand_ins.doubles import Peer, answering, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import pytest
 
 from gateway.upstream.transport import Transport
 from schemas.errors import UpstreamError
-from tests.doubles import Peer, Step, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post, soon
+from tests.stand_ins.doubles import Peer, Step, chunked, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from schemas.errors import UpstreamTimeout
-from tests.doubles import Peer, answering, full_backlog, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
+from tests.stand_ins.doubles import Peer, answering, full_backlog, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from schemas.errors import UpstreamBroken, UpstreamError
-from tests.doubles import SOON_S, Peer, answering, chunked, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post, soon
+from tests.stand_ins.doubles import SOON_S, Peer, answering, chunked, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

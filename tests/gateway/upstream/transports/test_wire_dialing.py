@@ -16,8 +16,8 @@ from gateway.upstream.wire.dialing import Address, Dialer
 from gateway.upstream.wire.fields import Limits
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
-from tests.doubles import Peer, answering, full_backlog, raw_server, sized
 from tests.gateway.upstream.transports.exchanging import fetch, soon
+from tests.stand_ins.doubles import Peer, answering, full_backlog, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 

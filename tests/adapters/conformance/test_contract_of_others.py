@@ -1,0 +1,141 @@
+"""The contract tells an author what is wrong: each of these adapters is wrong in one way."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from adapters.base import Endpoint, Outbound, Supports
+from adapters.testing import Build, Check, contract
+from schemas.errors import GatewayError
+from schemas.events import Event
+from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
+from strowger_workers_ai.adapter import WorkersAiAdapter
+from strowger_workers_ai.decode import WorkersAiDecoder
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "strowger-workers-ai"
+FIXTURES = EXAMPLE / "tests" / "fixtures" / "workers-ai"
+
+
+class Forgets(WorkersAiAdapter):
+    """Says that it sends `stop`."""
+
+    @property
+    def supports(self) -> Supports:
+        supports = super().supports
+        return replace(supports, chat=(supports.chat or frozenset[str]()) | {"stop"})
+
+
+class Invents(WorkersAiAdapter):
+    """Has a field that there is not."""
+
+    @property
+    def supports(self) -> Supports:
+        return replace(super().supports, chat=frozenset({"creativity"}))
+
+
+_COUNT = count()
+
+
+class Nulls(WorkersAiAdapter):
+    def encode(self, request: Request, model: str) -> Outbound:
+        outbound = super().encode(request, model)
+        return replace(outbound, body=outbound.body[:-1] + b',"lora":null}')
+
+
+class Dice(WorkersAiAdapter):
+    """Encodes nothing twice the same way."""
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        outbound = super().encode(request, model)
+        return replace(outbound, body=outbound.body + b" " * next(_COUNT))
+
+
+class Talks(WorkersAiAdapter):
+    """Passes on what the vendor says, who quotes the key."""
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        keyless = WorkersAiAdapter(Endpoint(name="contract", base_url="https://cf.test"))
+        return keyless.error(status, headers, body)
+
+
+class _Patient(WorkersAiDecoder):
+    def close(self) -> Sequence[Event]:
+        return ()
+
+
+class Patient(WorkersAiAdapter):
+    """Takes what stopped for what ended."""
+
+    def decoder(self, request: GenerateRequest) -> WorkersAiDecoder:
+        assert isinstance(request, ChatRequest | CompletionRequest)
+        return _Patient(self._endpoint, request)
+
+
+def failures(build: Build) -> Mapping[str, str]:
+    """What is told of each check that fails."""
+    found: dict[str, str] = {}
+    for check in contract(build, FIXTURES):
+        if "boundaries" not in check.name:
+            found.update(failure(check))
+    return found
+
+
+def failure(check: Check) -> Mapping[str, str]:
+    try:
+        check()
+    except AssertionError as exc:
+        return {check.name: str(exc).splitlines()[0]}
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "told"),
+    [
+        (
+            Forgets,
+            "chat: every field is sent or reported",
+            "chat: stop is supported but never leaves",
+        ),
+        (Invents, "what it supports are known fields", "chat: no such fields: ['creativity']"),
+        (
+            Nulls,
+            "embeddings: every field is sent or reported",
+            "embeddings: what is absent is sent as null",
+        ),
+        (
+            Dice,
+            "chat: nothing is lost in silence, at any depth",
+            "chat: the same request is encoded differently each time",
+        ),
+        (Talks, "every error status has a meaning", "400: the key is in the message"),
+        (
+            Patient,
+            "workers-ai/chat-stream: cut short it is an error",
+            "workers-ai/chat-stream: cut short at byte ",
+        ),
+    ],
+)
+def test_a_fault_is_told_in_a_sentence(build: Build, name: str, told: str) -> None:
+    [check] = [one for one in contract(build, FIXTURES) if one.name == name]
+
+    assert failure(check)[name].startswith(told)
+
+
+def test_an_adapter_without_faults_hears_of_none() -> None:
+    assert failures(WorkersAiAdapter) == {}
+
+
+def test_a_task_that_was_never_recorded_is_missed(tmp_path: Path) -> None:
+    (tmp_path / "chat").symlink_to(FIXTURES / "chat")
+
+    [check] = [one for one in contract(WorkersAiAdapter, tmp_path) if "recorded" in one.name]
+
+    assert failure(check) == {check.name: "completion is offered, and no recording answers it"}
+
+
+def test_a_folder_without_recordings_is_no_contract(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no recorded exchange"):
+        contract(WorkersAiAdapter, tmp_path)

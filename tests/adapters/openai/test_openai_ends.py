@@ -1,0 +1,132 @@
+"""How answers of the OpenAI dialect end: well, too early, or in an error."""
+
+import msgspec
+import pytest
+
+from schemas.errors import (
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamRejected,
+)
+from schemas.events import Finished, Started, TextDelta
+from schemas.sampling import Sampling
+from tests.adapters.openai.openai_doubles import (
+    CHAT,
+    Json,
+    delta,
+    events,
+    folded,
+    message,
+    stream,
+    streamed,
+    whole,
+)
+
+ROLE = delta({"role": "assistant", "content": ""})
+STOP = delta(finish="stop")
+
+
+def test_a_stream_without_done_is_whole_if_every_choice_finished() -> None:
+    assert folded(streamed(ROLE, delta({"content": "x"}), STOP, done=False)).choices[0].text == "x"
+
+
+@pytest.mark.parametrize("last", [ROLE, delta({"content": "x"})])
+def test_a_stream_cut_short_is_an_error_and_not_a_short_answer(last: Json) -> None:
+    with pytest.raises(UpstreamBroken, match="acme: stream ended early"):
+        streamed(ROLE, last, done=False)
+
+
+def test_a_stream_without_done_must_have_all_the_choices_asked_for() -> None:
+    request = msgspec.structs.replace(CHAT, sampling=Sampling(n=2))
+
+    with pytest.raises(UpstreamBroken, match="stream ended early"):
+        events(stream(ROLE, delta({"content": "x"}), STOP, done=False), request)
+
+
+def test_done_ends_a_choice_that_told_no_finish_word() -> None:
+    found = streamed(ROLE, delta({"content": "x"}))
+
+    assert found[-1] == Finished(reason="stop")
+
+
+@pytest.mark.parametrize("chunks", [[], [ROLE]])
+def test_done_after_nothing_is_not_an_answer(chunks: list[Json]) -> None:
+    with pytest.raises(UpstreamBroken, match="acme: stream ended empty"):
+        streamed(*chunks)
+
+
+def test_an_answer_without_choices_is_not_an_answer() -> None:
+    with pytest.raises(UpstreamBroken, match="acme: an answer without choices"):
+        whole({"id": "c", "choices": []})
+
+
+def test_events_that_nobody_knows_are_skipped() -> None:
+    found = streamed(": hi", 'event: ping\ndata: {"type": "ping"}', ROLE, "data:", STOP)
+
+    assert [type(one) for one in found] == [Started, TextDelta, Finished]
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        ('data: {"error":{"message":"boom","code":502}}', UpstreamFailed),
+        ('data: {"error":{"message":"boom","type":"rate_limit_error"}}', UpstreamBusy),
+        ('data: {"error":{"message":"boom","code":400}}', UpstreamRejected),
+        ('data: {"error":{"message":"boom","code":"insufficient_quota"}}', UpstreamRefused),
+        ('data: {"error":"boom"}', UpstreamFailed),
+        ('data: {"object":"error","message":"boom","code":429}', UpstreamBusy),
+        ('data: {"error_code":"REQUEST_LIMIT_EXCEEDED","message":"boom"}', UpstreamBusy),
+        ('event: error\ndata: {"message":"boom"}', UpstreamFailed),
+        ("event: error\ndata: boom", UpstreamFailed),
+        ('{"error":"boom","error_type":"Incomplete Generation"}', UpstreamFailed),
+        ('{\n  "error": {"message": "boom"}\n}', UpstreamFailed),
+        ("boom at the proxy", UpstreamFailed),
+    ],
+)
+def test_an_error_inside_a_stream_is_an_error(frame: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="boom"):
+        streamed(ROLE, delta({"content": "x"}), frame)
+    with pytest.raises(kind, match="boom"):
+        streamed(frame, done=False)
+
+
+def test_an_error_beside_choices_is_an_error() -> None:
+    with pytest.raises(UpstreamRejected, match="Token limit reached"):
+        streamed(ROLE, dict(STOP) | {"error": {"code": 400, "message": "Token limit reached"}})
+
+
+def test_an_error_in_a_whole_200_is_an_error() -> None:
+    with pytest.raises(UpstreamBusy, match="acme: slow down"):
+        whole({"error": {"message": "slow down", "code": 429}})
+
+
+def test_a_whole_answer_to_a_stream_request_is_read_all_the_same() -> None:
+    found = events(msgspec.json.encode(message({"content": "x"})) + b"\n", CHAT)
+
+    assert folded(found).choices[0].text == "x"
+
+
+def test_a_frame_that_cannot_be_read_is_quoted() -> None:
+    with pytest.raises(UpstreamBroken, match=r"acme: a frame that cannot be read: \{oops"):
+        streamed(ROLE, "data: {oops")
+
+
+def test_bytes_that_are_not_utf8_are_an_error() -> None:
+    with pytest.raises(UpstreamBroken, match="cannot be read"):
+        events(
+            stream(ROLE, done=False) + b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n', CHAT
+        )
+
+
+def test_content_that_is_no_text_is_an_error() -> None:
+    with pytest.raises(UpstreamBroken, match="cannot be read"):
+        whole(message({"content": {"text": "x"}}))
+
+
+def test_an_answer_in_another_dialect_is_not_read_as_its_error() -> None:
+    other = {"model": "m", "message": {"role": "assistant", "content": "x"}, "done": True}
+
+    with pytest.raises(UpstreamBroken, match="acme: an answer that cannot be read"):
+        whole(other)

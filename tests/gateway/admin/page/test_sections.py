@@ -1,0 +1,131 @@
+"""What the page says of a gateway, as HTML: the words, and that nothing of a client's is markup."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway.admin.page.recent_requests import decisions_section
+from gateway.admin.page.traffic import Traffic, traffic_section
+from gateway.routing.request_record import Attempt
+from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.recent_requests import Decision
+from gateway.telemetry.time_series import Cell, Strand
+from tests.gateway.admin.page.crowd import KEY, ask, crowded
+from tests.gateway.serving import one_model, serving
+
+asynchronous = pytest.mark.anyio
+BEARER = {"authorization": f"Bearer {KEY}"}
+
+
+@asynchronous
+async def test_what_decided_a_request_is_told_in_words(tmp_path: Path) -> None:
+    async with crowded(tmp_path) as up:
+        await ask(up, 16)
+        async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
+            page = (await client.get("/admin/live")).text
+
+    assert "north/large answered after south/large did not." in page
+    assert "First in line was south/large." in page
+    assert "Not needed: cellar/small, cellar/medium." in page
+    assert "No backend was asked:" in page
+
+
+def test_what_clients_and_vendors_wrote_is_text() -> None:
+    evil = "<script>alert('1')</script>\" onload=\"x"
+    line = AccessLine(
+        time=0.0,
+        request_id="r",
+        surface="openai",
+        status=200,
+        ms=1.0,
+        model=evil,
+        backend=evil,
+        variant=evil,
+        error=evil,
+        attempts=(Attempt(backend=evil, outcome=evil),),
+        dropped=(evil,),
+    )
+    decision = Decision(line=line, candidates=(evil,), ruled_out=((evil, evil),), refused=evil)
+
+    page = decisions_section([decision])
+
+    assert page.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&#34; onload=&#34;x") >= 8
+    assert "<script" not in page
+    assert 'onload="' not in page
+
+
+LATE = Attempt(backend="a/x", outcome="lost", ms=400)
+BESIDE = Attempt(backend="b/x", outcome="ok", ms=20, hedge=True)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "error", "told"),
+    [
+        ((LATE, BESIDE), "",
+         "b/x was asked beside a/x, which was late, and answered first."),
+        ((Attempt(backend="a/x", outcome="ok"), Attempt(backend="b/x", outcome="lost", hedge=True)),
+         "", "a/x was late, and answered before b/x, asked beside it, did."),
+        ((Attempt(backend="a/x", outcome="upstream_broken"),),
+         "upstream_broken",
+         "a/x broke off in the middle of its answer: upstream_broken. Not needed: b/x."),
+        ((Attempt(backend="a/x", outcome="content_filter"), Attempt(backend="c/x", outcome="ok")),
+         "",
+         "After content_filter c/x was asked in place of the others. c/x answered after a/x did "
+         "not.</p>"),
+    ],
+)  # fmt: skip
+def test_who_came_into_play_and_why_is_told(
+    attempts: tuple[Attempt, ...], error: str, told: str
+) -> None:
+    served = next((one.backend for one in attempts if one.outcome == "ok"), "a/x")
+    line = AccessLine(
+        time=0.0,
+        request_id="r",
+        surface="openai",
+        status=200,
+        ms=1.0,
+        backend=served,
+        error=error,
+        attempts=attempts,
+    )
+
+    page = decisions_section([Decision(line=line, candidates=("a/x", "b/x"))])
+
+    assert f"First in line was a/x. {told}" in page
+
+
+def test_requests_are_drawn_by_who_answered_and_failures_by_themselves() -> None:
+    cells = (Cell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
+    nobody = (Cell(time=1000, requests=5, refused=5),)
+    traffic = Traffic(
+        window="5m",
+        now=1005.0,
+        begin=1000 - 59 * 5,
+        strands=(
+            Strand(model="m", backend="south", cells=cells),
+            Strand(model="m", backend="", cells=nobody),
+        ),
+        order=("south",),
+        in_flight=0,
+    )
+
+    page = traffic_section(traffic)
+
+    plot = page.partition('id="plot-rate"')[2].partition("</figure>")[0]
+    drawn = re.findall(r'class="name">([^<]+)</span><span class="value">([^<]+)', plot)
+    assert drawn == [("south", "1"), ("errors", "0.8"), ("refused", "1.2")]
+    assert "4 of 15" in page
+
+
+@asynchronous
+async def test_a_gateway_without_a_request_says_so(tmp_path: Path) -> None:
+    config = one_model("http://127.0.0.1:9/v1", f"auth: {{admin_key: {KEY}}}")
+    async with serving(config, tmp_path) as up:
+        async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
+            page = (await client.get("/admin")).text
+
+    assert page.count("Nothing in this time.") == 4
+    assert "No request yet." in page
+    assert "no answers yet" in page

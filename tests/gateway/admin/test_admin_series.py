@@ -1,0 +1,57 @@
+"""GET /admin/series: what the last minutes brought, by model and backend."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gateway.serving import one_model, serving
+from tests.stand_ins.provider import provider
+
+pytestmark = pytest.mark.anyio
+
+KEY = {"authorization": "Bearer key-of-the-operator"}
+ASK = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+
+
+@asynccontextmanager
+async def operators(run_dir: Path) -> AsyncGenerator[httpx.AsyncClient]:
+    config = "auth: {admin_key: key-of-the-operator}"
+    async with provider() as remote, serving(one_model(remote.base_url, config), run_dir) as up:
+        async with httpx.AsyncClient(base_url=up.url, headers=KEY) as client:
+            yield client
+
+
+async def test_a_request_is_in_the_series_as_soon_as_it_is_answered(tmp_path: Path) -> None:
+    async with operators(tmp_path) as client:
+        await client.post("/v1/chat/completions", json=ASK)
+        await client.post("/v1/chat/completions", json={**ASK, "stream": True})
+        await client.post("/v1/chat/completions", json={**ASK, "model": "nobody"})
+
+        answer = (await client.get("/admin/series?window=15m")).json()
+
+    nobody, chat = answer["series"]
+    assert (nobody["model"], nobody["backend"]) == ("", "")
+    assert (chat["model"], chat["backend"]) == ("chat", "remote/m-1")
+    assert sum(point["refused"] for point in nobody["points"]) == 1
+    assert sum(point["requests"] for point in chat["points"]) == 2
+    assert sum(point["first_content"]["count"] for point in chat["points"]) >= 1
+    assert chat["points"][-1]["whole"]["p99_ms"] > 0
+    assert answer["begin"] < time.time() <= answer["end"] + 1
+    assert answer["end"] - answer["begin"] == 60 * answer["step_s"] == 900
+
+
+async def test_a_window_that_is_not_kept_is_refused(tmp_path: Path) -> None:
+    async with operators(tmp_path) as client:
+        answer = await client.get("/admin/series?window=2d")
+
+    assert answer.status_code == 400
+    assert answer.json()["error"] == {
+        "message": "window: Invalid enum value '2d'; GET /openapi.json tells what is taken",
+        "type": "invalid_request_error",
+        "param": "window",
+        "code": "invalid_request",
+    }

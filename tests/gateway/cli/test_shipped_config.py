@@ -1,0 +1,14 @@
+"""What config.yaml, as it is shipped, answers."""
+
+from pathlib import Path
+
+from gateway.config.load import load_config
+
+SHIPPED = Path(__file__).parents[3] / "config.yaml"
+
+
+def test_a_route_that_names_no_model_has_one() -> None:
+    config = load_config(SHIPPED, {})
+
+    names = {model.name for model in config.models}
+    assert config.server.default_model in names

@@ -1,0 +1,122 @@
+"""Redis as what is between replicas: its address, its leases, and how it fails."""
+
+import asyncio
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gateway.coordination.redis_transport import RedisLink
+from gateway.coordination.replica_transport import LinkAway, open_link
+from schemas.errors import InvalidConfig
+from schemas.secret import Secret
+from tests.gateway.config.configs import GOOD, faults, read
+from tests.stand_ins.redis_server import RedisServer, running_redis
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def redis() -> Generator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+def test_an_address_that_is_none_is_refused_and_not_shown() -> None:
+    assert faults(f"{GOOD}store: {{redis_url: 'http://pass-w0rd@x'}}") == [
+        "store.redis_url: begins with none of redis://HOST, rediss://HOST and unix:///SOCKET"
+    ]
+
+
+def test_an_address_of_redis_is_taken() -> None:
+    config = read(f"{GOOD}store: {{redis_url: 'rediss://me:pass-w0rd@x:6380/2'}}")
+
+    assert config.store.redis_url == Secret("rediss://me:pass-w0rd@x:6380/2")
+
+
+@pytest.mark.parametrize("url", ["redis://pass-w0rd@x:port", "redis://pass-w0rd@x?unheard_of=1"])
+def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        open_link(Secret(url))
+
+    assert caught.value.problems[0].startswith("store.redis_url: no Redis address")
+    assert "pass-w0rd" not in caught.value.problems[0]
+
+
+def test_without_its_client_the_start_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "gateway.coordination.redis_transport", raising=False)
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+
+    with pytest.raises(InvalidConfig, match=r"pip install 'strowger-gateway\[redis\]'"):
+        open_link(Secret("redis://x"))
+
+
+async def test_a_lease_is_one_replicas_until_it_gives_it_back_or_is_silent(
+    redis: RedisServer,
+) -> None:
+    one, other = (RedisLink(Secret(redis.url), name, lease_s=0.4) for name in ("one", "other"))
+
+    first = await one.leases([("take", "p"), ("take", "q")])
+    refused = await other.leases([("take", "p"), ("keep", "p"), ("give", "p")])
+    given = await one.leases([("keep", "p"), ("give", "p")])
+    taken = await other.leases([("take", "p")])
+    await asyncio.sleep(0.5)
+    lapsed = await other.leases([("take", "q"), ("keep", "p")])
+    await one.leave()
+    await other.leave()
+
+    assert (first, refused, given) == ([True, True], [False] * 3, [True, True])
+    assert (taken, lapsed) == ([True], [True, False])
+
+
+async def test_whoever_leaves_takes_its_notice_down(redis: RedisServer) -> None:
+    one, other = (RedisLink(Secret(redis.url), name) for name in ("one", "other"))
+
+    await one.swap(b"first", ())
+    both = await other.swap(b"second", ())
+    await one.leave()
+    left = await other.swap(b"second", ())
+    none = await other.swap(b"third", [b"other"])
+    await other.leave()
+
+    assert both == {b"one": b"first", b"other": b"second"}
+    assert left == {b"other": b"second"}
+    assert none == {}
+
+
+async def test_a_refusal_and_an_absence_tell_where_and_no_password(redis: RedisServer) -> None:
+    refusing = RedisLink(Secret(f"redis://me:pass-w0rd@127.0.0.1:{redis.port}/0"), "one")
+    with pytest.raises(LinkAway) as refused:
+        await refusing.swap(b"", ())
+    absent = RedisLink(Secret("unix:///nowhere/redis.sock?password=pass-w0rd"), "one")
+    with pytest.raises(LinkAway) as away:
+        await absent.swap(b"", ())
+    await absent.leave()
+
+    assert refusing.where == f"127.0.0.1:{redis.port}"
+    assert absent.where == "/nowhere/redis.sock"
+    assert "AuthenticationError" in str(refused.value)
+    assert not any("pass-w0rd" in str(one.value) for one in (refused, away))
+
+
+async def test_tls_and_a_password_are_what_the_address_says(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    ca, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(own)
+    tls = ("--tls-cert-file", str(own), "--tls-key-file", str(own), "--tls-ca-cert-file", str(ca))
+    with running_redis(*tls, "--tls-auth-clients", "no", "--requirepass", "pass-w0rd") as server:
+        address = f"127.0.0.1:{server.port}/0?ssl_ca_certs={ca}"
+        one = RedisLink(Secret(f"rediss://:pass-w0rd@{address}"), "one")
+        wrong = RedisLink(Secret(f"rediss://:wrong@{address}"), "two")
+
+        notices = await one.swap(b"first", ())
+        with pytest.raises(LinkAway):
+            await wrong.swap(b"second", ())
+        await one.leave()
+
+    assert notices == {b"one": b"first"}

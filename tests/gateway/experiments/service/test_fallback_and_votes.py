@@ -1,0 +1,73 @@
+"""What `error` does not show: a backend that others answer for, and arms that are voted on less."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.experiments.service.trialling import Recorded, ask, behave, config, recorded
+from tests.stand_ins.provider import provider
+
+pytestmark = pytest.mark.anyio
+
+ADMIN = "auth: {admin_key: key-of-the-operator}"
+BEARER = {"authorization": "Bearer key-of-the-operator"}
+
+
+async def report(up: Recorded) -> dict[str, Any]:
+    async with httpx.AsyncClient() as client:
+        url = f"{up.running.url}/admin/experiments/trial"
+        return (await client.get(url, headers=BEARER)).json()
+
+
+def mean(found: dict[str, Any], metric: str, variant: str) -> float:
+    (variants,) = [one["variants"] for one in found["metrics"] if one["name"] == metric]
+    (row,) = [one for one in variants if one["variant"] == variant]
+    return row["mean"]
+
+
+async def test_a_guardrail_stops_an_arm_whose_backend_is_down_while_a_standby_answers(
+    tmp_path: Path,
+) -> None:
+    guard = "    guardrails: [{metric: fallback, worse_by: 0.1}]"
+    async with provider(behave) as remote:
+        async with recorded(config(remote.base_url, more=guard, other=ADMIN), tmp_path) as up:
+            answers = [await ask(up.running, f"s{number}", "new is down") for number in range(120)]
+            up.settle()
+            for _ in range(100):
+                after = await ask(up.running, "s1")
+                if "x-gateway-variant" not in after.headers:
+                    break
+            found = await report(up)
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert found["paused"] is True
+    assert found["reason"] == "treatment is worse than control in fallback by more than 0.1"
+    assert (mean(found, "error", "treatment"), mean(found, "error", "control")) == (0, 0)
+    assert (mean(found, "fallback", "treatment"), mean(found, "fallback", "control")) == (1, 0)
+
+
+async def test_the_report_has_the_share_of_requests_that_were_voted_on(tmp_path: Path) -> None:
+    asked: Counter[str] = Counter()
+    voted: Counter[str] = Counter()
+    async with provider(behave) as remote:
+        async with recorded(config(remote.base_url, other=ADMIN), tmp_path) as up:
+            for number in range(40):
+                answer = await ask(up.running, f"s{number}")
+                variant = answer.headers["x-gateway-variant"]
+                asked[variant] += 1
+                votes: list[dict[str, object]] = [{"comment": "no vote"}]
+                if number % 3 == 0:
+                    votes = [{"metric": name, "value": True} for name in ("thumbs_up", "kept")]
+                    voted[variant] += 1
+                for vote in votes:
+                    body = {"request_id": answer.headers["x-gateway-request-id"], **vote}
+                    async with httpx.AsyncClient() as client:
+                        await client.post(f"{up.running.url}/v1/feedback", json=body)
+            up.settle()
+            found = await report(up)
+
+    for variant in ("control", "treatment"):
+        assert mean(found, "vote_rate", variant) == pytest.approx(voted[variant] / asked[variant])

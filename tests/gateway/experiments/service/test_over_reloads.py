@@ -1,0 +1,98 @@
+"""What a process knows of its experiments when its configuration changes and the store is away."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from gateway.config.schema import Config
+from gateway.experiments.service.experiment_service import Trials
+from gateway.routing.planning.request_facts import Facts
+from gateway.runtime import Runtime
+from gateway.store.sql import SqlStore
+from schemas.messages import Message
+from schemas.requests import ChatRequest
+from tests.gateway.config.configs import read
+from tests.gateway.experiments.service.faulty_store import FaultyDriver
+from tests.gateway.experiments.service.trialling import ARMS, Rows, config
+
+pytestmark = pytest.mark.anyio
+
+NEVER_S = 1000.0
+FIRST = read(config("http://127.0.0.1:9/v1"))
+RAMPED = read(config("http://127.0.0.1:9/v1", ARMS.replace("weight: 50}", "weight: 90}")))
+EDITED = read(config("http://127.0.0.1:9/v1", more="    planned: 500"))
+
+
+class Process:
+    """One that serves, as far as experiments go: it hears of them when it is told to listen."""
+
+    def __init__(self, folder: Path) -> None:
+        self.driver = FaultyDriver(folder / "strowger.db")
+        self.store = SqlStore(self.driver)
+        self._folder = folder
+        self._runtime = Runtime(FIRST, run_dir=folder)
+        self.trials = Trials(
+            self.store,
+            Rows("unused"),
+            self._runtime.experiments,
+            lambda: self._runtime.config.experiments,
+            ask_s=NEVER_S,
+        )
+
+    async def reload(self, new: Config) -> None:
+        runtime = Runtime(new, run_dir=self._folder, before=self._runtime)
+        await self.trials.prepare(new.experiments)
+        self._runtime = runtime
+
+    def served(self) -> str:
+        """Why a request of a unit does not take part; "" where it does."""
+        trial = self._runtime.table.routes["chat"].trial
+        assert trial is not None
+        request = ChatRequest(model="chat", messages=(Message(role="user", content="hi"),))
+        enrolment = trial.enrol(request, Facts(headers=[(b"x-session-id", b"anne")]))
+        if enrolment.part.left_out is None:
+            return ""
+        assert enrolment.arm is trial.control
+        return enrolment.part.left_out.code
+
+
+@pytest.fixture
+async def process(tmp_path: Path) -> AsyncGenerator[Process, None]:
+    found = Process(tmp_path)
+    await found.trials.start()
+    yield found
+    await found.trials.close()
+    found.store.close()
+
+
+async def test_a_pause_that_came_under_another_configuration_is_not_forgotten_with_the_store_away(
+    process: Process,
+) -> None:
+    """Nobody is given to an arm that a guardrail or an operator stopped meanwhile."""
+    at_first = process.served()
+    await process.reload(RAMPED)
+    process.store.pause("trial", "too dear", 1.0)
+    await process.trials.refresh()
+    paused = process.served()
+
+    process.driver.failing = True
+    await process.reload(FIRST)
+    unheard = process.served()
+    process.driver.failing = False
+    await process.trials.refresh()
+
+    assert (at_first, paused, unheard, process.served()) == ("", "paused", "unknown", "paused")
+
+
+async def test_an_edit_that_changes_no_experiment_leaves_it_as_it_stood(process: Process) -> None:
+    process.driver.failing = True
+    await process.reload(EDITED)
+    running = process.served()
+    process.driver.failing = False
+    process.store.pause("trial", "too dear", 1.0)
+    await process.trials.refresh()
+    process.driver.failing = True
+    await process.reload(FIRST)
+
+    assert (running, process.served()) == ("", "paused")

@@ -1,0 +1,163 @@
+"""Every way in which a local engine fails, for every task: what the client and the engine see."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from tests.gateway.failures.engine_faults import (
+    ENGINE_SCENARIOS,
+    EngineScenario,
+    slow_first_token,
+    stalls,
+)
+from tests.gateway.failures.engine_stand_in import Asked, Door, StandIns, stand_ins, works
+from tests.gateway.failures.fault_tasks import TASKS, client_sees
+from tests.gateway.serving import Serving, serving
+from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
+SHORT = "{connect_s: 0.8, first_token_s: 0.8, between_tokens_s: 0.3, total_s: 1}"
+APART = SHORT.replace("total_s: 1", "total_s: 15")
+"""Where it must be one of the others that cuts. A vector has no tokens."""
+
+
+class Faults(Struct, frozen=True, kw_only=True, eq=False):
+    """The gateway, its engines, the provider beside them, and who is at work in an engine."""
+
+    gateway: Serving
+    engines: StandIns
+    remote: Provider
+    working: Counter[str]
+
+    def asked(self, model: str) -> int:
+        return self.engines.count(model) + sum(
+            one.json.get("model") == model for one in self.remote.requests
+        )
+
+
+def name_of(place: int, task: str) -> str:
+    return f"fault-{place}-{task}"
+
+
+def local(model: str) -> str:
+    return f'adapter: local, engine: {{models: [{{name: {model}, path: "bundled:tiny-chat"}}]}}'
+
+
+def config(url: str) -> str:
+    """A model and two providers for each scenario and task: no breaker or budget is shared.
+
+    The second is remote where it speaks the task, for tokens it is an engine as well.
+    """
+    providers, models = ["providers:"], ["models:"]
+    for place, scenario in enumerate(ENGINE_SCENARIOS):
+        for task, asks in TASKS.items():
+            stuck = scenario.first in (slow_first_token, stalls) and task != "embedding"
+            apart = stuck or scenario.door == "silent"
+            limits = "{}" if not scenario.waits else APART if apart else SHORT
+            name = name_of(place, task)
+            remote = f"adapter: openai, base_url: {url}, api_key: k"
+            other = remote if asks.is_text else local(f"{name}-second")
+            providers += [
+                f"  - {{name: {name}-first, {local(f'{name}-first')}, timeouts: {limits}}}",
+                f"  - {{name: {name}-second, {other}}}",
+            ]
+            models.append(
+                f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
+                "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
+                f"     {{provider: {name}-first, model: {name}-first}},\n"
+                f"     {{provider: {name}-second, model: {name}-second}}]}}"
+            )
+    return "\n".join([*providers, *models])
+
+
+def scenario_of(model: str) -> EngineScenario:
+    return ENGINE_SCENARIOS[int(model.split("-")[1])]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="module")
+async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Faults, None]:
+    working: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+
+    async def conduct(asked: Asked) -> None:
+        model = asked.model
+        scenario = scenario_of(model)
+        seen[model] += 1
+        working[model] += 1
+        over = scenario.times is not None and seen[model] > scenario.times
+        fails = not over if model.endswith("first") else scenario.second_fails
+        try:
+            await (scenario.first if fails else works)(asked)
+        finally:
+            working[model] -= 1
+
+    async def behave(request: Received, answer: Answer) -> None:
+        if scenario_of(str(request.json["model"])).second_fails:
+            await answer.json({"error": {"message": "boom"}}, 500)
+        else:
+            await answers(request, answer)
+
+    doors: dict[str, Door] = {
+        f"{name_of(place, task)}-first": scenario.door
+        for place, scenario in enumerate(ENGINE_SCENARIOS)
+        for task in TASKS
+    }
+    run_dir = tmp_path_factory.mktemp("run")
+    async with stand_ins(run_dir, conduct, doors) as engines, provider(behave) as remote:
+        async with serving(config(remote.base_url), run_dir, engine=engines) as running:
+            yield Faults(gateway=running, engines=engines, remote=remote, working=working)
+
+
+@pytest.fixture(scope="module", params=range(len(ENGINE_SCENARIOS)))
+async def answered(
+    request: pytest.FixtureRequest, faults: Faults
+) -> tuple[int, dict[str, httpx.Response]]:
+    """One scenario's place, and the answers of all tasks, which are asked at once."""
+    place: int = request.param
+    url = faults.gateway.url
+    found = await asyncio.gather(
+        *(task.ask(url, name_of(place, name)) for name, task in TASKS.items())
+    )
+    return place, dict(zip(TASKS, found, strict=True))
+
+
+@pytest.mark.parametrize("task", TASKS)
+async def test_the_client_and_the_engine_see(
+    faults: Faults, answered: tuple[int, dict[str, httpx.Response]], task: str
+) -> None:
+    place, answer = answered[0], answered[1][task]
+    name, asks, scenario = name_of(place, task), TASKS[task], ENGINE_SCENARIOS[place]
+    sees = scenario.stream if asks.stream else scenario.whole
+    served = "second" if sees.asked[1] else "first"
+
+    client_sees(asks, answer, sees)
+
+    heard = sees.asked[0] if scenario.door == "opens" else 0
+    assert answer.headers["x-gateway-backend"].endswith(served)
+    assert int(answer.headers["x-gateway-attempts"]) == sum(sees.asked) - scenario.refuses
+    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (heard, sees.asked[1])
+    await faults.engines.until(lambda: not faults.working[f"{name}-first"])
+    (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
+    assert (line.status, line.error) == (sees.status, sees.error)
+    assert len(line.attempts) == sum(sees.asked)
+    assert sees.error or (line.attempts[-1].outcome, line.prompt_tokens) == ("ok", 7)
+
+
+def test_the_documentation_has_this_very_table() -> None:
+    page = (ROOT / "docs/routing.md").read_text()
+
+    missing = [scenario.row for scenario in ENGINE_SCENARIOS if scenario.row not in page]
+
+    assert missing == []

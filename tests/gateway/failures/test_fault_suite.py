@@ -1,0 +1,200 @@
+"""Every way in which a provider fails, streamed and not: what the client and upstream see."""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from tests.gateway.failures.fault_scenarios import (
+    SCENARIOS,
+    TRITON_STREAMS,
+    Scenario,
+    Sees,
+    answers,
+    unheard,
+)
+from tests.gateway.failures.fault_tasks import TASKS, Task, client_sees
+from tests.gateway.serving import Serving, serving
+from tests.stand_ins.provider import Answer, Provider, Received, provider
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
+SHORT = "{connect_s: 5, first_token_s: 0.8, between_tokens_s: 0.3, total_s: 1}"
+
+
+class Pairing(Struct, frozen=True, kw_only=True):
+    """A client's task, and who the provider is. prefix: of the paths there."""
+
+    task: Task
+    adapter: str
+    prefix: str = ""
+
+
+PAIRINGS: Mapping[str, Pairing] = {
+    **{
+        name: Pairing(task=task, adapter="openai", prefix="/v1")
+        for name, task in TASKS.items()
+        if task.is_text
+    },
+    "tokens": Pairing(task=TASKS["tokens"], adapter="mindie"),
+    "tokens-stream": Pairing(task=TASKS["tokens-stream"], adapter="mindie"),
+    "tensors": Pairing(task=TASKS["tensors"], adapter="triton-tokens"),
+    "tensors-stream": Pairing(task=TASKS["tensors-stream"], adapter=TRITON_STREAMS),
+    "tokens-stream on triton": Pairing(task=TASKS["tokens-stream"], adapter=TRITON_STREAMS),
+    "tensors on mindie": Pairing(task=TASKS["tensors"], adapter="mindie"),
+    **{
+        f"{name} on mindie": Pairing(task=TASKS[name], adapter="mindie")
+        for name in ("chat", "chat-stream", "completion", "completion-stream")
+    },
+}
+CASES = [
+    pytest.param(place, name, id=f"{scenario.fault}, {name}")
+    for place, scenario in enumerate(SCENARIOS)
+    for name, pairing in PAIRINGS.items()
+    if scenario.happens(name, pairing.adapter)
+]
+
+
+class Faults(Struct, frozen=True, kw_only=True, eq=False):
+    """The gateway, the provider that fails as the path says, and who is at work in it.
+
+    answered: what became of the scenarios so far.
+    """
+
+    gateway: Serving
+    remote: Provider
+    working: Counter[str]
+    answered: dict[int, dict[str, httpx.Response]] = {}
+
+    async def answers(self, place: int) -> dict[str, httpx.Response]:
+        """What the clients of one scenario get, who all ask at once, and once."""
+        if place not in self.answered:
+            names = [str(case.values[1]) for case in CASES if case.values[0] == place]
+            asking = (
+                PAIRINGS[one].task.ask(self.gateway.url, name_of(place, one)) for one in names
+            )
+            found = await asyncio.gather(*asking)
+            self.answered[place] = dict(zip(names, found, strict=True))
+        return self.answered[place]
+
+    def asked(self, model: str) -> int:
+        return sum(model_of(one) == model for one in self.remote.requests)
+
+
+def name_of(place: int, name: str) -> str:
+    return f"fault-{place}-{name.replace(' ', '-')}"
+
+
+def model_of(request: Received) -> str:
+    """The path begins with it, for not every dialect has it elsewhere."""
+    return request.path.split("/")[1]
+
+
+def config(url: str, nowhere: str) -> str:
+    """A model and two providers for each case: no breaker or budget is shared.
+
+    url: without a path. nowhere: another, at which nobody listens.
+    """
+    providers, models = ["providers:"], ["models:"]
+    for case in CASES:
+        place, one = case.values
+        assert isinstance(place, int)
+        pairing, name = PAIRINGS[str(one)], name_of(place, str(one))
+        for side, short in (("first", SCENARIOS[place].waits), ("second", False)):
+            gone = side == "first" and SCENARIOS[place].first is unheard
+            base_url = f"{nowhere if gone else url}/{name}-{side}{pairing.prefix}"
+            providers.append(
+                f"  - {{name: {name}-{side}, adapter: {pairing.adapter}, api_key: k,\n"
+                f"     base_url: {base_url}, timeouts: {SHORT if short else '{}'}}}"
+            )
+        models.append(
+            f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
+            "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
+            f"     {{provider: {name}-first, model: m}}, {{provider: {name}-second, model: m}}]}}"
+        )
+    return "\n".join([*providers, *models])
+
+
+@contextmanager
+def closed_port() -> Generator[str, None]:
+    """The URL of a port that is taken and at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Faults, None]:
+    working: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+
+    async def behave(request: Received, answer: Answer) -> None:
+        model = model_of(request)
+        scenario = SCENARIOS[int(model.split("-")[1])]
+        seen[model] += 1
+        over = scenario.times is not None and seen[model] > scenario.times
+        failing = scenario.first if model.endswith("first") else scenario.second
+        working[model] += 1
+        try:
+            await (answers if over else failing)(request, answer)
+        finally:
+            working[model] -= 1
+
+    async with provider(behave) as remote:
+        with closed_port() as nowhere:
+            run_dir = tmp_path_factory.mktemp("run")
+            async with serving(config(remote.origin, nowhere), run_dir) as running:
+                yield Faults(gateway=running, remote=remote, working=working)
+
+
+@pytest.mark.parametrize(("place", "one"), CASES)
+async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str) -> None:
+    name, task, answer = name_of(place, one), PAIRINGS[one].task, (await faults.answers(place))[one]
+    sees = SCENARIOS[place].stream if task.stream else SCENARIOS[place].whole
+
+    client_sees(task, answer, sees)
+
+    assert int(answer.headers["x-gateway-attempts"]) == sum(sees.asked)
+    served = "second" if sees.asked[1] else "first"
+    assert answer.headers["x-gateway-backend"].endswith(f"{served}/m")
+    heard = 0 if SCENARIOS[place].first is unheard else sees.asked[0]
+    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (heard, sees.asked[1])
+    await faults.remote.until(lambda: not faults.working[f"{name}-first"])
+    logged(faults, name, answer, sees, prompt=7 if task.is_text else 3)
+
+
+def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees, *, prompt: int) -> None:
+    """One line, which tells of every attempt, and of tokens only where somebody answered."""
+    (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
+    assert (line.status, line.error) == (sees.status, sees.error)
+    assert len(line.attempts) == sum(sees.asked)
+    assert line.backend == answer.headers["x-gateway-backend"]
+    if not sees.error:
+        assert line.attempts[-1].outcome == "ok"
+        assert line.prompt_tokens == prompt
+
+
+def test_the_documentation_has_this_very_table() -> None:
+    page = (ROOT / "docs/routing.md").read_text()
+
+    missing = [scenario.row for scenario in SCENARIOS if scenario.row not in page]
+
+    assert missing == []
+
+
+def test_every_scenario_has_a_name_of_its_own() -> None:
+    names: list[Scenario] = list({one.fault: one for one in SCENARIOS}.values())
+
+    assert tuple(names) == SCENARIOS

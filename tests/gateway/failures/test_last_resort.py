@@ -1,0 +1,213 @@
+"""Nobody is refused while a backend could serve: cooldowns are waited for, open circuits tried."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gateway.failures.fault_scenarios import Sees
+from tests.gateway.failures.fault_tasks import TASKS, client_sees
+from tests.gateway.failures.test_outages import leave_when
+from tests.gateway.serving import Serving, serving
+from tests.stand_ins.provider import Answer, Behaviour, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+TEXT = [name for name, task in TASKS.items() if task.surface == "openai"]
+
+
+def chain(*urls: str, more: str = "") -> str:
+    """A model with these backends in order: a, b, c; five attempts, as it is in a chain."""
+    names = "abc"[: len(urls)]
+    providers = "\n".join(
+        f"  - {{name: {name}, adapter: openai, base_url: {url}, api_key: k}}"
+        for name, url in zip(names, urls, strict=True)
+    )
+    backends = ", ".join(f"{{provider: {name}, model: m}}" for name in names)
+    return f"""
+providers:
+{providers}
+models:
+  - name: chat
+    policy: in_order
+    retry: {{attempts: 5, backoff_s: 0.01, max_backoff_s: 1}}
+    breaker: {{min_requests: 1, cooldown_s: 60}}
+    backends: [{backends}]
+{more}
+"""
+
+
+async def ask(gateway: Serving, task: str = "chat") -> httpx.Response:
+    return await TASKS[task].ask(gateway.url, "chat")
+
+
+def fails(status: int, headers: Mapping[str, object] | None = None) -> Behaviour:
+    async def behave(request: Received, answer: Answer) -> None:
+        await answer.json({"error": {"message": "no"}}, status, headers or {})
+
+    return behave
+
+
+def works_from(times: int, status: int, headers: Mapping[str, object] | None = None) -> Behaviour:
+    """Fails as often, and works afterwards."""
+    heard = 0
+
+    async def behave(request: Received, answer: Answer) -> None:
+        nonlocal heard
+        heard += 1
+        await (fails(status, headers) if heard <= times else answers)(request, answer)
+
+    return behave
+
+
+SOON = {"retry-after-ms": "300"}
+
+
+@pytest.mark.parametrize("task", TEXT)
+async def test_others_wait_for_the_end_of_a_short_cooldown(task: str, tmp_path: Path) -> None:
+    async with (
+        provider(works_from(1, 429, SOON)) as a,
+        serving(chain(a.base_url), tmp_path) as gateway,
+    ):
+        first = asyncio.create_task(ask(gateway, task))
+        await a.until(lambda: len(a.requests) == 1)
+        await asyncio.sleep(0.05)
+        begun = time.monotonic()
+        later = await asyncio.gather(*(ask(gateway, task) for _ in range(5)))
+        took = time.monotonic() - begun
+        found = [await first, *later]
+
+    for one in found:
+        client_sees(TASKS[task], one, Sees(asked=(1, 0)))
+    assert took >= 0.2
+    assert {one.headers["x-gateway-attempts"] for one in later} == {"1"}
+
+
+@pytest.mark.parametrize("task", TEXT)
+async def test_a_backend_whose_circuit_is_open_is_tried_before_a_request_fails(
+    task: str, tmp_path: Path
+) -> None:
+    """The second failed once, and is fine; then the first breaks."""
+    async with (
+        provider() as a,
+        provider(works_from(1, 500)) as b,
+        serving(chain(a.base_url, b.base_url), tmp_path) as gateway,
+    ):
+        a.behaviour = works_from(1, 500)
+        one = await ask(gateway, task)  # a fails and opens, b fails and opens, then a again
+        a.behaviour = fails(500)
+        again = await ask(gateway, task)
+
+    client_sees(TASKS[task], one, Sees(asked=(2, 1)))
+    assert one.headers["x-gateway-attempts"] == "3"
+    client_sees(TASKS[task], again, Sees(asked=(1, 1)))
+    assert again.headers["x-gateway-backend"] == "b/m"
+
+
+async def test_the_one_whose_cooldown_ends_first_is_waited_for_when_all_are_busy(
+    tmp_path: Path,
+) -> None:
+    long = fails(429, {"retry-after": "60"})
+    async with (
+        provider(works_from(1, 429, SOON)) as a,
+        provider(long) as b,
+        provider(long) as c,
+        serving(chain(a.base_url, b.base_url, c.base_url), tmp_path) as gateway,
+    ):
+        found = [await ask(gateway), await ask(gateway)]
+        counts = [len(one.requests) for one in (a, b, c)]
+
+    assert [one.status_code for one in found] == [200, 200]
+    assert [one.headers["x-gateway-backend"] for one in found] == ["a/m", "a/m"]
+    assert counts == [3, 1, 1]
+
+
+async def test_a_busy_backend_is_waited_for_before_a_broken_one_takes_the_deadline(
+    tmp_path: Path,
+) -> None:
+    async def silent(request: Received, answer: Answer) -> None:
+        await answer.gone.wait()
+
+    async with (
+        provider() as a,
+        provider(fails(500)) as b,
+        serving(chain(a.base_url, b.base_url, more="    deadline_s: 5"), tmp_path) as gateway,
+    ):
+        a.behaviour = fails(500)
+        await ask(gateway)
+        a.behaviour = answers
+        await ask(gateway)  # closes a; b stays open
+        a.behaviour, b.behaviour = works_from(1, 429, SOON), silent
+        found = await ask(gateway)
+
+    assert (found.status_code, found.headers["x-gateway-backend"]) == (200, "a/m")
+
+
+async def test_a_cooldown_that_is_longer_than_the_deadline_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    config = chain("{url}", more="    deadline_s: 0.4")
+    async with provider(fails(429, {"retry-after-ms": "800"})) as a:
+        async with serving(config.replace("{url}", a.base_url), tmp_path) as gateway:
+            found = [await ask(gateway), await ask(gateway)]
+            lines = gateway.access_lines()
+
+    assert [one.status_code for one in found] == [429, 429]
+    assert found[1].headers["retry-after"] == "1"
+    assert "rate-limited" in found[1].text
+    assert lines[1].ms < 400
+    assert len(a.requests) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_during_the_wait_ends_it(stream: bool, tmp_path: Path) -> None:
+    async with (
+        provider(works_from(1, 429, {"retry-after-ms": "900"})) as a,
+        serving(chain(a.base_url), tmp_path) as gateway,
+    ):
+        first = asyncio.create_task(ask(gateway))
+        await a.until(lambda: len(a.requests) == 1)
+        await asyncio.sleep(0.05)
+        await leave_when(gateway, a, stream=stream)
+        async with asyncio.timeout(5):
+            while not gateway.access_lines():  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        (line,) = gateway.access_lines()
+        sent = len(a.requests)
+        assert (await first).status_code == 200
+
+    assert (line.status, line.error, line.attempts) == (499, "client_closed_request", ())
+    assert line.ms < 900
+    assert sent == 1
+
+
+async def test_a_dead_backend_is_not_stormed_by_those_who_have_no_other(tmp_path: Path) -> None:
+    async with (
+        provider(fails(500)) as a,
+        serving(chain(a.base_url).replace("attempts: 5", "attempts: 1"), tmp_path) as gateway,
+    ):
+        await ask(gateway)
+        begun = time.monotonic()
+        found = await asyncio.gather(*(ask(gateway) for _ in range(40)))
+        took = time.monotonic() - begun
+        sent = len(a.requests) - 1
+
+    assert {one.status_code for one in found} <= {502, 503}
+    assert 1 <= sent <= took / 0.1 + 1
+
+
+async def test_requests_are_served_as_soon_as_a_dead_backend_is_back(tmp_path: Path) -> None:
+    """Though its circuit is open for a minute."""
+    async with (
+        provider(fails(500)) as a,
+        serving(chain(a.base_url), tmp_path) as gateway,
+    ):
+        down = await ask(gateway)
+        a.behaviour = answers
+        found = await asyncio.gather(*(ask(gateway) for _ in range(10)))
+
+    assert down.status_code == 502
+    assert [one.status_code for one in found] == [200] * 10

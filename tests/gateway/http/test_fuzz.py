@@ -1,0 +1,190 @@
+"""Thousands of hostile requests to every route: no unhandled error, no hang, the right envelope.
+
+STROWGER_FUZZ_REQUESTS: how many the nightly run sends; STROWGER_FUZZ_SEED: of another run.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+from urllib.parse import unquote
+
+import pytest
+from litestar import Litestar
+
+from gateway.access import wrong_keys as guesses
+from gateway.app import build_app
+from gateway.http.dispatcher import Front
+from gateway.state import Gateway
+from gateway.surfaces.routes import HOT
+from tests.gateway.http.fuzzing import Fuzz, Sent
+from tests.gateway.serving import one_model, serving
+from tests.stand_ins.provider import Answer, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+SEED = int(os.environ.get("STROWGER_FUZZ_SEED", "14"))
+NIGHTLY = int(os.environ.get("STROWGER_FUZZ_REQUESTS", "100000"))
+CLIENTS = 8
+CONFIG = "auth: {admin_key: the-operators-key}"
+UNSERVED = (501, 503, 504)
+"""What a request may get that is right and that this gateway has no store or no backend for."""
+
+Told = tuple[int, str, bytes]
+
+
+def routes(gateway: Gateway) -> list[tuple[str, str]]:
+    """Methods and paths of all routes."""
+    app: object = cast(Front, build_app(gateway)).complete()
+    while not isinstance(app, Litestar):
+        app = vars(app)["_inner"]
+    found = [(how, route.path) for route in app.routes for how in getattr(route, "methods", ())]
+    posts = [("POST", route.path) for route in HOT]
+    return sorted({one for one in found if one[0] in ("GET", "POST")}) + posts * 4
+
+
+class Connection:
+    """A connection that is made again when the gateway closes it."""
+
+    def __init__(self, url: str) -> None:
+        host, _, port = url.removeprefix("http://").partition(":")
+        self._place = host, int(port)
+        self._pair: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, sent: Sent) -> Told:
+        """The status, content type and body of the answer."""
+        if self._pair is None:
+            self._pair = await asyncio.open_connection(*self._place, limit=1 << 20)
+        reader, writer = self._pair
+        writer.write(sent.data)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:-2])
+        status = int(head[9:12])
+        body = b""
+        if sent.method != "HEAD" and status not in (204, 304):
+            if "content-length" in fields:
+                body = await reader.readexactly(int(fields["content-length"]))
+            elif "chunked" in fields.get("transfer-encoding", ""):
+                body = await reader.readuntil(b"0\r\n\r\n")
+        if fields.get("connection") == "close":
+            self.close()
+        return status, fields.get("content-type", ""), body
+
+    def close(self) -> None:
+        if self._pair is not None:
+            self._pair[1].close()
+            self._pair = None
+
+
+def told(status: int, kind: str, sent: Sent) -> bool:
+    """Whether there is an error to read."""
+    return status >= 400 and "json" in kind and sent.method != "HEAD"
+
+
+def envelope_is_wrong(path: str, body: bytes) -> bool:
+    """Whether an error is not in the words of the path's surface."""
+    path = re.sub("/+", "/", unquote(path))
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return True
+    if not isinstance(told, dict):
+        return True
+    if path.startswith("/infer_token"):
+        return "error_type" not in told
+    if path.startswith(("/serving-endpoints", "/api/2.0/")):
+        return "error_code" not in told
+    error = cast("dict[str, object]", told).get("error")
+    if path.startswith("/v2"):
+        return not isinstance(error, str)
+    return not isinstance(error, dict | str)
+
+
+async def behave(request: Received, answer: Answer) -> None:
+    with contextlib.suppress(ConnectionError):
+        await answers(request, answer)
+
+
+async def fuzzed(
+    run_dir: Path,
+    count: int,
+    caplog: pytest.LogCaptureFixture,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[list[str], dict[int, int]]:
+    """What was wrong, and how many answers had each status."""
+    monkeypatch.setattr(guesses, "LONGEST_S", 0.001)
+    wrong: list[str] = []
+    statuses: dict[int, int] = {}
+    async with (
+        provider(behave) as remote,
+        serving(one_model(remote.base_url, CONFIG), run_dir) as it,
+    ):
+        fuzz = Fuzz(seed, routes(it.state))
+        left = iter(range(count))
+
+        async def client() -> None:
+            connection = Connection(it.url)
+            for number in left:
+                sent = fuzz.next()
+                where = f"request {number} of seed {seed}: {sent.data[:400]!r}"
+                try:
+                    status, kind, body = await asyncio.wait_for(connection.ask(sent), 60)
+                except (TimeoutError, EOFError, ConnectionError) as exc:
+                    wrong.append(f"{type(exc).__name__} for {where}")
+                    connection.close()
+                    continue
+                statuses[status] = statuses.get(status, 0) + 1
+                if status >= 500 and status not in UNSERVED:
+                    wrong.append(f"{status} {body[:300]!r} for {where}")
+                elif told(status, kind, sent) and envelope_is_wrong(sent.path, body):
+                    wrong.append(f"{status} in other words, {body[:300]!r}, for {where}")
+            connection.close()
+
+        with caplog.at_level(logging.WARNING):
+            await asyncio.gather(*[client() for _ in range(CLIENTS)])
+        wrong += [one.getMessage() for one in caplog.records if one.exc_info]
+        at = asyncio.get_running_loop().time()
+        backends = it.state.runtime.backends.items()
+        wrong += [f"{name} is open" for name, one in backends if not one.breaker.allows(at)]
+        for _ in range(100):
+            if not it.state.in_flight:
+                break
+            await asyncio.sleep(0.02)
+        if it.state.in_flight or it.state.buffered:
+            wrong.append(f"left: {it.state.in_flight} requests, {it.state.buffered} bytes")
+    return wrong, statuses
+
+
+async def test_hostile_requests_are_answered_and_harm_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong, statuses = await fuzzed(tmp_path, 5_000, caplog, SEED, monkeypatch)
+
+    assert not wrong, "\n".join(wrong[:20])
+    assert sum(statuses.values()) == 5_000
+    assert statuses[200] > 50
+
+
+@pytest.mark.nightly
+async def test_many_hostile_requests_are_answered_and_harm_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong, statuses = await fuzzed(tmp_path, NIGHTLY, caplog, SEED + 1, monkeypatch)
+
+    assert not wrong, "\n".join(wrong[:20])
+    assert sum(statuses.values()) == NIGHTLY
+
+
+def test_a_seed_makes_the_same_requests_again() -> None:
+    posts = [("POST", route.path) for route in HOT]
+    make: Callable[[], list[bytes]] = lambda: [  # noqa: E731
+        one.data for fuzz in (Fuzz(1, posts),) for one in (fuzz.next() for _ in range(50))
+    ]
+
+    assert make() == make()

@@ -1,0 +1,147 @@
+"""A path that is not served: its answer says what to use, and the log that it was called."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway.http.unserved_apis import LONGEST, MISSING
+from gateway.surfaces.routes import HOT
+from gateway.telemetry.access_log import TOLD
+from tests.gateway.serving import one_model, serving
+from tests.stand_ins.provider import Answer, Received, provider
+
+pytestmark = pytest.mark.anyio
+
+HELLO = {"model": "chat", "messages": [{"role": "user", "content": "a secret"}]}
+CHAT = "POST /v1/chat/completions"
+USE = {
+    "POST /v1/responses": CHAT,
+    "GET /v1/responses/resp_1": CHAT,
+    "POST /responses": CHAT,
+    "POST /v1/messages": CHAT,
+    "POST /v1/messages/count_tokens": CHAT,
+    "POST /v1/v1/messages": CHAT,
+    "POST /v1/images/generations": CHAT,
+    "POST /v1/audio/transcriptions": "input_audio",
+    "POST /v1/audio/speech": "modalities",
+    "POST /v1/files": CHAT,
+    "GET /v1/batches/b": CHAT,
+    "POST /v1/assistants": CHAT,
+    "POST /v1/threads/t/runs": CHAT,
+    "POST /v1/rerank": "POST /v1/embeddings",
+    "POST /rerank": "POST /v1/embeddings",
+    "POST /v1/moderations": CHAT,
+    "POST /api/chat": CHAT,
+    "POST /api/generate": "POST /v1/completions",
+    "GET /api/tags": "GET /v1/models",
+    "POST /api/embed": "POST /v1/embeddings",
+    "POST /v1beta/models/gemini-3-pro:generateContent": CHAT,
+    "POST /v1/models/gemini-3-pro:streamGenerateContent": CHAT,
+    "POST /v1beta/openai/chat/completions": "ends in /v1",
+    "POST /openai/deployments/gpt/chat/completions": "ends in /v1",
+    "POST /model/amazon.nova-pro-v1:0/converse": CHAT,
+    "POST /v2/chat": CHAT,
+    "POST /chat/completions": "did you mean /v1/chat/completions?",
+    "POST /v1/v1/embeddings": "did you mean /v1/embeddings?",
+}
+
+
+@pytest.mark.parametrize("called", USE)
+async def test_a_known_api_that_is_missing_names_what_to_use_instead(
+    called: str, tmp_path: Path
+) -> None:
+    method, path = called.split()
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        answer = await client.request(method, path, content=b"{}")
+
+    assert answer.status_code == 404
+    assert USE[called] in answer.text
+    assert answer.json().get("error") or answer.json()["error_code"]
+
+
+def test_no_row_hides_a_route_that_is_served() -> None:
+    served = [route.path.replace("{model}", "m").replace("{version}", "1") for route in HOT]
+
+    assert [path for path in served for row in MISSING if row.path.fullmatch(path)] == []
+
+
+async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_ids(
+    tmp_path: Path,
+) -> None:
+    long = "/v1/" + "x" * 5000
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        first = await client.post("/v1/responses", json={"input": "a secret of the client's"})
+        mine = await client.get("/nowhere", headers={"x-request-id": "mine"})
+        other = await client.put("/v1/models")
+        huge = await client.get(long)
+        found = [await client.get(path) for path in ("/healthz", "/v1/models")]
+        metrics = (await client.get("/metrics")).text
+        lines = gateway.access_lines()
+
+    assert [(line.method, line.path[:20], line.status, line.error) for line in lines] == [
+        ("POST", "/v1/responses", 404, "unknown_url"),
+        ("GET", "/nowhere", 404, "unknown_url"),
+        ("PUT", "/v1/models", 405, "method_not_allowed"),
+        ("GET", long[:20], 404, "unknown_url"),
+    ]
+    assert [line.request_id for line in lines] == [
+        answer.headers["x-gateway-request-id"] for answer in (first, mine, other, huge)
+    ]
+    assert first.headers["x-request-id"] == first.headers["x-gateway-request-id"]
+    assert (mine.headers["x-request-id"], lines[1].client_request_id) == ("mine", "mine")
+    assert lines[0].message == first.json()["error"]["message"]
+    assert "secret" not in str(lines)
+    assert len(huge.content) < LONGEST + 200
+    assert len(lines[3].path) == 500
+    assert len(lines[3].message) <= TOLD + 1
+    assert all(answer.headers["x-request-id"] for answer in found)
+    assert "responses" not in metrics
+    assert "nowhere" not in metrics
+
+
+async def test_a_400s_line_names_the_field_and_the_message_and_nothing_else_that_was_said(
+    tmp_path: Path,
+) -> None:
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        answer = await client.post("/v1/chat/completions", json={**HELLO, "temperature": 9})
+        (line,) = gateway.access_lines()
+
+    assert answer.status_code == line.status == 400
+    assert line.param == "temperature"
+    assert line.message == answer.json()["error"]["message"]
+    assert "a secret" not in str(line)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_vendor_says_is_wrong_is_one_line_that_commands_no_terminal(
+    stream: bool, tmp_path: Path
+) -> None:
+    evil = "top_p\u001b[31m is\u009b\u2028 wrong\r\n" + "y" * 3000
+
+    async def refuses(request: Received, answer: Answer) -> None:
+        await answer.json({"error": {"message": evil, "param": "top_p", "code": "bad"}}, 400)
+
+    async with (
+        provider(refuses) as remote,
+        serving(one_model(remote.base_url), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+        await client.post("/v1/chat/completions", json={**HELLO, "stream": stream})
+        (line,) = gateway.access_lines()
+        log = gateway.log.getvalue()
+
+    assert (line.status, line.error, line.param) == (400, "bad", "top_p")
+    assert line.message.startswith("top_p\\x1b[31m is\\x9b")
+    assert line.message.isprintable()
+    assert len(line.message) < TOLD + 50
+    assert log.count(b"\n") == 1

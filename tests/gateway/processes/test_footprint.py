@@ -1,0 +1,102 @@
+"""What a gateway has in memory, and what it leaves out until somebody needs it."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from gateway.config.schema_connection import Tls
+from gateway.upstream.tls import Contexts
+
+ROOT = Path(__file__).parents[3]
+
+UNUSED = {
+    "attr": "Litestar brings a plug-in for it, which no route of ours uses",
+    "httpx": "proxies, token endpoints and images to fetch call for it: 6 MB",
+    "psycopg": "store.url may call for it",
+    "pydantic": "Litestar brings a plug-in for it, which no route of ours uses: 9 MB",
+    "redis": "store.redis_url calls for it",
+    "rich": "tables of other commands than serve: 3 MB",
+    "websockets": "uvicorn's, for a protocol that we do not speak",
+}
+"""Top-level modules, and why a gateway with providers that need only keys does not load them."""
+
+LED = {
+    "litestar": "the leader answers nobody",
+    "uvicorn": "the leader answers nobody",
+}
+"""What besides these the process that leads several workers does not load."""
+
+KEYED = """
+providers:
+  - {name: one, adapter: openai, base_url: "https://one.example/v1", api_key: k}
+models:
+  - {name: chat, backends: [{provider: one, model: a}]}
+"""
+PROXIED = KEYED.replace("api_key: k", 'api_key: k, proxy: "http://proxy.example:3128"')
+
+SERVES = """
+import json, pathlib, sys
+from gateway.cli.serve import serve
+from gateway.config.load import load_config
+import gateway.cli, gateway.cli.main, gateway.processes.main, gateway.processes.single_process
+import gateway.processes.worker
+from gateway.app import build_app
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.telemetry.access_log import AccessLog
+path = pathlib.Path(sys.argv[1])
+runtime = Runtime(load_config(path, {}), run_dir=path.parent)
+build_app(Gateway(runtime, AccessLog(sys.stderr.buffer, "json")))
+print(json.dumps(sorted(sys.modules)))
+"""
+LEADS = """
+import json, sys
+import gateway.cli.serve, gateway.cli, gateway.cli.main, gateway.processes.leader
+import gateway.processes.main
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def loaded(folder: Path, program: str, config: str = KEYED) -> set[str]:
+    """The modules of a process that has done what the program says."""
+    path = folder / "config.yaml"
+    path.write_text(config)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], check=True, capture_output=True, cwd=ROOT
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_a_gateway_loads_nothing_that_its_configuration_has_no_use_for(tmp_path: Path) -> None:
+    found = loaded(tmp_path, SERVES)
+
+    assert {name: why for name, why in UNUSED.items() if name in found} == {}
+
+
+def test_a_proxy_calls_for_the_general_client(tmp_path: Path) -> None:
+    assert "httpx" in loaded(tmp_path, SERVES, PROXIED)
+
+
+def test_who_leads_loads_nothing_that_answers_requests(tmp_path: Path) -> None:
+    found = loaded(tmp_path, LEADS)
+
+    assert {name: why for name, why in {**UNUSED, **LED}.items() if name in found} == {}
+
+
+def test_providers_with_the_same_settings_share_what_their_certificates_are_checked_with() -> None:
+    contexts = Contexts()
+    first = contexts.http1(None, upstream="one")
+
+    assert contexts.http1(Tls(), upstream="two") is first
+    assert contexts.http1(Tls(verify=False), upstream="three") is not first
+    assert Contexts().http1(None, upstream="four") is not first
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_must_not_be_loaded_is_there_to_be_loaded(name: str) -> None:
+    """Otherwise these tests would hold whatever a gateway did."""
+    assert find_spec(name) is not None

@@ -1,0 +1,138 @@
+"""SQLite on a disk that becomes full, or can only be read any more, while the gateway serves.
+
+What SQLite then says was looked at on an ext4 without room, and on one that the kernel had made
+read-only after an error; here SQLite is told to say it, which anybody may on any machine.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from gateway.experiments.service.experiment_service import Trials
+from gateway.recording.frames import packed
+from gateway.recording.importer import Importer
+from gateway.recording.spool import Spool
+from gateway.routing.planning.enrolment import ExperimentState, Standing
+from gateway.store.database import Value
+from gateway.store.errors import StoreAway
+from gateway.store.rows import Row
+from gateway.store.sql import SqlStore
+from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from tests.gateway.config.configs import read
+from tests.gateway.experiments.service.trialling import Rows, config
+from tests.gateway.store.rows import attempt_row, request_row
+
+pytestmark = pytest.mark.anyio
+
+NEVER_S = 1000.0
+REQUESTS = 50
+"""Of one time; their rows need more room than a page has."""
+
+
+class Disk(SqliteDriver):
+    """full: no database on it can grow. read_only: nothing is written any more, and what is opened
+    meanwhile will never write, as SQLite does it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.full = self.read_only = False
+        self._reading = f"{path.as_uri()}?mode=ro"
+
+    def connect(self) -> "OnDisk":
+        if not self.read_only:
+            return OnDisk(super().connect(), self)
+        only_reads = sqlite3.connect(
+            self._reading, uri=True, isolation_level=None, check_same_thread=False
+        )
+        return OnDisk(SqliteConnection(only_reads), self)
+
+
+class OnDisk(SqliteConnection):
+    def __init__(self, inner: SqliteConnection, disk: Disk) -> None:
+        self._inner = inner
+        self._disk = disk
+        self._opened_read_only = disk.read_only
+
+    def execute(self, sql: str, values: Sequence[Value]) -> sqlite3.Cursor:
+        if sql.startswith("BEGIN"):
+            pages = 1 if self._disk.full else 1_000_000
+            self._inner.execute(f"PRAGMA max_page_count = {pages}", ())
+            if not self._opened_read_only:
+                self._inner.execute(f"PRAGMA query_only = {int(self._disk.read_only)}", ())
+        return self._inner.execute(sql, values)
+
+    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        self._inner.many(sql, rows)
+
+    def interrupt(self) -> None:
+        self._inner.interrupt()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path / "strowger.db")
+
+
+def frames(time: str) -> bytes:
+    rows: list[Row] = []
+    for number in range(REQUESTS):
+        rows += [request_row(f"{time}-{number}"), attempt_row(f"{time}-{number}")]
+    return packed(rows)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [("full", "database or disk is full"), ("read_only", "attempt to write a readonly database")],
+)
+def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
+    trouble: str, words: str, disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, spool = SqlStore(disk), Spool(tmp_path / "spool")
+    importer, file = Importer(spool, store), spool.create()
+    file.append(frames("before"))
+    before = importer.once()
+
+    setattr(disk, trouble, True)
+    file.append(frames("during"))
+    during = [importer.once() for _ in range(3)]
+    told = [store.pauses(), [(row.requests, row.attempts) for row in store.used()]]
+    waiting, away = importer.waiting_bytes, importer.away
+    setattr(disk, trouble, False)
+    file.append(frames("after"))
+    after = sum(importer.once() for _ in range(2))
+
+    assert (before, during, after) == (2 * REQUESTS, [0, 0, 0], 4 * REQUESTS)
+    assert told == [{}, [(REQUESTS, REQUESTS)]], "what is there can be read"
+    assert (waiting, away) == (len(frames("during")), True)
+    assert (importer.waiting_bytes, importer.away) == (0, False)
+    assert [(row.requests, row.attempts) for row in store.used()] == [(3 * REQUESTS, 3 * REQUESTS)]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert words in caplog.records[0].message
+
+
+async def test_experiments_go_on_as_they_stand_and_a_pause_says_why_it_cannot_be(
+    disk: Disk,
+) -> None:
+    (experiment,) = read(config("http://127.0.0.1:9/v1")).experiments
+    store = SqlStore(disk)
+    trials = Trials(store, Rows("-"), ExperimentState(), lambda: [experiment], ask_s=NEVER_S)
+    await trials.start()
+
+    disk.read_only = True
+    with pytest.raises(StoreAway, match="attempt to write a readonly database"):
+        await trials.pause(experiment, "too dear", 1.0)
+    await trials.refresh()
+    during = trials.standing(experiment)
+    disk.read_only = False
+    await trials.pause(experiment, "too dear", 1.0)
+    after = trials.standing(experiment)
+    await trials.close()
+    store.close()
+
+    assert during == Standing(epoch=1)
+    assert after == Standing(epoch=2, paused=True, reason="too dear")

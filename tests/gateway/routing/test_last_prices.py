@@ -1,0 +1,41 @@
+"""What a request costs that outlives the configuration which it began with."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.config.load import read_config
+from gateway.runtime import Runtime
+from tests.gateway.failures.fault_tasks import TASKS
+from tests.gateway.serving import one_model, serving
+from tests.stand_ins.provider import Answer, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+PRICES = "prices: [{match: remote/m-1, input: 1, output: 2}]"
+
+
+async def test_the_last_answers_of_a_provider_are_priced_as_when_they_began(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def waits(request: Received, answer: Answer) -> None:
+        await go_on.wait()
+        await answers(request, answer)
+
+    async with provider(waits) as a:
+        config = one_model(a.base_url, PRICES)
+        async with serving(config, tmp_path) as gateway:
+            asked = asyncio.create_task(TASKS["chat"].ask(gateway.url, "chat"))
+            await a.until(lambda: len(a.requests) == 1)
+            without = config.replace("remote", "other")
+            later = Runtime(read_config(without, source="config.yaml", env={}), run_dir=tmp_path)
+            gateway.state.adopt(later)
+            go_on.set()
+            answer = await asked
+            (line,) = gateway.access_lines()
+            await later.close()
+
+    assert answer.status_code == 200
+    assert line.cost_usd
+    assert not line.unpriced

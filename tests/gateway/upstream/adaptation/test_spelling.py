@@ -1,0 +1,122 @@
+"""Text in pieces becomes the same tokens whatever the pieces are, and they decode to it."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("tokenizers")
+pytest.importorskip("jinja2")
+
+from gateway.upstream.adaptation.stream_tokenizer import LONGEST, Speller, next_part
+from gateway.upstream.adaptation.tokenizer import TextTokenizer
+from schemas.errors import UpstreamFailed
+from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, family, reads
+
+PROMPT = "the dog"
+
+texts = st.lists(
+    st.one_of(
+        st.text(max_size=6),
+        st.sampled_from(
+            ["the quick fox", " ", "  ", "\n\n    ", "it's", "foo_bar(self).x", "你好世界", "，",
+             "é", "e\u0301", "🎉", "👩‍👩‍👧", "12345", "</s>", "<|user|>", "\x00", "a" * 40]
+        ),
+    ),
+    max_size=8,
+).map("".join)  # fmt: skip
+
+
+def spelt(tokenizer: TextTokenizer, *deltas: str) -> list[tuple[int, str]]:
+    speller = Speller(tokenizer, tokenizer.encode(PROMPT), "far")
+    pieces = [piece for delta in deltas for piece in speller.feed(delta)]
+    return pieces + speller.feed("", over=True)
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=60, deadline=None)
+@given(text=texts)
+@example(text=" leading and trailing ")
+@example(text="Hello  world\n\n  indented, it's 你好 🎉.")
+def test_the_tokens_of_a_text_decode_to_exactly_the_text(name: str, text: str) -> None:
+    tokenizer = family(name)
+
+    ids = tuple(id for id, _ in spelt(tokenizer, text))
+
+    prompt = tokenizer.encode(PROMPT)
+    assert tokenizer.decode(prompt + ids, special=True) == (
+        tokenizer.decode(prompt, special=True) + text
+    )
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=40, deadline=None)
+@given(text=texts, places=st.lists(st.integers(0, 200), max_size=6))
+@example(text="a \ufffd b\ufffd c", places=[3])
+def test_how_a_text_arrives_never_shows(name: str, text: str, places: list[int]) -> None:
+    tokenizer = family(name)
+
+    pieces = spelt(tokenizer, *cut(text, places))
+
+    assert pieces == spelt(tokenizer, text)
+    assert pieces == spelt(tokenizer, *text)
+    assert "".join(piece for _, piece in pieces) == text
+
+
+@pytest.mark.parametrize("name", ["byte-level", "tiny-chat"])
+def test_ordinary_text_becomes_what_the_tokenizer_makes_of_the_whole(name: str) -> None:
+    tokenizer = family(name)
+    text = (
+        " the quick brown fox doesn't mind; def area(self, width):\n    return self.scale * width"
+        "\n\nGrüße aus München, naïve café. 12345 and 67!"
+    )
+
+    ids = tuple(id for id, _ in spelt(tokenizer, text))
+
+    assert ids == tokenizer.encode(text, special=False)
+
+
+@settings(deadline=None)
+@given(text=texts)
+def test_no_more_than_one_part_is_ever_held_back(text: str) -> None:
+    held = ""
+
+    for character in text:
+        held += character
+        while length := next_part(held, over=False):
+            assert length <= LONGEST
+            held = held[length:]
+
+        assert len(held) <= LONGEST + 1
+
+
+def test_a_word_goes_out_when_the_next_one_begins() -> None:
+    speller = Speller(family("byte-level"), (), "far")
+
+    first = speller.feed("the dog")
+    then = speller.feed(" mi")
+
+    assert "".join(piece for _, piece in first) == "the"
+    assert "".join(piece for _, piece in then) == " dog"
+
+
+def test_text_that_no_tokens_give_is_an_error_and_not_other_text() -> None:
+    tokenizer = family("word-piece")
+
+    with pytest.raises(UpstreamFailed, match="far: the tokenizer has no tokens for 'The'"):
+        spelt(tokenizer, "The Dog")
+
+
+def test_decomposed_characters_survive_a_tokenizer_that_composes_them() -> None:
+    tokenizer = reads(byte_level(normal=True))
+
+    ids = tuple(id for id, _ in spelt(tokenizer, "e\u0301"))
+
+    assert tokenizer.decode(ids) == "e\u0301"
+    assert tokenizer.decode(tokenizer.encode("e\u0301")) == "\u00e9"

@@ -1,0 +1,237 @@
+"""Images fetched for providers that need the bytes: from where, how much, how long."""
+
+import ssl
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gateway.config.schema_connection import Fetch
+from gateway.upstream.image_fetching.budget import Meter
+from gateway.upstream.image_fetching.fetcher import Fetcher
+from schemas.errors import InvalidConfig, InvalidRequest
+from tests.stand_ins.doubles import Peer, RawServer, Script, answering, raw_server, sized
+
+pytestmark = pytest.mark.anyio
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+LOOPBACK = ("127.0.0.0/8",)
+WHERE = "messages[0].content[0].image_url.url"
+
+
+class Site:
+    """An https site that answers for `images.test`, and the CA that vouches for it."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA()
+        self.ca_file = str(folder / "ca.pem")
+        authority.cert_pem.write_to_path(self.ca_file)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("images.test").configure_cert(self.context)  # pyright: ignore[reportUnknownMemberType] - pyOpenSSL is not here
+        self.asked: list[str] = []
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        here = ["127.0.0.1"]
+        known = {"images.test": here, "other.test": here, "inside.test": ["10.0.0.9"]}
+        if host not in known:
+            raise OSError("no such host")
+        return known[host]
+
+    @asynccontextmanager
+    async def serving(
+        self, script: Script, allow: tuple[str, ...] = LOOPBACK, **limits: float
+    ) -> AsyncGenerator[tuple[RawServer, Fetcher]]:
+        timeout_s = limits.get("timeout_s", 5.0)
+        config = Fetch(allow=allow, ca_file=self.ca_file, timeout_s=timeout_s)
+        fetcher = Fetcher(config, self.resolve)
+        async with raw_server(script, tls=self.context, host="images.test") as server:
+            try:
+                yield server, fetcher
+            finally:
+                await fetcher.aclose()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def image(body: bytes = PNG, kind: str = "image/png") -> bytes:
+    return sized(body, "200 OK", f"content-type: {kind}")
+
+
+def redirect(to: str, status: str = "302 Found") -> bytes:
+    return sized(b"", status, f"location: {to}")
+
+
+async def refused(asking: Awaitable[object]) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        await asking
+    assert caught.value.param == WHERE
+    assert str(caught.value).startswith(WHERE)
+    return caught.value
+
+
+async def test_an_image_comes_with_its_type(site: Site) -> None:
+    async with site.serving(answering(image())) as (server, fetcher):
+        got = await fetcher.image(f"{server.base_url}/cat.png?size=1&q=%20", WHERE, Meter(1000))
+
+    assert (got.media_type, got.data) == ("image/png", PNG)
+    (request,) = server.requests
+    assert request.path == "/cat.png?size=1&q=%20"
+    assert request.headers["host"] == f"images.test:{server.port}"
+    assert "authorization" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0rest", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+    ],
+)
+async def test_an_image_without_a_type_is_told_by_how_it_begins(
+    site: Site, body: bytes, kind: str
+) -> None:
+    script = answering(image(body, "application/octet-stream"))
+    async with site.serving(script) as (server, fetcher):
+        assert (await fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000))).media_type == kind
+
+
+async def test_what_is_no_image_is_refused(site: Site) -> None:
+    async with site.serving(answering(image(b"<html>", "text/html"))) as (server, fetcher):
+        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
+
+    assert "is no image: its server says text/html" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://images.test/x.png", "must be https"),
+        ("ftp://images.test/x.png", "must be https"),
+        ("https:///x.png", "must name a host"),
+        ("https://user:secret@images.test/x.png", "without a user name"),
+        ("https://images.test:99999/x.png", "is no URL"),
+        ("https://nowhere.test/x.png", "names nowhere.test, which is not known or not public"),
+        ("https://inside.test/x.png", "names inside.test, which is not known or not public"),
+    ],
+)
+async def test_a_url_that_may_not_be_fetched_is_refused(site: Site, url: str, why: str) -> None:
+    async with site.serving(answering(image())) as (server, fetcher):
+        error = await refused(fetcher.image(url, WHERE, Meter(1000)))
+
+    assert why in str(error)
+    assert "secret" not in str(error)
+    assert server.connections == []
+
+
+async def test_loopback_is_not_public(site: Site) -> None:
+    async with site.serving(answering(image()), allow=()) as (server, fetcher):
+        await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
+
+    assert server.connections == []
+
+
+async def test_a_host_that_no_resolver_can_be_asked_for_is_not_known() -> None:
+    fetcher = Fetcher(Fetch())
+
+    error = await refused(fetcher.image(f"https://{'x' * 64}.test/x.png", WHERE, Meter(1000)))
+    await fetcher.aclose()
+
+    assert "which is not known or not public" in str(error)
+
+
+async def test_redirects_are_followed_and_each_is_looked_at(site: Site) -> None:
+    async def script(peer: Peer) -> None:
+        asked = await peer.request()
+        await peer.send(redirect("/second") if asked.path == "/first" else image())
+
+    async with site.serving(script) as (server, fetcher):
+        got = await fetcher.image(f"{server.base_url}/first", WHERE, Meter(1000))
+
+    assert got.data == PNG
+    assert [request.path for request in server.requests] == ["/first", "/second"]
+    assert site.asked == ["images.test", "images.test"]
+
+
+@pytest.mark.parametrize(
+    ("to", "why"),
+    [
+        ("https://inside.test/x.png", "not public"),
+        ("http://images.test/x.png", "must be https"),
+        ("https://169.254.169.254/latest/meta-data", "not known"),
+    ],
+)
+async def test_a_redirect_into_the_inside_is_refused(site: Site, to: str, why: str) -> None:
+    async with site.serving(answering(redirect(to))) as (server, fetcher):
+        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
+
+    assert why in str(error)
+    assert len(server.requests) == 1
+
+
+async def test_redirects_in_a_circle_end(site: Site) -> None:
+    async with site.serving(answering(redirect("/again"))) as (server, fetcher):
+        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
+
+    assert "more than 5 redirects" in str(error)
+    assert len(server.requests) == 6
+
+
+async def test_a_certificate_must_name_the_host_and_not_its_address(site: Site) -> None:
+    async with site.serving(answering(image())) as (server, fetcher):
+        url = f"https://other.test:{server.port}/x.png"
+        error = await refused(fetcher.image(url, WHERE, Meter(1000)))
+
+    assert "could not be fetched" in str(error)
+    assert server.requests == []
+
+
+async def test_an_image_over_the_limit_is_left_half_way(site: Site) -> None:
+    async def endless(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n")
+        while True:
+            await peer.send(bytes(4096))
+
+    async with site.serving(endless) as (server, fetcher):
+        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(100_000)))
+
+    assert "too large" in str(error)
+    assert server.connections[0].sent < 20_000_000
+
+
+async def test_an_image_that_never_comes_is_given_up(site: Site) -> None:
+    async def silent(peer: Peer) -> None:
+        await peer.request()
+        await peer.stay()
+
+    async with site.serving(silent, timeout_s=0.3) as (server, fetcher):
+        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
+        await server.connections[0].gone()
+
+    assert "within 0.3 s" in str(error)
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "500 Oops", "304 Not Modified"])
+async def test_a_status_that_brings_no_image_is_told(site: Site, status: str) -> None:
+    async with site.serving(answering(sized(b"", status))) as (server, fetcher):
+        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
+
+    assert f"status {status[:3]}" in str(error)
+
+
+def test_certificates_that_cannot_be_read_are_told_at_the_start() -> None:
+    with pytest.raises(InvalidConfig, match=r"server\.fetch\.ca_file"):
+        Fetcher(Fetch(ca_file="/no/such.pem"))

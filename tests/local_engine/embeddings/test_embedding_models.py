@@ -1,0 +1,131 @@
+"""Which models the engine embeds with: the defaults without files, and what it refuses to load."""
+
+# safetensors annotates these in part only:
+# pyright: reportUnknownVariableType=false
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from local_engine.embeddings.input_queue import Inputs
+from schemas.errors import InvalidConfig
+from tests.local_engine.embeddings.embedding import run, seated
+from tests.local_engine.embeddings.tiny_embedders import CASES, PLACES, Case, save_embedder, write
+
+ROW = (1, 7, 5, 9, 2)
+
+
+def vector(folder: Path, *, row: tuple[int, ...] = ROW, **changes: object) -> list[float]:
+    with torch.inference_mode():
+        found = run(seated(folder, **changes), Inputs(lane="", id=1, rows=(row,)))[0].vectors
+    assert found is not None
+    return [float(number) for number in found[0]]
+
+
+@pytest.mark.parametrize(("family", "mode"), [("bert", "mean"), ("qwen3", "lasttoken")])
+def test_without_files_an_encoder_is_averaged_and_a_decoder_ends_with_what_it_knows(
+    family: str, mode: str, tmp_path: Path
+) -> None:
+    bare = save_embedder(tmp_path / "bare", Case(family=family, modes=("cls",)))
+    told = save_embedder(tmp_path / "told", Case(family=family, modes=(mode,)))
+    (bare / "modules.json").unlink()
+
+    assert vector(bare) == pytest.approx(vector(told), abs=1e-6)
+    assert math.hypot(*vector(bare)) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_decoder_that_says_so_looks_both_ways(tmp_path: Path) -> None:
+    """The first token's vector then depends on the last one; otherwise it cannot."""
+    case = Case(family="llama", modes=("cls",))
+    back = save_embedder(tmp_path / "back", case)
+    both = save_embedder(
+        tmp_path / "both", msgspec.structs.replace(case, more={"is_causal": False})
+    )
+    other = (*ROW[:-1], 11)
+
+    assert vector(back) == pytest.approx(vector(back, row=other), abs=1e-6)
+    assert vector(both) != pytest.approx(vector(both, row=other), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["roberta-mean", "mpnet-mean", "bert-cls"])
+def test_positions_that_belong_to_padding_are_not_counted(name: str, tmp_path: Path) -> None:
+    """RoBERTa's and MPNet's tables begin with two places that no token may have."""
+    case = msgspec.structs.replace(CASES[name], longest=1000)
+    folder = save_embedder(tmp_path, case)
+
+    longest = seated(folder).shape.longest
+
+    assert longest == (PLACES if name == "bert-cls" else PLACES - 2)
+    assert all(math.isfinite(number) for number in vector(folder, row=(5,) * longest))
+
+
+def test_bfloat16_is_close_to_float32(tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path, CASES["bert-cls"])
+
+    short, whole = vector(folder, dtype="bfloat16"), vector(folder)
+
+    assert sum(a * b for a, b in zip(short, whole, strict=True)) > 0.99
+    assert short != whole
+
+
+def without_a_weight(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def other_module(folder: Path) -> None:
+    write(
+        folder / "modules.json",
+        [
+            {"path": "", "type": "sentence_transformers.models.Transformer"},
+            {"path": "1_Pooling", "type": "sentence_transformers.models.WeightedLayerPooling"},
+        ],
+    )
+
+
+def other_pooling(folder: Path) -> None:
+    write(folder / "1_Pooling" / "config.json", {"pooling_mode": "attention"})
+
+
+def other_activation(folder: Path) -> None:
+    path = folder / "2_Dense" / "config.json"
+    found = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+    write(path, {**found, "activation_function": "mine.Swirl"})
+
+
+def other_width(folder: Path) -> None:
+    path = folder / "2_Dense" / "config.json"
+    found = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+    write(path, {**found, "in_features": 99})
+
+
+def nonsense(folder: Path) -> None:
+    (folder / "modules.json").write_text("[{]")
+
+
+BREAKAGES = [
+    (without_a_weight, r"no weights for encoder\.layer\.0\.output\.dense\.weight \(1 are missing"),
+    (other_module, "WeightedLayerPooling"),
+    (other_pooling, "pools by 'attention'"),
+    (other_activation, "with Swirl on sentence_embedding"),
+    (other_width, "takes 99 numbers, and gets 16"),
+    (nonsense, "modules.json cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "told"), BREAKAGES, ids=[b[0].__name__ for b in BREAKAGES])
+def test_a_model_that_would_give_other_vectors_is_refused_at_the_start(
+    spoil: Callable[[Path], None], told: str, tmp_path: Path
+) -> None:
+    folder = save_embedder(tmp_path, CASES["bert-mean-dense"])
+    spoil(folder)
+
+    with pytest.raises(InvalidConfig, match=told):
+        seated(folder)

@@ -1,0 +1,122 @@
+"""Which models are loaded, which way they run, and what is said about the others."""
+
+# torch and transformers annotate these members in part only:
+# pyright: reportUnknownMemberType=false
+
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+import torch
+from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+
+from local_engine.execution.model_runner import Runner
+from local_engine.loading.checkpoint import load
+from schemas.errors import InvalidConfig
+from tests.local_engine.conftest import Folder
+from tests.local_engine.execution.stepping import hosted
+from tests.local_engine.tiny import save_model
+
+
+def runner(folder: Path, dtype: torch.dtype = torch.float32, *, kv_bytes: int = 1 << 18) -> Runner:
+    loaded = load(str(folder), device="cpu", dtype=dtype)
+    return Runner(loaded, device="cpu", kv_bytes=kv_bytes, max_tokens=4096)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("family", "lean"),
+    [
+        ("llama", True),
+        ("qwen2", True),
+        ("qwen3", True),
+        ("mistral", True),
+        ("granite", True),
+        ("phi3", True),
+        ("gemma2", False),
+        ("olmo2", False),
+    ],
+)
+def test_plain_decoders_run_lean_and_others_by_transformers_modules(
+    family: str, lean: bool, dtype: torch.dtype, folder: Folder
+) -> None:
+    assert runner(folder(family), dtype).lean is lean
+
+
+def test_heads_that_are_rotated_in_part_are_left_to_transformers(tmp_path: Path) -> None:
+    part = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
+
+    assert not runner(save_model(tmp_path, "phi3", rope_parameters=part)).lean
+
+
+def test_a_context_is_the_models_own_or_less(folder: Folder) -> None:
+    assert hosted(folder("llama")).context == 256
+    assert hosted(folder("llama"), max_seq_len=100).context == 100
+    assert hosted(folder("llama"), max_seq_len=9999).context == 256
+
+
+def test_rotary_scaling_that_binds_a_batch_keeps_the_original_context(tmp_path: Path) -> None:
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
+    folder = save_model(
+        tmp_path,
+        max_position_embeddings=512,
+        rope_parameters={**rope, "original_max_position_embeddings": 128},
+    )
+
+    assert load(str(folder), device="cpu", dtype=torch.float32).context == 128
+
+
+def test_a_cache_too_small_for_one_block_is_refused(folder: Folder) -> None:
+    with pytest.raises(InvalidConfig, match="kv_cache: 100 bytes hold no block"):
+        runner(folder("llama"), kv_bytes=100)
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"model_type": "mamba"}, "is a mamba, whose attention cannot be replaced"),
+        ({"model_type": "vit"}, "is a vit, which generates no text here"),
+        ({"model_type": "nothing_known"}, "nothing_known"),
+    ],
+)
+def test_models_that_cannot_be_served_are_refused_by_name(
+    config: dict[str, str], problem: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+
+    with pytest.raises(InvalidConfig, match=problem):
+        load(str(tmp_path), device="cpu", dtype=torch.float32)
+
+
+def test_a_model_that_looks_both_ways_is_refused(tmp_path: Path) -> None:
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50}
+    config = AutoConfig.for_model("bert", intermediate_size=16, is_decoder=False, **shape)
+    cast(PreTrainedModel, AutoModelForCausalLM.from_config(config)).save_pretrained(tmp_path)
+
+    with pytest.raises(InvalidConfig, match="masks or biases its attention in a way of its own"):
+        runner(tmp_path)
+
+
+def test_weights_in_pickles_are_not_read(folder: Folder, tmp_path: Path) -> None:
+    for name in ("config.json", "generation_config.json"):
+        (tmp_path / name).write_bytes((folder("llama") / name).read_bytes())
+    torch.save({}, tmp_path / "pytorch_model.bin")
+
+    with pytest.raises(InvalidConfig, match="safetensors"):
+        load(str(tmp_path), device="cpu", dtype=torch.float32)
+
+
+def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
+    trap = tmp_path / "trap.py"
+    trap.write_text("raise SystemExit('this must not run')")
+    config = {
+        "model_type": "trap",
+        "auto_map": {"AutoConfig": "trap.Trap", "AutoModelForCausalLM": "trap.Trap"},
+    }
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+
+    with pytest.raises(InvalidConfig, match="cannot be loaded"):
+        load(str(tmp_path), device="cpu", dtype=torch.float32)

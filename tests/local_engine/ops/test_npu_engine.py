@@ -1,0 +1,177 @@
+"""The whole engine on the NPU's kernels, with the strict stand-in in the device's place."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+
+from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_runner import Runner
+from local_engine.execution.step_sampler import Drawer
+from local_engine.loading.checkpoint import load
+from local_engine.ops.kernel_selection import Settled, settle_npu
+from local_engine.ops.npu import TorchNPU
+from local_engine.ops.npu_sampling import SamplingNPU
+from local_engine.ops.paged_cache import PAGE
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Limits, Scheduler
+from schemas.sampling import Sampling
+from tests.local_engine.conftest import Folder
+from tests.local_engine.execution.stepping import Runs
+from tests.local_engine.execution.test_equality import GREEDY, prompts
+from tests.local_engine.stand_ins.npu_stand_in import StandIn, torch_npu
+
+SOC = "Ascend910B3"
+LAYER = ("npu_rms_norm", "npu_add_rms_norm", "npu_rotary_mul", "npu_swiglu")
+ATTENTION = ("npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2")
+TIE = 0.05
+"""Float16 decides between logits that are closer than this as it likes."""
+
+
+def npu_lane(
+    folder: Path, stand_in: StandIn, *, step: int = 512, dtype: torch.dtype = torch.float16
+) -> tuple[Lane, Runner, Settled]:
+    loaded = load(str(folder), device="cpu", dtype=dtype)
+    settled = settle_npu(
+        cast(TorchNPU, stand_in),
+        cast(SamplingNPU, stand_in),
+        SOC,
+        dtype,
+        loaded.shape,
+        device="cpu",
+    )
+    runner = Runner(
+        loaded, device="cpu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
+    )
+    limits = Limits(max_step_tokens=step, max_sequences=8, max_seq_len=256)
+    pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=True)
+    drawer = Drawer(loaded.vocab, "cpu", settled.operator)
+    stand_in.calls.update(dict.fromkeys(stand_in.calls, 0))
+    return Lane(runner, Scheduler(limits, pool), drawer), runner, settled
+
+
+def answers(lane: Lane, asked: list[list[int]], sampling: Sampling = GREEDY) -> list[list[int]]:
+    runs = Runs(lane)
+    for prompt in asked:
+        runs.add(prompt, sampling)
+    return runs.finish()
+
+
+def assert_greedy(folder: Path, asked: list[list[int]], given: list[list[int]]) -> None:
+    """Each token is transformers' own choice after the tokens before it, ties apart."""
+    oracle = cast(
+        PreTrainedModel,
+        AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),  # pyright: ignore[reportUnknownMemberType]  # transformers
+    ).eval()
+    for prompt, answer in zip(asked, given, strict=True):
+        assert len(answer) == GREEDY.max_tokens
+        with torch.inference_mode():
+            logits = oracle(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
+        chosen = logits.gather(1, torch.tensor(answer).unsqueeze(1)).squeeze(1)
+        assert bool((chosen >= logits.amax(-1) - TIE).all())
+
+
+def called(stand_in: StandIn) -> set[str]:
+    return {name for name, count in stand_in.calls.items() if count}
+
+
+LONG = [*prompts(), [5 + i % 300 for i in range(140)]]
+"""The last one's keys reach into a second page."""
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])
+def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None:
+    """Mistral's window is shorter than the answers, so that torch's attention does its part."""
+    stand_in = torch_npu()
+    lane, runner, settled = npu_lane(folder(family), stand_in)
+
+    given = answers(lane, LONG)
+
+    assert_greedy(folder(family), LONG, given)
+    assert runner.lean
+    assert settled.kernels.name == runner.kernels.name == "npu"
+    assert called(stand_in) >= {*LAYER}
+    assert ("npu_fused_infer_attention_score_v2" in called(stand_in)) == (family != "mistral")
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "gpt_oss"])
+def test_models_with_code_of_their_own_attend_over_the_same_pages(
+    family: str, folder: Folder
+) -> None:
+    stand_in = torch_npu()
+    lane, runner, _ = npu_lane(folder(family), stand_in)
+
+    given = answers(lane, prompts())
+
+    assert_greedy(folder(family), prompts(), given)
+    assert not runner.lean
+    assert runner.block_size == PAGE
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        (ATTENTION[1],),
+        ("npu_scatter_pa_kv_cache",),
+        ATTENTION,
+        LAYER,
+        (*ATTENTION, *LAYER, "npu_scatter_pa_kv_cache", "npu_top_k_top_p_sample"),
+    ],
+    ids=["v1", "no scatter", "no attention", "no layer kernels", "nothing"],
+)
+def test_tokens_do_not_depend_on_which_kernels_there_are(
+    without: tuple[str, ...], folder: Folder
+) -> None:
+    stand_in = torch_npu(without=without)
+    lane, runner, _ = npu_lane(folder("llama"), stand_in, step=50)
+
+    given = answers(lane, LONG)
+
+    assert_greedy(folder("llama"), LONG, given)
+    assert runner.lean
+    assert called(stand_in).isdisjoint(without)
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_answers_without_a_seed_are_drawn_by_the_operator_and_seeded_ones_replay(
+    version: str, folder: Folder
+) -> None:
+    stand_in = torch_npu(sample="V1" if version == "V1" else "V2")
+    lane, _, _ = npu_lane(folder("qwen2"), stand_in)
+    free = Sampling(temperature=0.9, top_k=20, top_p=0.9, max_tokens=6, ignore_eos=True)
+    seeded = Sampling(temperature=0.9, top_k=20, seed=4, max_tokens=6, ignore_eos=True)
+
+    first = answers(lane, prompts(3), seeded)
+    undrawn = stand_in.calls["npu_top_k_top_p_sample"]
+    answers(lane, prompts(3), free)
+    again = answers(lane, prompts(3), seeded)
+
+    assert undrawn == 0
+    assert stand_in.calls["npu_top_k_top_p_sample"] > 0
+    assert first == again
+
+
+def test_a_model_that_says_something_else_with_the_kernels_is_run_without_them(
+    folder: Folder,
+) -> None:
+    """Kernels may pass their trial and still be wrong in the company of others."""
+    stand_in = torch_npu()
+    loaded = load(str(folder("llama")), device="cpu", dtype=torch.float16)
+    vendor = cast(TorchNPU, stand_in)
+    settled = settle_npu(
+        vendor, cast(SamplingNPU, stand_in), SOC, torch.float16, loaded.shape, device="cpu"
+    )
+
+    def zeros(query: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros_like(query), query
+
+    setattr(stand_in, ATTENTION[1], zeros)
+    runner = Runner(
+        loaded, device="cpu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
+    )
+
+    assert runner.kernels.name == "torch"
+    assert runner.block_size == PAGE

@@ -1,0 +1,163 @@
+"""What a chat request's grammar lets a model write, in the way of each family."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from msgspec import UNSET, Raw
+
+from local_engine.guided.compiler import Guides
+from local_engine.requests.chat_request import Conversations
+from local_engine.text.text_length import Reach
+from local_engine.text.tokenizer import Tokenizer
+from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
+from schemas.requests import ChatRequest
+from tests.local_engine.conftest import Folder
+from tests.local_engine.guided.guiding import END
+from tests.local_engine.tiny import VOCABULARY
+
+pytestmark = pytest.mark.anyio
+
+F = FunctionTool(
+    name="f",
+    parameters=Raw(
+        b'{"properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}'
+    ),
+    strict=True,
+)
+G = FunctionTool(name="g")
+DIGITS = ResponseFormat(type="opaque", raw=Raw(b'{"type":"regex","pattern":"[0-9]+"}'))
+OBJECT = ResponseFormat(type="json_object")
+
+CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+EMPTY = '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>'
+WRONG = '<tool_call>\n{"name": "f", "arguments": {"b": 1}}\n</tool_call>'
+LIST = '[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'
+BARE = '{"name": "f", "parameters": {"a": 1}}; {"name": "g", "parameters": {}}'
+
+
+def request(choice: str = "auto", *, parallel: bool = True) -> ChatRequest:
+    named = choice not in {"auto", "required", "none"}
+    return ChatRequest(
+        model="tiny",
+        messages=(Message(role="user", content="go on"),),
+        tools=(F, G),
+        tool_choice=ToolChoice(
+            mode="named" if named else choice,  # pyright: ignore[reportArgumentType]  # a literal
+            name=choice if named else UNSET,
+        ),
+        parallel_tool_calls=parallel,
+    )
+
+
+def matching(form: ResponseFormat) -> ChatRequest:
+    return ChatRequest(
+        model="tiny", messages=(Message(role="user", content="go on"),), response_format=form
+    )
+
+
+ONE = request("required", parallel=False)
+EITHER = msgspec.structs.replace(request(), response_format=DIGITS)
+CASES: list[tuple[str, ChatRequest, str, bool]] = [
+    (talker, asked, text, right)
+    for talkers, asked, texts in [
+        (
+            ("hermes", "hermes-text"),
+            request("required"),
+            {CALL: True, f"{CALL}\n{EMPTY}": True, "": False, "so": False, f"so {CALL}": False},
+        ),
+        (
+            ("hermes", "hermes-text"),
+            ONE,
+            {CALL: True, EMPTY: True, f"{CALL}\n{EMPTY}": False, WRONG: False},
+        ),
+        (("hermes", "hermes-text"), request("g"), {EMPTY: True, CALL: False}),
+        (
+            ("hermes", "hermes-text"),
+            request(),
+            {"": True, "so < 1\n": True, CALL: True, f"so\n{CALL}\n{EMPTY} so": True, WRONG: False},
+        ),
+        (
+            ("hermes", "hermes-text"),
+            request(parallel=False),
+            {CALL: True, f"so {CALL} so": True},
+        ),
+        (("hermes",), request(parallel=False), {f"{CALL}\n{EMPTY}": False}),
+        (("hermes",), EITHER, {CALL: True, "12": True, "so": False, f"12{CALL}": False}),
+        (("mistral-calls",), request("required"), {LIST: True, "so": False}),
+        (("mistral-calls",), request(), {LIST: True, f"so{LIST}": True, "so": True}),
+        (("llama-calls",), request("required"), {BARE: True, "so": False}),
+        (("llama-calls",), request(), {BARE: True, "so": True, '{"a': False}),
+        (
+            ("generic",),
+            request("required"),
+            {BARE.replace("parameters", "arguments"): True, BARE: False},
+        ),
+        (
+            ("thinker",),
+            matching(DIGITS),
+            {"12": True, "<think>so</think>\n12": True, "<think>so": False, "so": False},
+        ),
+        (("thinker",), ONE, {CALL: True, f"<think>so {{</think>\n\n{CALL}": True}),
+        (
+            ("opened", "opened-text"),
+            matching(DIGITS),
+            {"so <b> </think>\n\n12": True, "</think>12": True, "12": False, "so</think>": False},
+        ),
+        (
+            ("opened", "opened-text"),
+            matching(OBJECT),
+            {'so</think>\n{"a": [1, {}]}': True, '</think>{"a": ': False, "</think>[]": False},
+        ),
+    ]
+    for talker in talkers
+    for text, right in texts.items()
+]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+ROOMY = Reach(tokens=10_000)
+
+
+async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
+    """Whether each token of the text, and then its end, is permitted."""
+    tokenizer = Tokenizer(str(folder))
+    guides = Guides(
+        tokenizer.describe(), vocabulary=VOCABULARY, known=tokenizer.size, ends=frozenset({END})
+    )
+    guide = Conversations(tokenizer, guides, ROOMY).read(asked).guide
+    assert guide is not None
+    grammar = await guides.compile(guide, frozenset({END}))
+    row = torch.zeros(VOCABULARY, dtype=torch.bool)
+    for token in tokenizer.encode(text, special=False):
+        grammar.allow(row)
+        if not row[token]:
+            return False
+        grammar.advance(token)
+    assert grammar.failure == ""
+    grammar.allow(row)
+    return bool(row[END])
+
+
+@pytest.mark.parametrize(("talker", "asked", "text", "right"), CASES)
+async def test_a_model_may_write_what_was_asked_for_and_nothing_else(
+    folder: Folder, talker: str, asked: ChatRequest, text: str, right: bool
+) -> None:
+    assert await accepts(folder(talker), asked, text) is right
+
+
+def test_what_demands_nothing_has_no_grammar(folder: Folder) -> None:
+    tokenizer = Tokenizer(str(folder("hermes")))
+    guides = Guides(tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END}))
+    loose = msgspec.structs.replace(request(), tools=(G,))
+
+    talk = Conversations(tokenizer, guides, ROOMY).read(loose)
+
+    assert talk.guide is None
+    assert talk.form is not None
+    assert talk.form.tools is not None

@@ -1,0 +1,57 @@
+"""The engine's process with a device that hangs: `python -m tests.local_engine.stand_ins.hanging
+…`.
+
+Everything is the real thing but one model's lane, whose step never comes back.
+"""
+
+import sys
+from collections.abc import Callable
+from threading import Event
+from typing import cast
+
+import msgspec
+
+from local_engine.config import EngineConfig
+from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.model_lane import Lane
+from local_engine.process import main
+from local_engine.protocol.stats import Stats
+from local_engine.server.model_host import Hosted, host
+
+
+class HangingLane:
+    """Takes answers, and never makes any."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self.refuse = lane.refuse
+        self.refuse_beams = lane.refuse_beams
+        self.longest = lane.longest
+
+    @property
+    def busy(self) -> bool:
+        return self._lane.busy
+
+    def add(self, job: Job) -> None:
+        self._lane.add(job)
+
+    def stats(self) -> Stats:
+        return self._lane.stats()
+
+    def step(self, now: float) -> list[Delta]:
+        while True:
+            Event().wait(60)
+
+
+def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
+    """As `host`, but the models named `hangs` hang."""
+    return {
+        name: msgspec.structs.replace(hosted, lane=cast(Lane, HangingLane(hosted.lane)))
+        if name == "hangs"
+        else hosted
+        for name, hosted in host(config, report).items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], hosting=hanging))

@@ -1,0 +1,116 @@
+"""The stand-in's fused attention: packed queries (TND) over paged keys, one by one, in float64."""
+
+import torch
+from torch import Tensor
+
+from tests.local_engine.stand_ins.npu_refusals import Value, refuse_unless
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def fused_attention(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
+    return _attend(
+        given,
+        ends=given["actual_seq_lengths"],
+        keys=given["actual_seq_lengths_kv"],
+        heads=given["num_heads"],
+        scale=given["scale"],
+    )
+
+
+def fused_attention_v2(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
+    return _attend(
+        given,
+        ends=given["actual_seq_qlen"],
+        keys=given["actual_seq_kvlen"],
+        heads=given["num_query_heads"],
+        scale=given["softmax_scale"],
+    )
+
+
+def _attend(
+    given: dict[str, Value], *, ends: Value, keys: Value, heads: Value, scale: Value
+) -> tuple[Tensor, Tensor]:
+    query, key, value = given["query"], given["key"], given["value"]
+    table, mask, kv_heads = given["block_table"], given["atten_mask"], given["num_key_value_heads"]
+    assert isinstance(query, Tensor)
+    assert isinstance(key, Tensor)
+    assert isinstance(value, Tensor)
+    assert isinstance(scale, int | float)
+    assert isinstance(heads, int)
+    assert isinstance(kv_heads, int)
+    layout = given["input_layout"]
+    assert isinstance(layout, str)
+    refuse_unless(layout == "TND" and query.dim() == 3, "layout TND, [T, N, D]")
+    refuse_unless(query.is_contiguous(), "query must be contiguous")
+    refuse_unless(query.dtype in HALVES, "two-byte dtypes only")
+    refuse_unless(query.dtype == key.dtype == value.dtype, "dtypes differ")
+    refuse_unless(query.shape[1] == heads and heads % kv_heads == 0, "num_heads")
+    refuse_unless(query.shape[2] == 128, "TND without rope wants a head width of 128")
+    refuse_unless(isinstance(ends, list), "TND wants actual_seq_lengths")
+    refuse_unless(isinstance(keys, list), "a page table wants actual_seq_lengths_kv")
+    refuse_unless(isinstance(table, Tensor), "paged keys want a block_table")
+    assert isinstance(ends, list)
+    assert isinstance(keys, list)
+    assert isinstance(table, Tensor)
+    _check_pages(given, key, kv_heads, table, keys)
+    refuse_unless(len(ends) == len(keys) == len(table) <= 4096, "batch")
+    refuse_unless(ends == sorted(ends) and ends[-1] == len(query), "query lengths are cumulative")
+    mode = given["sparse_mode"]
+    assert isinstance(mode, int)
+    refuse_unless(mode == 3, "causal over a cache is sparse_mode 3")
+    _check_mask(mask)
+    return _by_sequence(query, key, value, table, ends, keys, scale), torch.empty(0)
+
+
+def _check_pages(
+    given: dict[str, Value], key: Tensor, kv_heads: int, table: Tensor, keys: list[int]
+) -> None:
+    page = given["block_size"]
+    assert isinstance(page, int)
+    refuse_unless(page % 128 == 0 and 128 <= page <= 512, "block_size is a multiple of 128")
+    refuse_unless(key.dim() == 3 and key.shape[1] == page, "pages are [P, block_size, K x D]")
+    refuse_unless(key.shape[2] == kv_heads * 128, "pages are [P, block_size, K x D]")
+    refuse_unless(key.shape[2] <= 65_535, "K x D of this layout is at most 65535")
+    refuse_unless(table.dtype == torch.int32 and table.dim() == 2, "block_table is int32 [B, n]")
+    refuse_unless(bool(((table >= 0) & (table < len(key))).all()), "a page outside the cache")
+    refuse_unless(max(keys) <= table.shape[1] * page, "more keys than pages")
+    refuse_unless(min(keys) > 0, "a sequence without keys")
+
+
+def _check_mask(mask: Value) -> None:
+    assert isinstance(mask, Tensor)
+    whole = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+    refuse_unless(mask.dtype in (torch.bool, torch.int8, torch.uint8), "atten_mask's dtype")
+    refuse_unless(torch.equal(mask.bool(), whole), "atten_mask: [2048, 2048], strictly upper")
+
+
+def _by_sequence(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    table: Tensor,
+    ends: list[int],
+    keys: list[int],
+    scale: float,
+) -> Tensor:
+    heads, width = query.shape[1:]
+    kv_heads = key.shape[2] // width
+    out = torch.empty_like(query)
+    begin = 0
+    for row, (end, length) in enumerate(zip(ends, keys, strict=True)):
+        pages = table[row].to(torch.int64)
+        seen, read = (
+            one[pages].reshape(-1, kv_heads, width)[:length].double().transpose(0, 1)
+            for one in (key, value)
+        )
+        seen, read = (one.repeat_interleave(heads // kv_heads, dim=0) for one in (seen, read))
+        asking = query[begin:end].double().transpose(0, 1)
+        scores = asking @ seen.transpose(1, 2) * scale
+        count = end - begin
+        places = torch.arange(length)
+        own = torch.arange(length - count, length).unsqueeze(1)
+        scores = scores.masked_fill(places > own, -torch.inf)
+        out[begin:end] = (scores.softmax(-1) @ read).transpose(0, 1).to(query.dtype)
+        begin = end
+    return out

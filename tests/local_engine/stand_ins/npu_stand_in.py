@@ -1,0 +1,183 @@
+"""A stand-in for the module torch_npu: the same functions in plain torch, and as strict.
+
+Every call is bound to the function's registered signature by torch's own parser, and whatever the
+documents rule out is refused with RuntimeError, as the device would. Tensors stay on the CPU.
+Documents: https://gitcode.com/Ascend/op-plugin (torch_npu-*.md) and the aclnn pages they name.
+"""
+
+# torch._C's schema classes are annotated in part only:
+# pyright: reportUnknownMemberType=false, reportPrivateUsage=false
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Literal, cast
+
+import torch
+from torch import Tensor
+
+from tests.local_engine.stand_ins.npu_attention import fused_attention, fused_attention_v2
+from tests.local_engine.stand_ins.npu_refusals import Value, refuse_unless
+from tests.local_engine.stand_ins.npu_sample import sample_v1, sample_v2, top_k_top_p
+from tests.local_engine.stand_ins.npu_schemas import SCHEMAS
+
+HALVES = (torch.float16, torch.bfloat16)
+FLOATS = (*HALVES, torch.float32)
+
+Function = Callable[[dict[str, Value]], object]
+
+
+def torch_npu(*, without: tuple[str, ...] = (), sample: Literal["V1", "V2"] = "V2") -> "StandIn":
+    """without: functions that this version lacks. sample: of the sampling operator."""
+    found = {name: function for name, function in FUNCTIONS.items() if name not in without}
+    if "npu_top_k_top_p_sample" not in without and sample == "V1":
+        found["npu_top_k_top_p_sample"] = sample_v1
+    return StandIn(found)
+
+
+class StandIn(ModuleType):
+    """calls: how often each function was called."""
+
+    def __init__(self, functions: dict[str, Function]) -> None:
+        super().__init__("torch_npu")
+        self.calls: dict[str, int] = dict.fromkeys(functions, 0)
+        for name, function in functions.items():
+            setattr(self, name, self._bound(name, function))
+
+    def _bound(self, name: str, function: Function) -> Callable[..., object]:
+        def call(*args: Value, **keywords: Value) -> object:
+            self.calls[name] += 1
+            return function(bind(name, args, keywords))
+
+        return call
+
+
+def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict[str, Value]:
+    """Every argument by its name. Raises TypeError as the dispatcher would."""
+    schema = torch._C.parse_schema(name + SCHEMAS[name])
+    given = dict(keywords)
+    positional = [one for one in schema.arguments if not one.kwarg_only]
+    if len(args) > len(positional):
+        raise TypeError(f"{name}() takes {len(positional)} positional arguments, not {len(args)}")
+    for one, value in zip(positional, args, strict=False):
+        if one.name in given:
+            raise TypeError(f"{name}() got two values for {one.name}")
+        given[one.name] = value
+    bound: dict[str, Value] = {}
+    for one in schema.arguments:
+        if one.name not in given and not one.has_default_value():
+            raise TypeError(f"{name}() misses {one.name}")
+        value = given.pop(one.name, cast(Value, one.default_value))
+        if not _is(value, str(one.type)):
+            raise TypeError(f"{name}(): {one.name} must be {one.type}, not {type(value).__name__}")
+        bound[one.name] = value
+    if given:
+        raise TypeError(f"{name}() got an unexpected keyword {next(iter(given))}")
+    return bound
+
+
+def _is(value: Value, kind: str) -> bool:
+    """Whether the dispatcher takes `value` for an argument of that type."""
+    if kind.startswith("Optional["):
+        return value is None or _is(value, kind.removeprefix("Optional[").removesuffix("]"))
+    match kind:
+        case "Tensor":
+            return isinstance(value, Tensor)
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "float":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "bool":
+            return isinstance(value, bool)
+        case "str":
+            return isinstance(value, str)
+        case "Generator":
+            return isinstance(value, torch.Generator)
+        case "List[int]":
+            return isinstance(value, list) and all(type(one) is int for one in value)
+        case _:
+            raise AssertionError(f"the stand-in does not know the type {kind}")
+
+
+def tensor(given: dict[str, Value], name: str) -> Tensor:
+    value = given[name]
+    assert isinstance(value, Tensor)
+    return value
+
+
+def rms_norm(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
+    x, gamma, epsilon = tensor(given, "self"), tensor(given, "gamma"), given["epsilon"]
+    assert isinstance(epsilon, float)
+    refuse_unless(x.dtype in FLOATS and gamma.dtype in (x.dtype, torch.float32), "dtype")
+    refuse_unless(gamma.shape == x.shape[-gamma.dim() :], "gamma's shape")
+    exact = x.float()
+    scale = (exact.square().mean(-1, keepdim=True) + epsilon).rsqrt()
+    return (exact * scale * gamma.float()).to(x.dtype), scale
+
+
+def add_rms_norm(given: dict[str, Value]) -> tuple[Tensor, Tensor, Tensor]:
+    x1, x2 = tensor(given, "x1"), tensor(given, "x2")
+    refuse_unless(x1.shape == x2.shape and x1.dtype == x2.dtype, "x1 and x2 differ")
+    total = x1 + x2
+    inner: dict[str, Value] = {
+        "self": total,
+        "gamma": given["gamma"],
+        "epsilon": given["epsilon"],
+    }
+    normed, scale = rms_norm(inner)
+    return normed, scale, total
+
+
+def rotary_mul(given: dict[str, Value]) -> Tensor:
+    """Layout BSND; the others are not used here."""
+    x, cos, sin = tensor(given, "self"), tensor(given, "r1"), tensor(given, "r2")
+    refuse_unless(given["rotary_mode"] == "half" and given["rotate"] is None, "rotary_mode")
+    refuse_unless(x.dim() == cos.dim() == sin.dim() == 4, "input, r1 and r2 have 4 dimensions")
+    refuse_unless(x.dtype in FLOATS and x.dtype == cos.dtype == sin.dtype, "dtype")
+    batch, length, heads, width = x.shape
+    refuse_unless(width < 896 and width % 2 == 0, "D is even and less than 896")
+    refuse_unless(batch < 1000 and heads < 1000, "B and N are less than 1000")
+    refuse_unless(cos.shape == sin.shape == (1, length, 1, width), "r1 and r2 are [1, S, 1, D]")
+    refuse_unless(bool((cos.abs() <= 1).all() and (sin.abs() <= 1).all()), "r1, r2 within [-1, 1]")
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat((-second, first), dim=-1)
+    return x * cos + turned * sin
+
+
+def swiglu(given: dict[str, Value]) -> Tensor:
+    x, dim = tensor(given, "self"), given["dim"]
+    assert isinstance(dim, int)
+    refuse_unless(x.dtype in FLOATS and x.shape[dim] % 2 == 0, "an even dimension of floats")
+    gate, up = x.float().chunk(2, dim=dim)
+    return (gate * gate.sigmoid() * up).to(x.dtype)
+
+
+def scatter(given: dict[str, Value]) -> None:
+    """cache_mode Norm: [T, K, D] into [P, PAGE, K, D]."""
+    refuse_unless(given["cache_mode"] == "Norm", "this cache is laid out ND: cache_mode Norm")
+    slots = tensor(given, "slot_mapping")
+    refuse_unless(slots.dtype in (torch.int32, torch.int64) and slots.dim() == 1, "slot_mapping")
+    places = cast(list[int], slots.tolist())
+    refuse_unless(len(set(places)) == len(places), "slots must be distinct")
+    for new_name, kept_name in (("key", "key_cache"), ("value", "value_cache")):
+        new, kept = tensor(given, new_name), tensor(given, kept_name)
+        refuse_unless(new.is_contiguous() and kept.is_contiguous(), "tensors must be contiguous")
+        refuse_unless(new.dim() == 3 and kept.dim() == 4, "[T, K, D] into [P, PAGE, K, D]")
+        refuse_unless(new.shape[1:] == kept.shape[2:] and len(slots) == len(new), "shapes")
+        refuse_unless(new.dtype == kept.dtype, "dtypes")
+        flat = kept.view(-1, *kept.shape[2:])
+        refuse_unless(bool(((slots >= 0) & (slots < len(flat))).all()), "a slot outside the cache")
+        for row, slot in enumerate(places):
+            flat[slot] = new[row]
+
+
+FUNCTIONS: dict[str, Function] = {
+    "npu_rms_norm": rms_norm,
+    "npu_add_rms_norm": add_rms_norm,
+    "npu_rotary_mul": rotary_mul,
+    "npu_swiglu": swiglu,
+    "npu_scatter_pa_kv_cache": scatter,
+    "npu_fused_infer_attention_score": fused_attention,
+    "npu_fused_infer_attention_score_v2": fused_attention_v2,
+    "npu_top_k_top_p": top_k_top_p,
+    "npu_top_k_top_p_sample": sample_v2,
+}
