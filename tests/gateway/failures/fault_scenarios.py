@@ -220,8 +220,8 @@ class Sees(Struct, frozen=True, kw_only=True):
         if self.status != 200:
             return f"{self.status} `{self.error}`"
         if self.error:
-            return f"what came, then an error frame `{self.error}`, no `[DONE]`"
-        return "the second's answer" if self.asked[1] else "the first's answer"
+            return f"partial content, then an error frame `{self.error}`, no `[DONE]`"
+        return "the second backend answers" if self.asked[1] else "the first backend answers"
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -306,20 +306,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         stream=BROKEN,
     ),
     Scenario(
-        fault="closed in the middle (S08, S14)",
+        fault="connection closed in the middle (S08, S14)",
         first=cut_in_the_middle,
         whole=ELSEWHERE,
         stream=BROKEN,
     ),
-    alike("closed before content", cut_before_content, ELSEWHERE),
-    Scenario(fault="ends without an end", first=no_end_mark, whole=ELSEWHERE, stream=BROKEN),
+    alike("connection closed before content", cut_before_content, ELSEWHERE),
+    Scenario(
+        fault="stream ends without an end mark", first=no_end_mark, whole=ELSEWHERE, stream=BROKEN
+    ),
     alike("complete, but no `[DONE]` (S11)", no_done, Sees(asked=(1, 0))),
     alike("connection reset after `[DONE]`", reset_after_the_mark, Sees(asked=(1, 0))),
-    alike("never closed after `[DONE]`", open_after_the_mark, Sees(asked=(1, 0))),
-    alike("goes on after `[DONE]`", more_after_the_mark, Sees(asked=(1, 0))),
-    alike("204, and nothing", nothing, ELSEWHERE),
+    alike("connection never closed after `[DONE]`", open_after_the_mark, Sees(asked=(1, 0))),
+    alike("more data after `[DONE]`", more_after_the_mark, Sees(asked=(1, 0))),
+    alike("204 without a body", nothing, ELSEWHERE),
     alike("a redirect", redirects, ELSEWHERE),
-    alike("an unreadable frame at once", garbage_at_once, ELSEWHERE),
+    alike("an unreadable first frame", garbage_at_once, ELSEWHERE),
     Scenario(
         fault="an unreadable frame in the middle (S10)",
         first=garbage_in_the_middle,
@@ -336,10 +338,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         compressed(429, {}, {"retry-after": "7"}),
         ELSEWHERE_AT_ONCE,
     ),
-    alike("401: our key", fails(401, {}, {}), ELSEWHERE_AT_ONCE),
-    alike("405: our `base_url`", fails(405, INVALID, {}), ELSEWHERE_AT_ONCE),
-    alike("410: a model that has retired", fails(410, INVALID, {}), ELSEWHERE_AT_ONCE),
-    alike("400: the request", fails(400, INVALID, {}), refused(400, "upstream_rejected")),
+    alike("401: the operator's key", fails(401, {}, {}), ELSEWHERE_AT_ONCE),
+    alike("405: a wrong `base_url`", fails(405, INVALID, {}), ELSEWHERE_AT_ONCE),
+    alike("410: a retired model", fails(410, INVALID, {}), ELSEWHERE_AT_ONCE),
+    alike("400: an invalid request", fails(400, INVALID, {}), refused(400, "upstream_rejected")),
     alike("400, compressed", compressed(400, INVALID, {}), refused(400, "upstream_rejected")),
     alike(
         "422 that repeats the whole prompt",
@@ -358,14 +360,19 @@ SCENARIOS: tuple[Scenario, ...] = (
         refused(400, "content_policy_violation"),
         coded=True,
     ),
-    alike("no answer at all (S06)", silent, ELSEWHERE_AT_ONCE),
+    alike("no response at all (S06)", silent, ELSEWHERE_AT_ONCE),
     alike("the first token is too slow (S07)", slow_first_token, ELSEWHERE_AT_ONCE),
-    Scenario(fault="stalls in the middle (S09)", first=stalls, whole=ELSEWHERE_AT_ONCE, stream=CUT),
-    Scenario(fault="never ends", first=endless, whole=ELSEWHERE_AT_ONCE, stream=CUT),
+    Scenario(
+        fault="the stream stalls in the middle (S09)",
+        first=stalls,
+        whole=ELSEWHERE_AT_ONCE,
+        stream=CUT,
+    ),
+    Scenario(fault="the stream never ends", first=endless, whole=ELSEWHERE_AT_ONCE, stream=CUT),
     alike("a web page with status 200", web_page, ELSEWHERE),
-    alike("the vendor's word for a failed answer", failure_marker, ELSEWHERE),
+    alike("an answer that the vendor marks as failed", failure_marker, ELSEWHERE),
     alike(
-        "the second is broken as well",
+        "the second backend fails as well",
         fails(500, {}, {}),
         Sees(asked=(2, 1), status=502, error="upstream_failed"),
         second=fails(500, {}, {}),
