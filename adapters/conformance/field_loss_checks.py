@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from adapters.base import Adapter
 from adapters.capabilities import offered, unsupported
-from adapters.client_fields.carried_by_encoding import Carrying
 from adapters.conformance.denied_field_checks import MARK, PLANTED, Planted, everywhere
 from adapters.conformance.sample_requests import bare_request
 from adapters.conformance.translation_checks import completed
+from adapters.lost_fields import Carrying
 from schemas.errors import InvalidRequest
 from schemas.fields import Task, without
 from schemas.messages import ImagePart, Message, OpaquePart, Part, Role, TextPart, ToolCall

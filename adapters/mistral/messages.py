@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.content_parts import CONTENT_PARTS, handed_back
+from adapters.openai.content_parts import CONTENT_PARTS, handed_back
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.encode import tool as openai_tool
 from adapters.openai.wire import NULL, UNREADABLE, read_object

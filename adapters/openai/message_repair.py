@@ -8,7 +8,7 @@ as it is.
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.content_parts import CONTENT_PARTS
+from adapters.openai.content_parts import CONTENT_PARTS
 from adapters.openai.wire import (
     NULL,
     Choice,

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gateway.clock import now
 from gateway.config.schema import Config
+from gateway.coordination.breaker_messages import Busy, News
 from gateway.coordination.probe_lease import Bars, Turns
 from gateway.coordination.replica_messages import (
     Shared,
@@ -28,7 +29,6 @@ from gateway.coordination.replica_messages import (
 )
 from gateway.coordination.replica_transport import Link, LinkAway
 from gateway.coordination.state_hub import Hub, later
-from gateway.processes.messages import Busy, News
 from gateway.routing.resilience.breaker_per_model import NAMED, bound
 from gateway.routing.resilience.circuit_breaker import Health
 

@@ -1,11 +1,7 @@
 """What the exchange among replicas needs of the store between them, and how one is opened."""
 
 from collections.abc import Mapping, Sequence
-from secrets import token_hex
 from typing import Literal, Protocol
-
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
 
 Ask = Literal["take", "keep", "give"]
 """Of a lease: take it if nobody has it; keep or give it if it is one's own."""
@@ -42,20 +38,3 @@ class Link(Protocol):
 
 
 LEASE_S = 3.0
-
-
-def open_link(url: Secret) -> Link:
-    """To Redis, not connected yet.
-
-    Raises InvalidConfig for an address that cannot be one, or without the extra it needs.
-    """
-    try:
-        from gateway.coordination.redis_transport import RedisLink
-    except ImportError as exc:
-        raise InvalidConfig(
-            (
-                "store.redis_url: Redis needs redis-py; "
-                "pip install 'strowger-gateway[redis]', or leave redis_url out",
-            )
-        ) from exc
-    return RedisLink(url, token_hex(8))

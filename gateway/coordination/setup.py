@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from secrets import token_hex
 
 from prometheus_client.registry import CollectorRegistry
 
@@ -11,8 +12,10 @@ from gateway.config.schema import Config
 from gateway.coordination.metrics import ReplicaCollector
 from gateway.coordination.probe_lease import Bars
 from gateway.coordination.replica_sync import Exchange
-from gateway.coordination.replica_transport import Link, open_link
+from gateway.coordination.replica_transport import Link
 from gateway.coordination.state_hub import Hub
+from schemas.errors import InvalidConfig
+from schemas.secret import Secret
 
 
 def link_of(config: Config) -> Link | None:
@@ -44,3 +47,20 @@ async def among_replicas(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+def open_link(url: Secret) -> Link:
+    """To Redis, not connected yet.
+
+    Raises InvalidConfig for an address that cannot be one, or without the extra it needs.
+    """
+    try:
+        from gateway.coordination.redis_transport import RedisLink
+    except ImportError as exc:
+        raise InvalidConfig(
+            (
+                "store.redis_url: Redis needs redis-py; "
+                "pip install 'strowger-gateway[redis]', or leave redis_url out",
+            )
+        ) from exc
+    return RedisLink(url, token_hex(8))

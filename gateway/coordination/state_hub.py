@@ -6,7 +6,7 @@ A peer is whoever has joined, a worker or, beside them, whatever speaks for othe
 import asyncio
 from collections.abc import Callable
 
-from gateway.processes.messages import Busy, News
+from gateway.coordination.breaker_messages import Busy, News
 from gateway.routing.resilience.breaker_per_model import bound
 from gateway.routing.resilience.circuit_breaker import Health
 

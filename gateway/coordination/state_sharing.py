@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from gateway.processes.messages import Busy, News
+from gateway.coordination.breaker_messages import Busy, News
 from gateway.routing.resilience.breaker_per_model import NAMED
 from gateway.routing.resilience.circuit_breaker import Breaker, Health, Lease
 from gateway.runtime import Runtime

@@ -6,34 +6,12 @@ from base64 import b64decode
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct
 
+from gateway.telemetry.mirror_log_entry import Comparison
 from schemas.answers import Answer, Choice, Embeddings
 
 INPUTS = 8
 """So many of an answer's vectors are compared, the first ones: enough to see, and quick."""
-
-
-class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`None` where the question has no sense: about JSON of prose, about calls where none is.
-
-    same_text:   every choice says the same, character by character; only where both have text.
-    same_tokens: every choice has the same tokens; only where both backends tell their ids.
-    same_json:   both parse, and to the same values; only where the real answer parses.
-    same_calls:  the same functions in the same order, with the same arguments as JSON.
-    same_finish: each choice ended for the same reason.
-    characters, mirror_characters: of all choices' text.
-    similarity:  the least cosine between two vectors of one input.
-    """
-
-    same_text: bool | None = None
-    same_tokens: bool | None = None
-    same_json: bool | None = None
-    same_calls: bool | None = None
-    same_finish: bool | None = None
-    characters: int | None = None
-    mirror_characters: int | None = None
-    similarity: float | None = None
 
 
 def compared(real: Answer | Embeddings, shadow: Answer | Embeddings) -> Comparison:

@@ -4,8 +4,8 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.schema import Config
+from gateway.coordination.breaker_messages import Busy, News
 from gateway.engine_process.process import EngineView, State
-from gateway.routing.resilience.circuit_breaker import Health
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
 from schemas.secret import Secret
@@ -112,23 +112,6 @@ class Gathered(Struct, frozen=True, kw_only=True, tag=True):
 
     id: int
     bodies: tuple[bytes, ...]
-
-
-class News(Struct, frozen=True, kw_only=True, tag=True):
-    """Breakers that have changed, by the keys of Runtime.backends. Both ways."""
-
-    health: dict[str, Health]
-
-
-class Busy(Struct, frozen=True, kw_only=True, tag=True):
-    """Attempts under way by backend, where that changed; requests and bytes of bodies in all.
-
-    A worker tells its own, and is told the sum of the others'.
-    """
-
-    attempts: dict[str, int]
-    in_flight: int
-    buffered: int
 
 
 class Serving(Struct, frozen=True, kw_only=True, tag=True):

@@ -8,16 +8,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
-
-from msgspec import Struct
 
 from gateway.recording.frames import HEAD, Read, unpacked
 from gateway.recording.spool import Spool, reading, remove, set_apart
+from gateway.store.base import Sink, Taken
 from gateway.store.errors import Overtaken, StoreAway
-from gateway.store.rows import Row
 
 _log = logging.getLogger("strowger.records")
 ROWS = 2_000
@@ -25,45 +21,6 @@ ROWS = 2_000
 _BYTES = 512 * 1024
 _TIDY_S = 3600.0
 DAY_S = 86_400.0
-
-
-class Taken(Struct, frozen=True, kw_only=True):
-    """refused: rows that no database would take. why: what it said of the first.
-
-    foreign: feedback on somebody else's request, which is not kept.
-    """
-
-    rows: int = 0
-    refused: int = 0
-    foreign: int = 0
-    why: str = ""
-
-
-class Sink(Protocol):
-    """Where the rows go. Each call is one transaction; raises StoreAway to be asked again later."""
-
-    def reach(self) -> None:
-        """Nothing, where it is there."""
-        ...
-
-    def position(self, file: str) -> int:
-        """Up to where a file was taken: 0 for an unknown one."""
-        ...
-
-    def take(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> Taken:
-        """Rows between two places of a file; nothing if the file is not at `begin` any more."""
-        ...
-
-    def forget(self, file: str) -> None:
-        """The file is gone."""
-        ...
-
-    def prune(self, before: float, waiting_before: float) -> int:
-        """Requests, and feedback that waits for its request, older than that, in Unix seconds.
-
-        Returns how much feedback there was that waited in vain.
-        """
-        ...
 
 
 class Importer:

@@ -13,8 +13,8 @@ from gateway.clock import milliseconds
 from gateway.routing.participation import NO_PART
 from gateway.routing.planning.prices import Prices, cost_of
 from gateway.routing.request_record import Attempt, Trip
-from gateway.store.rows import AttemptRow, Booked, Left, RequestRow, Role, Row
-from gateway.telemetry.access_log import AccessLine, Source, in_one_line
+from gateway.store.rows import AttemptRow, Booked, Left, RequestRow, Row, Source
+from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
 
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
@@ -121,7 +121,7 @@ def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
                 number=1,
                 time=line.time,
                 backend=line.attempts[0].backend,
-                role=role_of(line.attempts[0]),
+                role=line.attempts[0].recorded_role,
                 outcome=line.attempts[0].outcome,
                 ms=line.attempts[0].ms,
                 source=line.usage_source,
@@ -176,7 +176,7 @@ def attempt_row(
         number=number,
         time=time,
         backend=attempt.backend,
-        role=role_of(attempt),
+        role=attempt.recorded_role,
         outcome=attempt.outcome,
         ms=attempt.ms,
         source=source,
@@ -228,10 +228,3 @@ def _own(attempts: Sequence[Attempt]) -> int:
         if not attempts[place].role and not attempts[place].refused:
             return place
     return -1
-
-
-def role_of(attempt: Attempt) -> Role:
-    """A client that left was being served."""
-    if attempt.role:
-        return attempt.role
-    return "served" if attempt.outcome in ("ok", "cancelled") else "failed"

@@ -33,6 +33,13 @@ class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
     deltas: int = 0
     usage: Usage | None = None
 
+    @property
+    def recorded_role(self) -> Literal["served", "failed", "hedge", "mirror"]:
+        """The role in records and metrics; an attempt that a client cancelled served it."""
+        if self.role:
+            return self.role
+        return "served" if self.outcome in ("ok", "cancelled") else "failed"
+
 
 def counts_of(usage: Usage | None) -> Usage | None:
     """Without the vendor's own object: an attempt's usage is read back from logs and records."""

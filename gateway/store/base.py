@@ -9,10 +9,50 @@ from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import EpochCounts
 from gateway.store.request_queries import Recorded
+from gateway.store.rows import Row
 from gateway.store.unit_pages import UnitTotal
 
 PAUSED = " paused"
 """Ends the fingerprint of an epoch in which control serves everyone."""
+
+
+class Taken(Struct, frozen=True, kw_only=True):
+    """refused: rows that no database would take. why: what it said of the first.
+
+    foreign: feedback on somebody else's request, which is not kept.
+    """
+
+    rows: int = 0
+    refused: int = 0
+    foreign: int = 0
+    why: str = ""
+
+
+class Sink(Protocol):
+    """Where the rows go. Each call is one transaction; raises StoreAway to be asked again later."""
+
+    def reach(self) -> None:
+        """Nothing, where it is there."""
+        ...
+
+    def position(self, file: str) -> int:
+        """Up to where a file was taken: 0 for an unknown one."""
+        ...
+
+    def take(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> Taken:
+        """Rows between two places of a file; nothing if the file is not at `begin` any more."""
+        ...
+
+    def forget(self, file: str) -> None:
+        """The file is gone."""
+        ...
+
+    def prune(self, before: float, waiting_before: float) -> int:
+        """Requests, and feedback that waits for its request, older than that, in Unix seconds.
+
+        Returns how much feedback there was that waited in vain.
+        """
+        ...
 
 
 class Epoch(Struct, frozen=True, kw_only=True):

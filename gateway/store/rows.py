@@ -5,9 +5,10 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gateway.telemetry.access_log import Source
-
 Role = Literal["served", "failed", "hedge", "mirror"]
+
+Source = Literal["", "reported", "counted", "estimated"]
+"""Where token counts come from; "": there are none."""
 
 
 class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False):

@@ -9,10 +9,9 @@ import msgspec
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.recording.importer import Taken
 from gateway.store import request_queries as recorded
 from gateway.store import vote_queries as votes
-from gateway.store.base import Answered, Epoch, Known, Pause, Run, Vote, Votes
+from gateway.store.base import Answered, Epoch, Known, Pause, Run, Taken, Vote, Votes
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import Overtaken, StoreRefused
 from gateway.store.import_rows import remove_vote, take, take_singly

@@ -11,10 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from gateway.routing.request_record import Attempt
+from gateway.store.rows import Source
 from gateway.telemetry.mirror_log_entry import MirrorLine
-
-Source = Literal["", "reported", "counted", "estimated"]
-"""Who says how many tokens there were; "": nobody."""
 
 TOLD = 500
 """Characters of an error's message, or of a field's path, that a line holds."""

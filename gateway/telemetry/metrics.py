@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from gateway.recording.rows_from_request import role_of
 from gateway.store.rows import AttemptRow, Role
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.engine_metrics import EngineCollector
@@ -104,7 +103,7 @@ class Metrics:
             if line.ttft_ms is not None:
                 self._first.observe(place, line.ttft_ms / 1e3)
             if len(attempts) == 1 and line.usage_source:
-                self.spend(place, role_of(attempts[0]), line)
+                self.spend(place, attempts[0].recorded_role, line)
             if line.experiment:
                 parts.append((line.experiment, line.variant, "yes" if line.fallback else "no"))
             if line.unpriced:

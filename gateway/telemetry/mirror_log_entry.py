@@ -2,7 +2,27 @@
 
 from msgspec import Struct
 
-from gateway.mirror.comparison import Comparison
+
+class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`None` where the question has no sense: about JSON of prose, about calls where none is.
+
+    same_text:   every choice says the same, character by character; only where both have text.
+    same_tokens: every choice has the same tokens; only where both backends tell their ids.
+    same_json:   both parse, and to the same values; only where the real answer parses.
+    same_calls:  the same functions in the same order, with the same arguments as JSON.
+    same_finish: each choice ended for the same reason.
+    characters, mirror_characters: of all choices' text.
+    similarity:  the least cosine between two vectors of one input.
+    """
+
+    same_text: bool | None = None
+    same_tokens: bool | None = None
+    same_json: bool | None = None
+    same_calls: bool | None = None
+    same_finish: bool | None = None
+    characters: int | None = None
+    mirror_characters: int | None = None
+    similarity: float | None = None
 
 
 class MirrorLine(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,8 +16,8 @@ from adapters.base import (
     Outbound,
 )
 from adapters.capabilities import restricted
-from adapters.client_fields.carried_by_encoding import Carrying
 from adapters.framing import FRAMING
+from adapters.lost_fields import Carrying
 from adapters.unencodable import encoded
 from gateway.clock import now
 from gateway.config.schema import Timeouts

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from gateway.config.load import read_config
 from gateway.config.schema import Config
+from gateway.coordination.breaker_messages import Busy, News
 from gateway.coordination.probe_lease import UNUSED_S
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_messages import Shared
 from gateway.coordination.replica_sync import FORGET_S, GONE_S, Exchange
 from gateway.coordination.replica_transport import Ask
 from gateway.coordination.state_hub import GATHER_S, Hub
-from gateway.processes.messages import Busy, News
 from gateway.routing.resilience.circuit_breaker import Health
 
 pytestmark = pytest.mark.anyio

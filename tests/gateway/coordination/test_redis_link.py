@@ -9,7 +9,8 @@ import pytest
 import trustme
 
 from gateway.coordination.redis_transport import RedisLink
-from gateway.coordination.replica_transport import LinkAway, open_link
+from gateway.coordination.replica_transport import LinkAway
+from gateway.coordination.setup import open_link
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read

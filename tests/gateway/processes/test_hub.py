@@ -10,9 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.config.load import read_config
 from gateway.config.schema_failover import Breaker as Rule
+from gateway.coordination.breaker_messages import Busy, News
 from gateway.coordination.probe_locks import Leases
 from gateway.coordination.state_hub import GATHER_S, Hub
-from gateway.processes.messages import Begin, Busy, News, frame, to_worker
+from gateway.processes.messages import Begin, frame, to_worker
 from gateway.routing.resilience.circuit_breaker import Breaker, Health
 from gateway.telemetry.metric_snapshot import added, counted, families, text
 from local_engine.protocol.frames import HEAD_BYTES
