@@ -29,7 +29,7 @@ well; tests send every field to every adapter, alone and together, and compare t
   narrower than the API's own.
 - **required**: this backend takes no request without it; send it, or set it in the model's
   `defaults`. Where neither does, `max_tokens` is the model's own ceiling, and
-  `x-gateway-defaulted-params` says so ([adr/0022](adr/0022-hints-and-what-is-lost.md)).
+  `x-gateway-defaulted-params` says so ([adr/0022](adr/0022-drop-hints-and-report-lost-fields.md)).
 - **–**: impossible. Refused by name, or dropped by name, never passed over in silence.
 
 Names are those of the OpenAI dialect where it has one. `max_tokens` is also
