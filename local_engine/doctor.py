@@ -18,7 +18,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 import torch
 
 from local_engine.device import Available, choose_device, choose_dtype, free_bytes, probe
-from local_engine.ops.kernel_selection import settle
+from local_engine.ops.kernel_selection import select_kernels
 from local_engine.ops.native_build import cpu_kernels
 from local_engine.ops.self_test import Shape
 
@@ -88,7 +88,7 @@ def dtype_reason(device: str, available: Available) -> str:
 
 def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
     """Every kernel of the device is called once, and its result compared with torch's."""
-    settled = settle(device, dtype, TYPICAL, thorough=True)
+    settled = select_kernels(device, dtype, TYPICAL, thorough=True)
     for trial in settled.trials:
         yield f"kernel {trial.kernel}", trial.problem or f"right, for {trial.role}"
     if not settled.trials:

@@ -33,7 +33,7 @@ READY = "ready"
 BROKEN, UNSERVABLE = 1, 2
 
 
-class Orders:
+class StopSignals:
     """Who says when to stop: SIGTERM, and the end of stdin, also while the weights load."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def main(arguments: list[str], hosting: Hosting = host) -> int:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--config", type=Path)
     options = parser.parse_args(arguments)
-    orders = Orders()
+    orders = StopSignals()
     try:
         config = _configuration(options.config)
         if options.config is None:
@@ -106,7 +106,7 @@ def guard(service: Service, limit_s: float) -> Watchdog:
     return Watchdog(service.pulse, limit_s=limit_s, hung=end, tick=rearm)
 
 
-async def _serve(service: Service, path: Path, orders: Orders) -> int:
+async def _serve(service: Service, path: Path, orders: StopSignals) -> int:
     """Listens until it is told to stop, or the engine's thread ends by itself."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()

@@ -30,9 +30,13 @@ from transformers.models.auto.modeling_auto import AutoModel
 
 from local_engine.device import probe
 from local_engine.embeddings.embedding_lane import EmbeddingLane
-from local_engine.embeddings.encoder import Encoder
+from local_engine.embeddings.encoder import EmbeddingEncoder
 from local_engine.embeddings.input_queue import Embedded, Inputs
-from local_engine.embeddings.sentence_transformers import Normalise, Pooling, Recipe
+from local_engine.embeddings.sentence_transformers import (
+    Normalise,
+    Pooling,
+    SentenceTransformersConfig,
+)
 
 VOCABULARY, PEER_BATCH, STEP_TOKENS = 30_522, 32, 512
 Rows = tuple[tuple[int, ...], ...]
@@ -49,8 +53,10 @@ def main() -> None:
         _model().save_pretrained(folder)
         fast = (torch.bfloat16,) if probe().cpu_bfloat16 else ()
         for dtype in (torch.float32, *fast):
-            recipe = Recipe(pooling=Pooling(modes=("mean",)), steps=(Normalise(),))
-            encoder = Encoder(folder, recipe, device="cpu", dtype=dtype, slow_16=False)
+            recipe = SentenceTransformersConfig(
+                pooling=Pooling(modes=("mean",)), steps=(Normalise(),)
+            )
+            encoder = EmbeddingEncoder(folder, recipe, device="cpu", dtype=dtype, slow_16=False)
             lane = EmbeddingLane(encoder, max_step_tokens=STEP_TOKENS)
             peer = _loaded(Path(folder), dtype)
             for calls in (1, len(rows)):

@@ -9,16 +9,16 @@ from benchmarks.engine.shapes import CONTEXT, Shape, folder
 from benchmarks.engine.timing import Run, Stopwatch
 from local_engine.config import CompileMode
 from local_engine.execution.jobs import Job
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import Drawer
+from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.ops.half_precision import HalfLinear
 from local_engine.ops.native_build import cpu_kernels
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import new_history
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import new_sequence
 
 GREEDY = RowParams(temperature=0.0)
@@ -52,10 +52,12 @@ class Ours:
             max_tokens=2 * batch * CONTEXT,
             kernels=cpu_kernels(compile, device, dtype, lambda _: None),
         )
-        limits = Limits(max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT)
+        limits = SchedulerLimits(
+            max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT
+        )
         pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
-        drawer = Drawer(shape.vocab_size, device)
-        self.lane = Lane(runner, Scheduler(limits, pool), drawer, drafts=drafts)
+        drawer = StepSampler(shape.vocab_size, device)
+        self.lane = ModelLane(runner, Scheduler(limits, pool), drawer, drafts=drafts)
 
     def step_bytes(self, batch: int, context: int) -> int:
         """The least that a decoding step of ours must read from memory."""

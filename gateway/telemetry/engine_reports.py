@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gateway.engine_process.process import EngineView, State
 from gateway.upstream.local_engine import LocalUpstream
-from local_engine.protocol.frames import Measured
+from local_engine.protocol.frames import StatsReply
 from local_engine.protocol.stats import Machine, Stats
 from schemas.errors import GatewayError
 
@@ -59,7 +59,7 @@ class EngineReports:
             return self._reports
 
     async def _ask(self, process: EngineView, link: LocalUpstream) -> EngineReport:
-        measured: Measured | None = None
+        measured: StatsReply | None = None
         if process.ready:
             try:
                 async with asyncio.timeout(self._patience_s):

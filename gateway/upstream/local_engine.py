@@ -15,7 +15,6 @@ from gateway.upstream.base import Call
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_embeddings import to_embeddings
 from local_engine.protocol.frames import (
-    Ask,
     Batch,
     BrokenFrame,
     Cancel,
@@ -23,8 +22,9 @@ from local_engine.protocol.frames import (
     Embed,
     Failed,
     FrameReader,
-    Measured,
     Ready,
+    StatsReply,
+    StatsRequest,
     Submit,
     ToEngine,
     ToWorker,
@@ -140,7 +140,7 @@ class LocalUpstream:
         """The engine's counts by model. Raises as `generate` does."""
         return (await self.measured()).stats
 
-    async def measured(self) -> Measured:
+    async def measured(self) -> StatsReply:
         """What the engine tells of itself. Raises as `generate` does."""
         link = await self._connected(now() + self.timeouts.connect_s)
         return await link.measured()
@@ -286,7 +286,7 @@ class _Link(asyncio.Protocol):
         self._ids = count(1)
         self._pending: dict[int, _Pending[Batch]] = {}
         self._embedding: dict[int, _Pending[Vectors]] = {}
-        self._asking: list[asyncio.Future[Measured]] = []
+        self._asking: list[asyncio.Future[StatsReply]] = []
         self._transport: asyncio.Transport | None = None
 
     def submit(self, request: GenerateRequest, call: Call) -> _Pending[Batch]:
@@ -319,10 +319,10 @@ class _Link(asyncio.Protocol):
         if not pending.over:
             self._write(Cancel(id=pending.id))
 
-    async def measured(self) -> Measured:
-        asked: asyncio.Future[Measured] = self._loop.create_future()
+    async def measured(self) -> StatsReply:
+        asked: asyncio.Future[StatsReply] = self._loop.create_future()
         self._asking.append(asked)
-        self._write(Ask())
+        self._write(StatsRequest())
         return await asked
 
     def close(self) -> None:
@@ -360,7 +360,7 @@ class _Link(asyncio.Protocol):
             case Failed(id=id):
                 if (failing := self._pending.get(id) or self._embedding.get(id)) is not None:
                     failing.fail(raised(message, self._upstream))
-            case Measured():
+            case StatsReply():
                 if self._asking and not (asked := self._asking.pop(0)).done():
                     asked.set_result(message)
             case Ready():

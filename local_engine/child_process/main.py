@@ -46,15 +46,15 @@ class Child:
     def serve(self) -> None:
         orders, answers = sys.stdin.buffer, sys.stdout.buffer
         while body := work.read(orders):
-            match work.decode_order.decode(body):
+            match work.decode_message.decode(body):
                 case work.Load(key=key, tokenizer=tokenizer):
                     self._sources[key] = tokenizer
-                case work.Limits(cpu_s=seconds):
+                case work.CpuLimit(cpu_s=seconds):
                     limit_cpu(seconds)
                 case task:
                     work.write(answers, self._done(task))
 
-    def _done(self, task: work.Task) -> work.Answer:
+    def _done(self, task: work.Task) -> work.Reply:
         """Rust code panics with an exception that is not an Exception."""
         try:
             return self._encode(task) if isinstance(task, work.Encode) else self._compile(task)

@@ -81,22 +81,22 @@ class Broken(Struct, frozen=True, kw_only=True, tag="broken"):
     reason: str
 
 
-class Limits(Struct, frozen=True, kw_only=True, tag="limits"):
+class CpuLimit(Struct, frozen=True, kw_only=True, tag="limits"):
     """For the task that follows. cpu_s: CPU seconds; a child that needs more is killed."""
 
     cpu_s: int
 
 
 Task = Encode | Compile
-ToChild = Load | Limits | Encode | Compile
-Answer = Encoded | Compiled | Broken
+ToChild = Load | CpuLimit | Encode | Compile
+Reply = Encoded | Compiled | Broken
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_order: msgspec.msgpack.Decoder[ToChild] = msgspec.msgpack.Decoder(ToChild)
-decode_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+decode_message: msgspec.msgpack.Decoder[ToChild] = msgspec.msgpack.Decoder(ToChild)
+decode_reply: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
-def write(stream: BinaryIO, message: ToChild | Answer) -> None:
+def write(stream: BinaryIO, message: ToChild | Reply) -> None:
     """Raises OSError where the other side is gone."""
     body = _encode(message)
     stream.write(len(body).to_bytes(HEAD_BYTES, "big"))

@@ -50,7 +50,7 @@ class Pool:
 
     async def run(
         self, task: work.Task, *, tokenizer: str, cpu_s: int, size: int = 0
-    ) -> work.Answer:
+    ) -> work.Reply:
         """tokenizer: the tokenizer.json that the task's `key` stands for. size: bytes of the task.
 
         Cancelling kills the child. Raises TooMuchWork and Starved.
@@ -99,7 +99,7 @@ class _Child:
         self._running = False
         self._ended = False
 
-    def call(self, task: work.Task, tokenizer: str, cpu_s: int) -> work.Answer:
+    def call(self, task: work.Task, tokenizer: str, cpu_s: int) -> work.Reply:
         """Blocks, so it runs in a thread. Raises TooMuchWork, and Starved where it was ended."""
         with self._lock:
             if self._ended:
@@ -115,7 +115,7 @@ class _Child:
                     _reap(process)
         if not body:
             raise TooMuchWork(_ending(process.wait()))
-        answer = work.decode_answer.decode(body)
+        answer = work.decode_reply.decode(body)
         if isinstance(answer, work.Broken):
             raise TooMuchWork(answer.reason)
         return answer
@@ -129,7 +129,7 @@ class _Child:
             if self._known.get(task.key) is not tokenizer:
                 work.write(orders, work.Load(key=task.key, tokenizer=tokenizer))
                 self._known[task.key] = tokenizer
-            work.write(orders, work.Limits(cpu_s=cpu_s))
+            work.write(orders, work.CpuLimit(cpu_s=cpu_s))
             work.write(orders, task)
             return work.read(answers)
         except OSError:

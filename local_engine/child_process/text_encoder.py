@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Protocol, TypeVar
 
 from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.messages import Answer, Encode, Encoded
+from local_engine.child_process.messages import Encode, Encoded, Reply
 from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
 from schemas.errors import InvalidRequest, Unavailable
 
@@ -45,16 +45,16 @@ class BatchEncoder(Protocol):
     ) -> list[Encoding]: ...
 
 
-class Errand:
+class Offload:
     """Lets a thread that reads a request wait for child processes, for as long as it is wanted."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """loop: the one that the request came on."""
         self._loop = loop
-        self._waits: Future[Answer] | None = None
+        self._waits: Future[Reply] | None = None
         self._abandoned = False
 
-    def run(self, task: Encode, tokenizer: str) -> Answer:
+    def run(self, task: Encode, tokenizer: str) -> Reply:
         """Blocks. Raises TooMuchWork and Starved, the latter too where nobody waits any more."""
         if self._abandoned:
             raise Starved
@@ -74,9 +74,9 @@ class Errand:
             self._waits.cancel()
 
 
-async def on_errand(work: Callable[[Errand], _Result]) -> _Result:
+async def run_offloaded(work: Callable[[Offload], _Result]) -> _Result:
     """Does it in a thread. Cancelling ends the child process that it waits for."""
-    errand = Errand(asyncio.get_running_loop())
+    errand = Offload(asyncio.get_running_loop())
     try:
         return await asyncio.to_thread(work, errand)
     finally:
@@ -88,7 +88,7 @@ def reading_gate(name: str) -> Gate:
     return Gate("reading a long prompt", slots=TURNS, waiting=WAITING, wait_s=WAIT_S, name=name)
 
 
-class Encoder:
+class TextEncoder:
     """One tokenizer's way from text to tokens. `encode` may be called from any thread."""
 
     def __init__(self, backend: BatchEncoder, key: str, source: Callable[[], str]) -> None:
@@ -99,7 +99,7 @@ class Encoder:
         self._text = ""
 
     def encode(
-        self, text: str, *, special: bool, most: int | None = None, errand: Errand | None = None
+        self, text: str, *, special: bool, most: int | None = None, errand: Offload | None = None
     ) -> tuple[list[int], int]:
         """The tokens, and how many there are: of more than `most` only the last so many are given.
 

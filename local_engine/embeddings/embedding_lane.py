@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from local_engine.embeddings.input_queue import Embedded, Inputs, Pick, Queue
+from local_engine.embeddings.input_queue import Embedded, InputQueue, Inputs, Pick
 from local_engine.protocol.stats import Stats
 from local_engine.scheduling.request_metrics import Tally
 
@@ -38,7 +38,7 @@ class EmbeddingLane:
         self._step_time = Tally()
         self._finished: Counter[str] = Counter()
         self._budget = max_step_tokens
-        self._queue = Queue()
+        self._queue = InputQueue()
         self._found: dict[int, list[Tensor | None]] = {}
         self._left: dict[int, int] = {}
         self._steps = self._computed = 0

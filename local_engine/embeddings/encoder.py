@@ -24,8 +24,8 @@ from transformers.models.auto.modeling_auto import (
     AutoModelForTextEncoding,
 )
 
-from local_engine.embeddings.pooling import Finish, pool
-from local_engine.embeddings.sentence_transformers import Pooling, Recipe
+from local_engine.embeddings.pooling import VectorSteps, pool
+from local_engine.embeddings.sentence_transformers import Pooling, SentenceTransformersConfig
 from local_engine.loading.checkpoint import longest_context
 from local_engine.ops.linear import optimise
 from schemas.errors import InvalidConfig
@@ -34,13 +34,13 @@ UNUSED = "pooler."
 """Weights that no vector needs, and that a checkpoint may lack."""
 
 
-class Forward(Protocol):
+class _Forward(Protocol):
     """The part of a transformers model that is called."""
 
-    def __call__(self, *, input_ids: Tensor, attention_mask: Tensor) -> "Output": ...
+    def __call__(self, *, input_ids: Tensor, attention_mask: Tensor) -> "_Output": ...
 
 
-class Output(Protocol):
+class _Output(Protocol):
     last_hidden_state: Tensor
 
 
@@ -48,7 +48,7 @@ class _Report(TypedDict):
     missing_keys: set[str]
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class EmbeddingShape(Struct, frozen=True, kw_only=True):
     """longest: tokens of an input. width: numbers of a vector. unit: they are of unit length.
 
     weights_bytes: of the transformer.
@@ -61,11 +61,17 @@ class Shape(Struct, frozen=True, kw_only=True):
     weights_bytes: int
 
 
-class Encoder:
+class EmbeddingEncoder:
     """On its device, in evaluation mode. `embed` is called by one thread at a time."""
 
     def __init__(
-        self, path: str, recipe: Recipe, *, device: str, dtype: torch.dtype | None, slow_16: bool
+        self,
+        path: str,
+        recipe: SentenceTransformersConfig,
+        *,
+        device: str,
+        dtype: torch.dtype | None,
+        slow_16: bool,
     ) -> None:
         """dtype: `None` is the checkpoint's own; slow_16: then float32 instead of 16 bits.
 
@@ -80,14 +86,14 @@ class Encoder:
         if module.dtype == torch.bfloat16:
             optimise(module)
         text = config.get_text_config(decoder=True)
-        self._forward = cast(Forward, module)
+        self._forward = cast(_Forward, module)
         self._device = device
         self._pad = int(cast(int | None, getattr(text, "pad_token_id", None)) or 0)
         self._two_sided = _two_sided(path, text)
         self._pooling = recipe.pooling or _default_pooling(config, two_sided=self._two_sided)
         width = int(cast(int, text.hidden_size)) * len(self._pooling.modes)
-        self._finish = Finish(recipe.steps, width, device)
-        self.shape = Shape(
+        self._finish = VectorSteps(recipe.steps, width, device)
+        self.shape = EmbeddingShape(
             longest=min(_places(module), recipe.longest or longest_context(text)),
             vocabulary=int(cast(int, text.vocab_size)),
             width=self._finish.width,

@@ -74,7 +74,7 @@ class _Waiting:
         return self.order[-1] if self.order else None
 
 
-class Queue:
+class InputQueue:
     """Inputs of all requests. A request leaves by `drop`, whatever of it is still here."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from local_engine.embeddings.sentence_transformers import (
     Mode,
     Normalise,
     Pooling,
-    Step,
+    VectorStep,
 )
 from schemas.errors import InvalidConfig
 
@@ -87,10 +87,10 @@ _MODES: dict[Mode, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
 }
 
 
-class Finish:
+class VectorSteps:
     """The steps after pooling, with their weights on the device, in float32."""
 
-    def __init__(self, steps: tuple[Step, ...], width: int, device: str) -> None:
+    def __init__(self, steps: tuple[VectorStep, ...], width: int, device: str) -> None:
         """width: of the pooled vectors. Raises InvalidConfig for weights that don't fit."""
         self._steps: list[Callable[[Tensor], Tensor]] = []
         self.width = width

@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from local_engine.child_process.text_encoder import Errand
-from local_engine.embeddings.encoder import Shape
-from local_engine.embeddings.sentence_transformers import Recipe
+from local_engine.child_process.text_encoder import Offload
+from local_engine.embeddings.encoder import EmbeddingShape
+from local_engine.embeddings.sentence_transformers import SentenceTransformersConfig
 from local_engine.protocol.capabilities import SUPPORTED
 from local_engine.text.text_length import reach_of
 from local_engine.text.tokenizer import Tokenizer
@@ -20,7 +20,7 @@ REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_l
 https://reference.langchain.com/python/integrations/langchain_openai/embeddings/base/"""
 
 
-class Rows(Struct, frozen=True, kw_only=True):
+class TokenRows(Struct, frozen=True, kw_only=True):
     """A request, read.
 
     rows:  token ids of each input. skip: how many of them, at the beginning, are an instruction.
@@ -44,8 +44,8 @@ class TextReader:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        recipe: Recipe,
-        shape: Shape,
+        recipe: SentenceTransformersConfig,
+        shape: EmbeddingShape,
         *,
         shrinks: bool,
         takes_tokens: bool,
@@ -61,8 +61,8 @@ class TextReader:
         self.reach = reach_of(tokenizer.describe(), shape.longest)
         self._width = min(recipe.width or shape.width, shape.width)
 
-    def read(self, request: EmbeddingsRequest, errand: Errand | None = None) -> Rows:
-        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
+    def read(self, request: EmbeddingsRequest, errand: Offload | None = None) -> TokenRows:
+        """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
         _refuse_unsupported(request)
         if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
             raise InvalidRequest(
@@ -75,7 +75,7 @@ class TextReader:
             self._row(prompt, f"input[{place}]" if request.batch else "input", instruction, errand)
             for place, prompt in enumerate(request.inputs)
         )
-        return Rows(
+        return TokenRows(
             rows=rows,
             skip=self._length(instruction) if instruction else 0,
             width=self._asked_width(request.dimensions),
@@ -96,7 +96,7 @@ class TextReader:
         return self._recipe.prompts.get(asked, asked)
 
     def _row(
-        self, prompt: Prompt, where: str, instruction: str, errand: Errand | None
+        self, prompt: Prompt, where: str, instruction: str, errand: Offload | None
     ) -> tuple[int, ...]:
         if isinstance(prompt, str):
             text = instruction + prompt
@@ -121,7 +121,7 @@ class TextReader:
             )
         return row
 
-    def _encode(self, text: str, errand: Errand | None = None) -> tuple[tuple[int, ...], int]:
+    def _encode(self, text: str, errand: Offload | None = None) -> tuple[tuple[int, ...], int]:
         """The last tokens, as many as the model reads, and how many there are."""
         lowered = text.lower() if self._recipe.lower_case else text
         ids, count = self._tokenizer.counted(lowered, most=self._shape.longest, errand=errand)

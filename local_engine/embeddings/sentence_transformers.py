@@ -61,10 +61,10 @@ class Normalise(Struct, frozen=True, kw_only=True):
     """To unit length."""
 
 
-Step = Dense | Normalise
+VectorStep = Dense | Normalise
 
 
-class Recipe(Struct, frozen=True, kw_only=True):
+class SentenceTransformersConfig(Struct, frozen=True, kw_only=True):
     """subfolder: of the transformer itself, "" where it is the model's own folder.
 
     pooling:  `None` where the files don't say. steps: what follows it, in order.
@@ -76,7 +76,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
 
     subfolder: str = ""
     pooling: Pooling | None = None
-    steps: tuple[Step, ...] = (Normalise(),)
+    steps: tuple[VectorStep, ...] = (Normalise(),)
     longest: int | None = None
     lower_case: bool = False
     prompts: dict[str, str] = {}
@@ -129,7 +129,7 @@ class _Model(Struct, frozen=True, kw_only=True):
     matryoshka_dimensions: tuple[int, ...] = ()
 
 
-def read_recipe(path: str) -> Recipe:
+def read_config(path: str) -> SentenceTransformersConfig:
     """path: a folder or a hub name. Raises InvalidConfig for steps that we don't have."""
     prompts = _read(path, "config_sentence_transformers.json", _Prompts, _Prompts())
     modules = _read(path, "modules.json", tuple[_Module, ...], ())
@@ -139,7 +139,7 @@ def read_recipe(path: str) -> Recipe:
         _Bounds(),
     )
     model = _read(path, _join(subfolder, "config.json"), _Model, _Model())
-    recipe = Recipe(
+    recipe = SentenceTransformersConfig(
         subfolder=subfolder,
         longest=bounds.max_seq_length,
         lower_case=bounds.do_lower_case,
@@ -155,12 +155,14 @@ def read_recipe(path: str) -> Recipe:
     return _with_modules(recipe, path, modules) if modules else recipe
 
 
-def _with_modules(recipe: Recipe, path: str, modules: tuple[_Module, ...]) -> Recipe:
+def _with_modules(
+    recipe: SentenceTransformersConfig, path: str, modules: tuple[_Module, ...]
+) -> SentenceTransformersConfig:
     first, *rest = modules
     if _kind(first) != "Transformer":
         raise _unknown(path, first)
     pooling: Pooling | None = None
-    steps: list[Step] = []
+    steps: list[VectorStep] = []
     for module in rest:
         match _kind(module):
             case "Pooling" if pooling is None and not steps:

@@ -7,22 +7,22 @@ import torch
 
 from local_engine.execution.beam_search import Beam, BeamSearch, Candidate
 from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_runner import Rows
+from local_engine.execution.model_runner import StepRows
 from local_engine.execution.prompt_logits import PromptRows
-from local_engine.execution.step_sampler import Drawer
+from local_engine.execution.step_sampler import StepSampler
 from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import Sequence as TokenSequence
 from local_engine.scheduling.sequence import twin
 
 
-class Searches:
+class BeamGroups:
     """Which search a sequence belongs to. Forked beams have ids below 0.
 
     copy: (page, page), in every layer of the cache.
     """
 
     def __init__(
-        self, scheduler: Scheduler, copy: Callable[[int, int], None], drawer: Drawer
+        self, scheduler: Scheduler, copy: Callable[[int, int], None], drawer: StepSampler
     ) -> None:
         self._scheduler = scheduler
         self._copy = copy
@@ -49,7 +49,7 @@ class Searches:
             for beam in self._of.pop(id).live:
                 self._scheduler.finish(beam.sequence)
 
-    def offer(self, rows: Rows) -> list[BeamSearch]:
+    def offer(self, rows: StepRows) -> list[BeamSearch]:
         """Hands a step's rows to their searches; returns those that have all of their beams'."""
         touched: dict[int, BeamSearch] = {}
         for kept in rows.kept:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from local_engine.execution.jobs import Beams, Job, ended
-from local_engine.execution.step_sampler import Drawn, allowed_by
+from local_engine.execution.step_sampler import SampledToken, allowed_by
 from local_engine.guided.grammar import Grammar
 from local_engine.sampling.batch_params import SamplingRows
 from local_engine.sampling.sampler import processed
@@ -33,7 +33,7 @@ class Beam(Struct, frozen=True, kw_only=True, eq=False):
 
     sequence: Sequence
     score: float
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[SampledToken, ...]
     rows: tuple[Tensor, ...]
     history: History | None
     grammar: Grammar | None
@@ -45,7 +45,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False):
     parent: Beam
     token: int
     score: float
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[SampledToken, ...]
     rows: tuple[Tensor, ...]
 
 
@@ -53,7 +53,7 @@ class Hypothesis(Struct, frozen=True, kw_only=True, eq=False):
     """A finished continuation. score: normalised by length. rows: as a beam's."""
 
     score: float
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[SampledToken, ...]
     rows: tuple[Tensor, ...]
     finish: Finish
     match: tuple[int, ...]
@@ -184,7 +184,7 @@ class BeamSearch:
         for place, value, logprob in zip(places, values, chosen, strict=True):
             row, token = divmod(place, self._vocabulary)
             parent = self.live[row]
-            drawn = Drawn(token=token, logprob=logprob, top=alternatives[row])
+            drawn = SampledToken(token=token, logprob=logprob, top=alternatives[row])
             candidates.append(
                 Candidate(
                     parent=parent,

@@ -7,11 +7,11 @@ from local_engine.execution.jobs import Job, before_end
 from local_engine.execution.prompt_lookup import PromptLookup
 from local_engine.scheduling.sequence import Sequence
 
-CROWD = 4
+MAX_RUNNING = 4
 """With more answers in progress a step is full enough without guesses."""
 
 
-class Guesses:
+class DraftProposer:
     """Prompt lookup for the answers of one lane.
 
     most: drafts a step; 0 turns it off. vocabulary: ids from here on are rows of a prompt table.
@@ -25,7 +25,7 @@ class Guesses:
     def make(self, jobs: Iterable[Job], crowd: int) -> None:
         """Gives each job drafts for its next step: none past an end token, or the answer's last
         place. crowd: answers in progress."""
-        if self._most == 0 or crowd > CROWD:
+        if self._most == 0 or crowd > MAX_RUNNING:
             return
         for job in jobs:
             sequence = job.sequence

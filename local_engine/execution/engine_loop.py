@@ -16,7 +16,7 @@ import torch
 from local_engine.embeddings.embedding_lane import EmbeddingLane
 from local_engine.embeddings.input_queue import Embedded, Inputs
 from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.watchdog import Pulse
 
 _T = TypeVar("_T")
@@ -34,7 +34,7 @@ class Engine:
 
     def __init__(
         self,
-        lanes: Mapping[str, Lane],
+        lanes: Mapping[str, ModelLane],
         deliver: Callable[[list[Delta]], None],
         ended: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 
-from local_engine.ops.attention import Ask, Plan
+from local_engine.ops.attention import AttentionParams, Plan
 from local_engine.ops.kernels import Kernels
 from local_engine.ops.linear import Linear, shared_linear
 
@@ -119,14 +119,18 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
     gate_up: Linear | nn.Module
     gated: Callable[[Tensor], Tensor]
     down: nn.Module
-    ask: Ask
+    ask: AttentionParams
 
 
-class LeanDecoder:
-    """Packed tokens in, logits out, as `Runner` wants it; made by `lean_decoder`."""
+class FusedDecoder:
+    """Packed tokens in, logits out, as `Runner` wants it; made by `fused_decoder`."""
 
     def __init__(
-        self, model: _Model, structure: Structure, asks: Mapping[int, Ask], kernels: Kernels
+        self,
+        model: _Model,
+        structure: Structure,
+        asks: Mapping[int, AttentionParams],
+        kernels: Kernels,
     ) -> None:
         """Raises LookupError if projections stand alone, or a part of a head only is rotated."""
         core = model.model
@@ -205,9 +209,9 @@ class LeanDecoder:
         return rows.reshape(x.shape[0], -1)
 
 
-def lean_decoder(
-    module: nn.Module, asks: Mapping[int, Ask], kernels: Kernels
-) -> LeanDecoder | None:
+def fused_decoder(
+    module: nn.Module, asks: Mapping[int, AttentionParams], kernels: Kernels
+) -> FusedDecoder | None:
     """`None` for a model of another kind, or one whose projections could not be joined.
 
     module: loaded, and `optimise`d. asks: what each of its layers said when it first attended.
@@ -216,12 +220,14 @@ def lean_decoder(
     if structure is None:
         return None
     try:
-        return LeanDecoder(cast(_Model, module), structure, asks, kernels)
+        return FusedDecoder(cast(_Model, module), structure, asks, kernels)
     except LookupError:
         return None
 
 
-def _layer(layer: _LayerModule, structure: Structure, ask: Ask, kernels: Kernels) -> _Layer:
+def _layer(
+    layer: _LayerModule, structure: Structure, ask: AttentionParams, kernels: Kernels
+) -> _Layer:
     attention, mlp = layer.self_attn, layer.mlp
     activation = _part(mlp, structure.activation)
     silu = isinstance(activation, nn.SiLU | SiLUActivation)

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.execution.step_sampler import Drawn
+from local_engine.execution.step_sampler import SampledToken
 from local_engine.guided.grammar import Grammar
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import History
@@ -68,7 +68,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     id: int
-    drawn: tuple[Drawn, ...] = ()
+    drawn: tuple[SampledToken, ...] = ()
     outcome: Outcome | None = None
     match: tuple[int, ...] = ()
     cached: int = 0
@@ -77,7 +77,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     field: str = ""
     logits: Tensor | None = None
     context: Tensor | None = None
-    prompt: tuple[Drawn, ...] = ()
+    prompt: tuple[SampledToken, ...] = ()
 
 
 def ended(job: Job, tokens: list[int]) -> tuple[Finish | None, tuple[int, ...]]:

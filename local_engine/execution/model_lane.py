@@ -5,38 +5,38 @@ from collections.abc import Sequence as Many
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.execution.beam_groups import Searches, answers
+from local_engine.execution.beam_groups import BeamGroups, answers
 from local_engine.execution.beam_search import BeamSearch
-from local_engine.execution.draft_proposer import Guesses
+from local_engine.execution.draft_proposer import DraftProposer
 from local_engine.execution.jobs import Delta, Job, Outcome, ended
-from local_engine.execution.model_runner import Kept, Rows, Runner
-from local_engine.execution.oom_backoff import Computed, Relief
+from local_engine.execution.model_runner import ChunkRows, Runner, StepRows
+from local_engine.execution.oom_backoff import Computed, OomBackoff
 from local_engine.execution.prompt_logits import PromptRows
-from local_engine.execution.row_drawing import Turn, take
-from local_engine.execution.step_sampler import Drawer, Drawn
+from local_engine.execution.row_drawing import DrawRequest, draw_tokens
+from local_engine.execution.step_sampler import SampledToken, StepSampler
 from local_engine.protocol.stats import NOWHERE, Footprint, Stats
-from local_engine.scheduling.request_metrics import Meter
+from local_engine.scheduling.request_metrics import RequestMetrics
 from local_engine.scheduling.scheduler import Chunk, Scheduler
 from local_engine.scheduling.sequence import Sequence
 
 
-class Rolled(Struct, frozen=True, kw_only=True, eq=False):
+class StepResult(Struct, frozen=True, kw_only=True, eq=False):
     """What a forward pass and the drawing brought: tokens by turn, and searches to go on."""
 
-    rows: Rows
-    turns: list[Turn]
-    drawn: list[list[Drawn]]
+    rows: StepRows
+    turns: list[DrawRequest]
+    drawn: list[list[SampledToken]]
     searches: list[BeamSearch]
 
 
-class Lane:
+class ModelLane:
     """Everything but `stats`, `refuse…` and `longest` is the thread's own."""
 
     def __init__(
         self,
         runner: Runner,
         scheduler: Scheduler,
-        drawer: Drawer,
+        drawer: StepSampler,
         footprint: Footprint = NOWHERE,
         *,
         drafts: int = 0,
@@ -46,13 +46,13 @@ class Lane:
         self._scheduler = scheduler
         self._drawer = drawer
         self._footprint = footprint
-        self._relief = Relief(scheduler.budget)
-        self.meter = Meter()
+        self._relief = OomBackoff(scheduler.budget)
+        self.meter = RequestMetrics()
         self._jobs: dict[int, Job] = {}
         self._unborn: dict[int, list[Job]] = {}
         self._prompts: dict[int, PromptRows] = {}
-        self._searches = Searches(scheduler, runner.copy, drawer)
-        self._guesses = Guesses(drafts, drawer.vocabulary)
+        self._searches = BeamGroups(scheduler, runner.copy, drawer)
+        self._guesses = DraftProposer(drafts, drawer.vocabulary)
         self.refuse = scheduler.refuse
         self.refuse_beams = scheduler.refuse_beams
         self.longest = scheduler.longest
@@ -132,39 +132,39 @@ class Lane:
 
     def begin_counting(self) -> None:
         """What was counted so far is forgotten. The lane must be idle."""
-        self.meter = Meter()
+        self.meter = RequestMetrics()
         self._scheduler.begin_counting()
 
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after a step."""
         self._scheduler.check()
 
-    def _roll(self, chunks: tuple[Chunk, ...]) -> Rolled:
+    def _roll(self, chunks: tuple[Chunk, ...]) -> StepResult:
         """Compute and draw. Raises RuntimeError for what the device refuses."""
         rows = self._runner.forward(chunks)
         turns = self._turns(rows)
-        drawn = take(self._drawer, rows.logits, turns)
-        return Rolled(rows=rows, turns=turns, drawn=drawn, searches=self._searches.offer(rows))
+        drawn = draw_tokens(self._drawer, rows.logits, turns)
+        return StepResult(rows=rows, turns=turns, drawn=drawn, searches=self._searches.offer(rows))
 
-    def _turns(self, rows: Rows) -> list[Turn]:
+    def _turns(self, rows: StepRows) -> list[DrawRequest]:
         """Who draws from which rows; siblings that begin now draw from their prompt's last."""
-        turns: list[Turn] = []
+        turns: list[DrawRequest] = []
         for kept in rows.kept:
             if kept.chunk.rows and kept.chunk.sequence.id not in self._searches:
                 turns += self._turns_of(kept)
         return turns
 
-    def _turns_of(self, kept: Kept) -> list[Turn]:
+    def _turns_of(self, kept: ChunkRows) -> list[DrawRequest]:
         sequence = kept.chunk.sequence
         job = self._jobs[sequence.id]
         drafts = tuple(sequence.drafts[: kept.chunk.rows - 1])
         siblings = self._unborn.get(sequence.id, ())
         return [
-            Turn(job=job, row=kept.draw, drafts=drafts),
-            *(Turn(job=sibling, row=kept.draw, parent=job) for sibling in siblings),
+            DrawRequest(job=job, row=kept.draw, drafts=drafts),
+            *(DrawRequest(job=sibling, row=kept.draw, parent=job) for sibling in siblings),
         ]
 
-    def _settle(self, chunks: Many[Chunk], rolled: Rolled) -> list[Delta]:
+    def _settle(self, chunks: Many[Chunk], rolled: StepResult) -> list[Delta]:
         """Every answer gets its tokens, the chunks count as computed, and siblings begin."""
         logits, now = rolled.rows.logits, self.meter.now()
         for kept in rolled.rows.kept:
@@ -200,7 +200,9 @@ class Lane:
         self._jobs[job.sequence.id] = job
         self._fork(parent.sequence, job.sequence)
 
-    def _give(self, turn: Turn, drawn: list[Drawn], logits: Tensor, now: float) -> Delta:
+    def _give(
+        self, turn: DrawRequest, drawn: list[SampledToken], logits: Tensor, now: float
+    ) -> Delta:
         """Appends the tokens, up to one that ends the answer."""
         job, sequence = turn.job, turn.job.sequence
         first = sequence.generated == 0

@@ -8,14 +8,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.execution.fused_decoder import LeanDecoder, lean_decoder
+from local_engine.execution.fused_decoder import FusedDecoder, fused_decoder
 from local_engine.execution.prompt_tuning import Overlay, overlay
 from local_engine.loading.checkpoint import Loaded
-from local_engine.ops.attention import RAGGED, Ask, Group, Plan, Share, Span
+from local_engine.ops.attention import RAGGED, AttentionParams, Group, Plan, Share, Span
 from local_engine.ops.cuda import FlashCache
 from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
 from local_engine.ops.kernels import TORCH, Kernels
-from local_engine.peft.lora_layers import lay
+from local_engine.peft.lora_layers import group_rows
 from local_engine.scheduling.scheduler import Chunk
 from local_engine.scheduling.sequence import Sequence as TokenSequence
 from schemas.errors import InvalidConfig
@@ -23,7 +23,7 @@ from schemas.errors import InvalidConfig
 TRIAL_TOKENS = 8
 
 
-class Kept(Struct, frozen=True, kw_only=True, eq=False):
+class ChunkRows(Struct, frozen=True, kw_only=True, eq=False):
     """Rows `first` … `first + count - 1` are those of the chunk's last `count` tokens."""
 
     chunk: Chunk
@@ -36,10 +36,10 @@ class Kept(Struct, frozen=True, kw_only=True, eq=False):
         return self.first + self.count - self.chunk.rows
 
 
-class Rows(Struct, frozen=True, kw_only=True, eq=False):
+class StepRows(Struct, frozen=True, kw_only=True, eq=False):
     """logits: [R, V] float32; only chunks that keep rows are listed."""
 
-    kept: tuple[Kept, ...]
+    kept: tuple[ChunkRows, ...]
     logits: Tensor
 
 
@@ -67,7 +67,7 @@ class Runner:
         self._device = device
         self.block_size = kernels.page
         self._cache = TORCH.cache(self.block_size)
-        self._lean: LeanDecoder | None = None
+        self._lean: FusedDecoder | None = None
         try:
             expected, asks = self._trial()
         except (RuntimeError, TypeError, ValueError) as exc:
@@ -89,7 +89,7 @@ class Runner:
         spare = 0 if capture is None else 1
         self._cache = self.kernels.cache((self.blocks + spare) * self.block_size)
         for candidate in (self.kernels, replace(TORCH, page=self.block_size)):
-            self._lean = lean_decoder(loaded.module, asks, candidate)
+            self._lean = fused_decoder(loaded.module, asks, candidate)
             if self._lean is None or self._agrees(expected):
                 break
             self._lean = None
@@ -127,7 +127,7 @@ class Runner:
         return bool((found - expected).abs().mean() <= allowed * expected.abs().mean())
 
     @torch.inference_mode()
-    def forward(self, chunks: Sequence[Chunk]) -> Rows:
+    def forward(self, chunks: Sequence[Chunk]) -> StepRows:
         """Computes the chunks in one pass. Single tokens go first, in the order of their slots."""
         size = self.block_size
         laid = [(chunk, _runs(chunk, size)) for chunk in chunks]
@@ -136,7 +136,7 @@ class Runner:
         positions: list[int] = []
         slots: list[int] = []
         wanted: list[int] = []
-        kept: list[Kept] = []
+        kept: list[ChunkRows] = []
         for chunk, _ in laid:
             end = chunk.start + chunk.count
             blocks = chunk.sequence.blocks
@@ -144,7 +144,7 @@ class Runner:
             positions += range(chunk.start, end)
             slots += [blocks[p // size] * size + p % size for p in range(chunk.start, end)]
             if count := _kept(chunk):
-                kept.append(Kept(chunk=chunk, first=len(wanted), count=count))
+                kept.append(ChunkRows(chunk=chunk, first=len(wanted), count=count))
                 wanted += range(len(ids) - count, len(ids))
         groups, spans = _layout(laid, self.blocks * size)
         shares = tuple(_share(chunk, size) for chunk, _ in laid)
@@ -163,7 +163,7 @@ class Runner:
             logits = self.graphs.logits(packed, plan)
         if logits is None:
             logits = self._run(packed[0], packed[1], keep, plan, replaced)
-        return Rows(kept=tuple(kept), logits=logits.float() if wanted else logits[:0].float())
+        return StepRows(kept=tuple(kept), logits=logits.float() if wanted else logits[:0].float())
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:
@@ -185,7 +185,7 @@ class Runner:
         """Tells the model's layers which of the step's rows want which adapter."""
         if self._loaded.sites is not None:
             step = self._loaded.sites.step
-            step.active = lay(((c.sequence.adapter, c.count) for c, _ in laid), self._device)
+            step.active = group_rows(((c.sequence.adapter, c.count) for c, _ in laid), self._device)
             step.rows = sum(chunk.count for chunk, _ in laid)
 
     def _run(
@@ -214,7 +214,7 @@ class Runner:
         return output.logits[0].float()
 
     @torch.inference_mode()
-    def _trial(self) -> tuple[Tensor, dict[int, Ask]]:
+    def _trial(self) -> tuple[Tensor, dict[int, AttentionParams]]:
         """A few tokens through every layer: makes the caches, and shows what the layers ask for.
 
         Returns [TRIAL_TOKENS, V] logits, and the asks by layer.

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from local_engine.scheduling.scheduler import Chunk
 from local_engine.scheduling.sequence import State
 
-UNDISTURBED = 64
+STEPS_BEFORE_GROWTH = 64
 """Steps without a refusal, after which twice as much is tried again."""
 
-HOPELESS = 8
+MAX_FAILED_STEPS = 8
 """Steps in a row of which nothing at all could be computed: the device itself is broken."""
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class BrokenDevice(RuntimeError):
     """Nothing can be computed any more; a new process may do better."""
 
 
-class Relief:
+class OomBackoff:
     """Computes steps whole or in pieces, and remembers how much was too much."""
 
     def __init__(self, most: int) -> None:
@@ -77,10 +77,10 @@ class Relief:
     def _learn(self, largest: int, *, refused: bool, undisturbed: bool) -> None:
         """A refused token explains the failure by itself; otherwise the size was to blame."""
         self._barren = self._barren + 1 if largest == 0 else 0
-        if self._barren >= HOPELESS:
-            raise BrokenDevice(f"nothing could be computed in {HOPELESS} steps in a row")
+        if self._barren >= MAX_FAILED_STEPS:
+            raise BrokenDevice(f"nothing could be computed in {MAX_FAILED_STEPS} steps in a row")
         self._calm = self._calm + 1 if undisturbed else 0
-        if self._calm >= UNDISTURBED:
+        if self._calm >= STEPS_BEFORE_GROWTH:
             self.budget, self._calm = min(self._most, 2 * self.budget), 0
         if not undisturbed and not refused:
             self.budget = largest

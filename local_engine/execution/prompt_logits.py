@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from local_engine.execution.jobs import Job
-from local_engine.execution.step_sampler import Drawn
+from local_engine.execution.step_sampler import SampledToken
 
 
 class PromptRows:
@@ -23,14 +23,14 @@ class PromptRows:
         self._job = job
         self._tokens = list(job.sequence.tokens[: job.sequence.prompt])
         self._rows: Tensor | None = None
-        self._drawn: dict[int, Drawn] = {}
+        self._drawn: dict[int, SampledToken] = {}
 
     @property
     def logits(self) -> Tensor | None:
         return self._rows
 
     @property
-    def drawn(self) -> tuple[Drawn, ...]:
+    def drawn(self) -> tuple[SampledToken, ...]:
         return tuple(self._drawn[place] for place in sorted(self._drawn))
 
     def add(self, start: int, rows: Tensor) -> None:
@@ -57,7 +57,7 @@ class PromptRows:
         ids = cast(list[list[int]], best.indices.tolist())
         scores = cast(list[list[float]], chosen.tolist())
         for place, token in enumerate(following):
-            self._drawn[start + 1 + place] = Drawn(
+            self._drawn[start + 1 + place] = SampledToken(
                 token=token,
                 logprob=scores[place][0],
                 top=tuple(zip(ids[place], values[place], strict=True)),

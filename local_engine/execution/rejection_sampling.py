@@ -8,21 +8,25 @@ from the normalised max(p - q, 0). What comes out is distributed as p, whatever 
 import torch
 from torch import Tensor
 
-from local_engine.execution.step_sampler import Drawer, Drawing, Drawn, allowed_by
+from local_engine.execution.step_sampler import SampledToken, SamplingState, StepSampler, allowed_by
 from local_engine.sampling.batch_params import SamplingRows
 from local_engine.sampling.counter_rng import exponentials, row_keys, uniforms
 from local_engine.sampling.sampler import probabilities, processed
 
 
 def verify(
-    drawer: Drawer, logits: Tensor, answer: Drawing, drafts: tuple[int, ...], proposal: Tensor
-) -> list[Drawn]:
+    drawer: StepSampler,
+    logits: Tensor,
+    answer: SamplingState,
+    drafts: tuple[int, ...],
+    proposal: Tensor,
+) -> list[SampledToken]:
     """The right drafts, and one token more.
 
     logits: [1 + D, V] float32 rows of the model, after the answer's last token and each draft.
     proposal: [at least D, V] float32; its softmax is what the drafts were drawn from.
     """
-    drawn: list[Drawn] = []
+    drawn: list[SampledToken] = []
     for place, draft in enumerate(drafts):
         row = logits[place : place + 1]
         token = _settle(drawer, row, answer, place, draft, proposal[place])
@@ -33,7 +37,7 @@ def verify(
 
 
 def _settle(
-    drawer: Drawer, row: Tensor, answer: Drawing, place: int, draft: int, guess: Tensor
+    drawer: StepSampler, row: Tensor, answer: SamplingState, place: int, draft: int, guess: Tensor
 ) -> int:
     """The draft, or the token that takes its place; history and grammar are told.
 
@@ -65,10 +69,10 @@ def _settle(
     return token
 
 
-def _drawn(row: Tensor, token: int, logprobs: int) -> Drawn:
+def _drawn(row: Tensor, token: int, logprobs: int) -> SampledToken:
     if logprobs < 0:
-        return Drawn(token=token)
+        return SampledToken(token=token)
     scores = row.log_softmax(-1)
     best = scores.topk(logprobs)
     top = [(int(id), float(value)) for id, value in zip(best.indices, best.values, strict=True)]
-    return Drawn(token=token, logprob=float(scores[token]), top=tuple(top))
+    return SampledToken(token=token, logprob=float(scores[token]), top=tuple(top))

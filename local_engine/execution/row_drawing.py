@@ -14,10 +14,10 @@ from torch import Tensor
 
 from local_engine.execution.jobs import Job
 from local_engine.execution.rejection_sampling import verify
-from local_engine.execution.step_sampler import Drawer, Drawn
+from local_engine.execution.step_sampler import SampledToken, StepSampler
 
 
-class Turn(Struct, frozen=True, kw_only=True, eq=False):
+class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):
     """row: the first of `1 + len(drafts)` rows to draw from.
 
     parent: set for a sibling, which begins with its parent's prompt.
@@ -40,9 +40,11 @@ class Turn(Struct, frozen=True, kw_only=True, eq=False):
         return self.job.history is not None or self.job.grammar is not None
 
 
-def take(drawer: Drawer, logits: Tensor, turns: Sequence[Turn]) -> list[list[Drawn]]:
+def draw_tokens(
+    drawer: StepSampler, logits: Tensor, turns: Sequence[DrawRequest]
+) -> list[list[SampledToken]]:
     """The tokens of each turn: its right drafts and one more. logits: [R, V] float32."""
-    drawn: list[list[Drawn]] = [[] for _ in turns]
+    drawn: list[list[SampledToken]] = [[] for _ in turns]
     open_turns: list[int] = []
     for place, turn in enumerate(turns):
         if turn.proposal is None:
@@ -76,6 +78,6 @@ def take(drawer: Drawer, logits: Tensor, turns: Sequence[Turn]) -> list[list[Dra
     return drawn
 
 
-def _right(turn: Turn, drawn: Sequence[Drawn]) -> bool:
+def _right(turn: DrawRequest, drawn: Sequence[SampledToken]) -> bool:
     """Whether what was drawn so far is what was guessed."""
     return all(one.token == draft for one, draft in zip(drawn, turn.drafts, strict=False))

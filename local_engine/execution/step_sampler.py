@@ -19,7 +19,7 @@ from local_engine.sampling.token_history import History
 from local_engine.scheduling.sequence import Sequence as TokenSequence
 
 
-class Drawn(Struct, frozen=True, kw_only=True):
+class SampledToken(Struct, frozen=True, kw_only=True):
     """One token. logprob, top: `None` and () where they were not asked for.
 
     top: (token id, log probability), best first, as many as the request asks for.
@@ -30,7 +30,7 @@ class Drawn(Struct, frozen=True, kw_only=True):
     top: tuple[tuple[int, float], ...] = ()
 
 
-class Drawing(Protocol):
+class SamplingState(Protocol):
     """What is read of an answer; `history` is `new_history` of its params and prompt."""
 
     @property
@@ -46,7 +46,7 @@ class Drawing(Protocol):
     def grammar(self) -> Grammar | None: ...
 
 
-class Drawer:
+class StepSampler:
     """Keeps the batch's parameters on the device for as long as its composition stays."""
 
     def __init__(self, vocabulary: int, device: str, operator: RowOperator | None = None) -> None:
@@ -58,8 +58,8 @@ class Drawer:
         self._expected: list[tuple[int, int]] = []
 
     def draw(
-        self, logits: Tensor, batch: Sequence[Drawing], ahead: Sequence[int] | None = None
-    ) -> list[Drawn]:
+        self, logits: Tensor, batch: Sequence[SamplingState], ahead: Sequence[int] | None = None
+    ) -> list[SampledToken]:
         """logits: [R, V] float32; `batch` has the R rows' answers in the same order.
 
         ahead: how many tokens each row lies beyond its answer's last one, where drafts are
@@ -76,10 +76,10 @@ class Drawer:
             if grammar is not None:
                 grammar.advance(token)
         if sampled.logprobs is None:
-            return [Drawn(token=token) for token in tokens]
+            return [SampledToken(token=token) for token in tokens]
         return _with_logprobs(tokens, sampled.logprobs, [one.params.logprobs for one in batch])
 
-    def _settled(self, batch: Sequence[Drawing], ahead: Sequence[int]) -> SamplingRows:
+    def _settled(self, batch: Sequence[SamplingState], ahead: Sequence[int]) -> SamplingRows:
         places = [
             (one.sequence.id, one.sequence.generated + more)
             for one, more in zip(batch, ahead, strict=True)
@@ -114,14 +114,16 @@ def allowed_by(
     return Allowed(mask=mask.to(device), rows=rows)
 
 
-def _with_logprobs(tokens: list[int], asked: TokenLogprobs, counts: Sequence[int]) -> list[Drawn]:
-    drawn = [Drawn(token=token) for token in tokens]
+def _with_logprobs(
+    tokens: list[int], asked: TokenLogprobs, counts: Sequence[int]
+) -> list[SampledToken]:
+    drawn = [SampledToken(token=token) for token in tokens]
     chosen = cast(list[float], asked.chosen.tolist())
     top = cast(list[list[float]], asked.top.tolist())
     ids = cast(list[list[int]], asked.top_ids.tolist())
     for row, place in enumerate(asked.places):
         best = zip(ids[row], top[row], strict=True)
-        drawn[place] = Drawn(
+        drawn[place] = SampledToken(
             token=tokens[place],
             logprob=chosen[row],
             top=tuple(best)[: counts[place]],

@@ -107,7 +107,7 @@ class MaskedGrammar:
         return f"the grammar cannot go on: {reason(self._matcher.get_error())}"
 
 
-class Guides:
+class GuideCompiler:
     """One model's compiler and what it has compiled. Its verbs are called on the event loop."""
 
     def __init__(

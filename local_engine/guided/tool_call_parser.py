@@ -64,7 +64,7 @@ class Value:
         return len(text)
 
 
-class ToolReader:
+class ToolCallParser:
     """Feed it an answer's text; it gives text and tool calls. calls: how many it has found.
 
     A marker is never shown by half, and what looks like a call and is none stays text. Calls that

@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from local_engine.ops.attention import NAME, Plan, attend
 from local_engine.ops.linear import optimise
 from local_engine.ops.self_test import Shape
-from local_engine.peft.lora_layers import AdapterSites, measure
+from local_engine.peft.lora_layers import AdapterSites, find_sites
 from schemas.errors import InvalidConfig
 
 AttentionInterface.register(NAME, attend)
@@ -92,7 +92,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
         raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
     module.eval().requires_grad_(requires_grad=False)
     module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
-    sites = measure(module) if adapters else None
+    sites = find_sites(module) if adapters else None
     weights = sum(one.numel() * one.element_size() for one in module.parameters())
     optimise(module)
     if sites is not None:

@@ -78,7 +78,7 @@ class Plan(Struct, kw_only=True, eq=False):
     spans: tuple[Span, ...]
     shares: tuple[Share, ...]
     masks: dict[tuple[int, int], Tensor]
-    asks: dict[int, "Ask"]
+    asks: dict[int, "AttentionParams"]
 
 
 class LayerCaches(Protocol):
@@ -92,7 +92,13 @@ class LayerCaches(Protocol):
         ...
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: "Plan", ask: "Ask"
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        plan: "Plan",
+        ask: "AttentionParams",
     ) -> Tensor:
         """Writes the step's keys and values, and attends to all of each sequence's.
 
@@ -115,7 +121,7 @@ class LayerCaches(Protocol):
         ...
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class AttentionParams(Struct, frozen=True, kw_only=True):
     """How a layer wants its scores treated. window: 0 is unlimited."""
 
     scale: float
@@ -156,7 +162,7 @@ def attend(
     causal = is_causal is not False and getattr(module, "is_causal", True) is not False
     if attention_mask is not None or position_bias is not None or not causal:
         raise UnsupportedAttention("the model masks or biases its attention in a way of its own")
-    ask = Ask(
+    ask = AttentionParams(
         scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         window=sliding_window or 0,
         softcap=softcap,
@@ -172,7 +178,7 @@ def attend(
 
 
 def attend_rows(
-    query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+    query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: AttentionParams
 ) -> Tensor:
     """`LayerCaches.attend` in torch's operations, over whatever `plan.cache` keeps."""
     keys, values = plan.cache.of(layer, key, value)
@@ -184,7 +190,7 @@ def attend_rows(
 
 
 def _decode(
-    query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, ask: Ask
+    query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, ask: AttentionParams
 ) -> Tensor:
     """[B, H, D]: one query a sequence; query heads that share keys become rows of one product."""
     batch, heads = len(group.keys), query.shape[1]
@@ -215,7 +221,9 @@ def _decode(
     return out.reshape(batch, heads, -1)
 
 
-def extend(query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: Ask) -> Tensor:
+def extend(
+    query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: AttentionParams
+) -> Tensor:
     """[count, H, D]: some tokens of one sequence, each seeing what lies before it."""
     count, total, kv_heads = span.count, span.keys, keys.shape[0]
     skipped = max(0, total - count - ask.window + 1) if ask.window else 0
@@ -283,7 +291,9 @@ def _causal_mask(count: int, seen: int, window: int, device: torch.device) -> Te
     return visible
 
 
-def _explicit(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, ask: Ask) -> Tensor:
+def _explicit(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, ask: AttentionParams
+) -> Tensor:
     """Attention in small operations, for what the fused one lacks: soft caps and sinks.
 
     query: [B, K, G x n, D], query heads sharing keys side by side (G slow, n fast).

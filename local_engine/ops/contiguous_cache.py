@@ -6,7 +6,7 @@ from mmap import mmap
 import torch
 from torch import Tensor
 
-from local_engine.ops.attention import Ask, Plan, attend_rows
+from local_engine.ops.attention import AttentionParams, Plan, attend_rows
 
 
 class KeyValueCache:
@@ -23,7 +23,13 @@ class KeyValueCache:
         return found
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        plan: Plan,
+        ask: AttentionParams,
     ) -> Tensor:
         return attend_rows(query, key, value, layer, plan, ask)
 

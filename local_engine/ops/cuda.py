@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.attention import Ask, Plan, Share, attend_rows
+from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows
 from local_engine.ops.kernels import PAGE
 from local_engine.ops.self_test import Offer, Shape, attention_pairs
 
@@ -79,7 +79,13 @@ class FlashCache:
         return keys.transpose(0, 1), values.transpose(0, 1)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        plan: Plan,
+        ask: AttentionParams,
     ) -> Tensor:
         """torch's other operations do soft caps, sinks, wide heads and float32."""
         keys, values = self._of(layer, key, value)

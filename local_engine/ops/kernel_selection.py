@@ -25,7 +25,7 @@ from local_engine.sampling.batch_params import RowOperator
 from local_engine.sampling.top_k_top_p_operator import use_operator
 
 
-class Settled(Struct, frozen=True, kw_only=True, eq=False):
+class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):
     """trials: in the order in which they were made. operator: for sampling, if the device has one.
 
     capture: for decoding steps, where the device has graphs.
@@ -52,27 +52,29 @@ class Settled(Struct, frozen=True, kw_only=True, eq=False):
         return tuple(lines)
 
 
-def settle(device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = False) -> Settled:
+def select_kernels(
+    device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = False
+) -> KernelSelection:
     """thorough: try every kernel, also those that a better one makes superfluous."""
     match device:
         case "npu":
             vendor = import_module("torch_npu")
             soc = str(torch.get_device_module("npu").get_device_name(0))
             sampling = cast(SamplingNPU, vendor)
-            settled = settle_npu(
+            settled = select_npu_kernels(
                 cast(TorchNPU, vendor), sampling, soc, dtype, shape, thorough=thorough
             )
             version = Version.NONE if settled.probe is None else settled.probe.version
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
             return settled
         case "cuda":
-            settled = _settled("cuda", cuda_offers(shape, dtype), thorough=thorough)
+            settled = _select("cuda", cuda_offers(shape, dtype), thorough=thorough)
             return replace(settled, capture=cuda_graph)
         case _:
-            return _settled(device, (), thorough=thorough)
+            return _select(device, (), thorough=thorough)
 
 
-def settle_npu(
+def select_npu_kernels(
     vendor: TorchNPU,
     sampling: SamplingNPU,
     soc: str,
@@ -81,24 +83,24 @@ def settle_npu(
     *,
     device: str = "npu",
     thorough: bool = False,
-) -> Settled:
+) -> KernelSelection:
     """vendor, sampling: the module torch_npu. soc: the product's name. device: of its tensors."""
     probe = probe_operator(sampling, soc, device)
     operator = None
     if probe.version is not Version.NONE:
         operator = NPUSampler(sampling, probe.version)
     offers = npu_offers(vendor, shape, dtype, device)
-    return _settled("npu", offers, thorough=thorough, operator=operator, probe=probe)
+    return _select("npu", offers, thorough=thorough, operator=operator, probe=probe)
 
 
-def _settled(
+def _select(
     name: str,
     offers: Sequence[Offer],
     *,
     thorough: bool,
     operator: RowOperator | None = None,
     probe: Probe | None = None,
-) -> Settled:
+) -> KernelSelection:
     trials = run_trials(offers, thorough=thorough)
     kernels = choose_kernels(name, offers, trials)
-    return Settled(kernels=kernels, trials=trials, operator=operator, probe=probe)
+    return KernelSelection(kernels=kernels, trials=trials, operator=operator, probe=probe)

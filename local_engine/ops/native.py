@@ -19,7 +19,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import Ask, Plan, extend
+from local_engine.ops.attention import AttentionParams, Plan, extend
 from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.ops.kernels import PAGE, Kernels, swiglu
 from local_engine.sampling.top_candidates import BLOCK, Finder
@@ -36,14 +36,14 @@ class NoCompiler(RuntimeError):
     """The library cannot be had here; the text says why."""
 
 
-class Library(Struct, frozen=True, kw_only=True, eq=False):
+class NativeLibrary(Struct, frozen=True, kw_only=True, eq=False):
     """path: for reports. The functions are native.cpp's."""
 
     path: Path
     functions: ctypes.CDLL
 
 
-def library(folder: Path | None = None) -> Library:
+def library(folder: Path | None = None) -> NativeLibrary:
     """Compiles native.cpp (about two seconds) unless `folder` has it already.
 
     folder: by default `$XDG_CACHE_HOME/strowger`. Raises NoCompiler.
@@ -55,7 +55,7 @@ def library(folder: Path | None = None) -> Library:
         if not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _compile(compiler, path)
-        return Library(path=path, functions=_declared(ctypes.CDLL(str(path))))
+        return NativeLibrary(path=path, functions=_declared(ctypes.CDLL(str(path))))
     except (OSError, subprocess.SubprocessError, AttributeError) as exc:
         raise NoCompiler(f"{compiler} gives no usable library: {exc}") from exc
 
@@ -82,7 +82,13 @@ class NativeCache:
         return self._plain.slot_bytes
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        plan: Plan,
+        ask: AttentionParams,
     ) -> Tensor:
         """See `LayerCaches`."""
         usual = key.dtype == torch.float32 and key.shape == value.shape and key.shape[2] % 8 == 0
@@ -176,7 +182,7 @@ class NativeRotary:
         return out
 
 
-def native_kernels(found: Library) -> Kernels:
+def native_kernels(found: NativeLibrary) -> Kernels:
     """Everything of the library, for float32 on a CPU."""
     functions = found.functions
 

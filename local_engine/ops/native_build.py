@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from local_engine.config import CompileMode
-from local_engine.ops.attention import Ask, LayerCaches, Plan, Share, Span
+from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share, Span
 from local_engine.ops.kernels import PAGE, TORCH, Kernels
 from local_engine.ops.native import NoCompiler, library, native_kernels
 from local_engine.sampling.top_candidates import BLOCK, block_maxima
@@ -110,6 +110,6 @@ def _attend(cache: LayerCaches, new: Tensor, start: int, count: int, window: int
         masks={},
         asks={},
     )
-    ask = Ask(scale=0.25, window=window, softcap=None, sinks=None)
+    ask = AttentionParams(scale=0.25, window=window, softcap=None, sinks=None)
     query, key, value = new[:, :6], new[:, 6:8], new[:, 8:]
     return cache.attend(query, key, value, window, plan, ask)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from torch import Tensor
 from torch.nn.functional import pad
 
-from local_engine.ops.attention import Ask, Plan, attend_rows
+from local_engine.ops.attention import AttentionParams, Plan, attend_rows
 
 PAGE = 128
 """The one page size that the fused attention takes for any number of queries."""
@@ -72,7 +72,13 @@ class PagedCache:
         return _by_head(keys, key.shape[2]), _by_head(values, value.shape[2])
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: Ask
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        plan: Plan,
+        ask: AttentionParams,
     ) -> Tensor:
         """torch's operations, over the same pages, do what the fused attention lacks."""
         keys, values = self._of(layer, key, value)
@@ -117,7 +123,7 @@ class PagedCache:
         return self._tables[1]
 
 
-def fits(width: int, kv_heads: int, plan: Plan, ask: Ask) -> bool:
+def fits(width: int, kv_heads: int, plan: Plan, ask: AttentionParams) -> bool:
     """Whether the fused attention does all that this layer asks of this step."""
     windowed = ask.window and any(share.keys > ask.window for share in plan.shares)
     return (

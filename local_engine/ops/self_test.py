@@ -9,7 +9,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import Ask, LayerCaches, Plan, Share, Span
+from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share, Span
 from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.ops.kernels import TORCH, Kernels
 
@@ -134,7 +134,7 @@ def attention_pairs(
     blocks = ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3))
     steps = ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1))
     ours, reference = cache(6 * page), KeyValueCache(6 * page)
-    ask = Ask(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
+    ask = AttentionParams(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
     reached = [0, 0, 0]
     for number, counts in enumerate(steps):
         reached = [before + count for before, count in zip(reached, counts, strict=True)]

@@ -15,7 +15,7 @@ from schemas.errors import UpstreamBusy
 NAME = "local engine"
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class AdapterKey(Struct, frozen=True, kw_only=True):
     """Whose adapter it is. model: the base model's name."""
 
     model: str
@@ -33,7 +33,7 @@ class AdapterBank:
         self.most = most
         self.most_bytes = most_bytes
         self._lock = Lock()
-        self._known: OrderedDict[Task, Adapter] = OrderedDict()
+        self._known: OrderedDict[AdapterKey, Adapter] = OrderedDict()
         self._replaced: dict[int, Adapter] = {}
         self._pins: Counter[int] = Counter()
 
@@ -46,7 +46,7 @@ class AdapterBank:
         """That the adapters take, those in use under a name they lost included."""
         return sum(one.bytes for one in (*self._known.values(), *self._replaced.values()))
 
-    def take(self, task: Task) -> Adapter | None:
+    def take(self, task: AdapterKey) -> Adapter | None:
         """The task's adapter, in use from now on until `release`; `None` for an unknown task."""
         with self._lock:
             found = self._known.get(task)
@@ -55,7 +55,7 @@ class AdapterBank:
                 self._pins[id(found)] += 1
             return found
 
-    def put(self, task: Task, adapter: Adapter) -> Adapter:
+    def put(self, task: AdapterKey, adapter: Adapter) -> Adapter:
         """Keeps it under the task's name, in use until `release`; equal weights are kept once.
 
         Returns the one to use. Raises UpstreamBusy where everything that could give way is in use.
@@ -82,7 +82,7 @@ class AdapterBank:
                 del self._pins[id(adapter)]
                 self._replaced.pop(id(adapter), None)
 
-    def _make_room(self, task: Task, wanted: int) -> None:
+    def _make_room(self, task: AdapterKey, wanted: int) -> None:
         """Nobody loses anything where all that could would not be enough."""
         idle = [name for name, one in self._known.items() if not self._pins[id(one)]]
         idle.sort(key=lambda name: name != task)

@@ -129,7 +129,7 @@ class AdaptedLinear(nn.Module):
 
 
 class AdapterSites:
-    """The wrapped layers of one model; made by `measure` before `optimise`, `wrap`ped after it."""
+    """The wrapped layers of one model: `find_sites` before `optimise`, `wrap` after it."""
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self.step = StepAdapters()
@@ -214,7 +214,7 @@ class AdapterSites:
         return cast_
 
 
-def measure(model: nn.Module) -> AdapterSites:
+def find_sites(model: nn.Module) -> AdapterSites:
     """The linear layers of the decoder, before `optimise` joins and repacks them."""
     sites: list[Site] = []
     modules = cast(Iterable[tuple[str, nn.Module]], model.named_modules())
@@ -234,7 +234,7 @@ def measure(model: nn.Module) -> AdapterSites:
     return AdapterSites(sites)
 
 
-def lay(owners: Iterable[tuple[Adapter | None, int]], device: str) -> tuple[Active, ...]:
+def group_rows(owners: Iterable[tuple[Adapter | None, int]], device: str) -> tuple[Active, ...]:
     """Which rows want which adapter, from each chunk's adapter and row count, in packed order."""
     runs: dict[int, tuple[Adapter, list[tuple[int, int]]]] = {}
     row = 0

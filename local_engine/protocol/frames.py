@@ -60,8 +60,8 @@ class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):
     id: int
 
 
-class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
-    """Send `Measured`."""
+class StatsRequest(Struct, frozen=True, kw_only=True, tag="ask"):
+    """Send `StatsReply`."""
 
 
 class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
@@ -113,15 +113,15 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
     retry_after: float | None = None
 
 
-class Measured(Struct, frozen=True, kw_only=True, tag="measured"):
+class StatsReply(Struct, frozen=True, kw_only=True, tag="measured"):
     """What the process runs on, and counts by model."""
 
     machine: Machine
     stats: dict[str, Stats]
 
 
-ToEngine = Submit | Embed | Cancel | Ask
-ToWorker = Ready | Deltas | Vectors | Failed | Measured
+ToEngine = Submit | Embed | Cancel | StatsRequest
+ToWorker = Ready | Deltas | Vectors | Failed | StatsReply
 
 KINDS: dict[str, type[GatewayError]] = {
     kind.__name__: kind

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from local_engine.execution.jobs import Delta, Outcome
-from local_engine.execution.step_sampler import Drawn
-from local_engine.requests.output_parser import Reading
-from local_engine.requests.request_reader import Order
+from local_engine.execution.step_sampler import SampledToken
+from local_engine.requests.output_parser import OutputParser
+from local_engine.requests.request_reader import PreparedRequest
 from local_engine.scheduling.sequence import Finish
 from local_engine.text.detokenizer import Detokenizer
 from local_engine.text.stop_strings import StopStrings
@@ -28,7 +28,7 @@ REASON: dict[Finish, Literal["stop", "length"]] = {
 UINT64 = (1 << 64) - 1
 
 
-class Names:
+class TokenNames:
     """The text and bytes of tokens in log probabilities, cached: one object per model."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -56,7 +56,7 @@ class Names:
         text, raw = self._name(token)
         return TokenLogprob(token=text, logprob=None, id=token, bytes=raw, offset=offset)
 
-    def logprobs(self, drawn: Drawn, offset: int) -> tuple[TokenLogprob, ...]:
+    def logprobs(self, drawn: SampledToken, offset: int) -> tuple[TokenLogprob, ...]:
         """Return one entry, or none where the token was drawn without a log probability.
 
         offset: of the token in its choice's text, in characters.
@@ -79,7 +79,7 @@ class Names:
         )
 
 
-class _Held(Struct, frozen=True, kw_only=True):
+class _PendingToken(Struct, frozen=True, kw_only=True):
     """A token whose text is not shown yet: characters start … end of the answer."""
 
     token: int
@@ -88,7 +88,7 @@ class _Held(Struct, frozen=True, kw_only=True):
     logprobs: tuple[TokenLogprob, ...]
 
 
-class Answer:
+class AnswerStream:
     """Feed it the deltas of one sequence; it gives the events of one choice.
 
     count: tokens drawn, the end token included. reasoned: those inside the reasoning.
@@ -101,13 +101,13 @@ class Answer:
 
     def __init__(
         self,
-        order: Order,
+        order: PreparedRequest,
         index: int,
         prompt: int,
         *,
         seed: int,
         tokenizer: Tokenizer,
-        names: Names,
+        names: TokenNames,
     ) -> None:
         """index: of the choice. prompt: which of the order's. seed: this choice's own."""
         self._order = order
@@ -116,14 +116,14 @@ class Answer:
         self._tokenizer = tokenizer
         self._names = names
         form = order.form
-        self._reading = None if form is None else Reading(form, index)
+        self._reading = None if form is None else OutputParser(form, index)
         self._unsaid: tuple[TokenLogprob, ...] = ()
         self._in_text = True
         self._prompt = order.prompts[prompt]
         self._echoed = len(order.echoes[prompt])
         self._text = Detokenizer(tokenizer, self._prompt, {} if form is None else form.literals)
         self._stops = StopStrings(order.strings)
-        self._held: list[_Held] = []
+        self._held: list[_PendingToken] = []
         self._seen = self._shown = 0
         self._last = 0.0
         self.count = 0
@@ -141,7 +141,7 @@ class Answer:
         later = self._order.prompt_logprobs
         return [TextDelta(text=echo, index=self.index)] if echo and not later else []
 
-    def echo(self, text: str, drawn: Sequence[Drawn]) -> list[Event]:
+    def echo(self, text: str, drawn: Sequence[SampledToken]) -> list[Event]:
         """The prompt with its log probabilities; nothing is known of its first token."""
         first, *places = self._names.offsets(text, self._prompt)
         scored = [self._names.unscored(self._prompt[0], first)]
@@ -160,7 +160,7 @@ class Answer:
         return events
 
     def _take(
-        self, drawn: Drawn, outcome: Outcome | None, match: tuple[int, ...], now: float
+        self, drawn: SampledToken, outcome: Outcome | None, match: tuple[int, ...], now: float
     ) -> list[Event]:
         if not self._order.max_new:
             return self._end("length", None)
@@ -170,7 +170,7 @@ class Answer:
         silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
         piece = "" if silent else self._text.feed(drawn.token)
         offset = self._echoed + self._seen
-        held = _Held(
+        held = _PendingToken(
             token=drawn.token,
             start=self._seen,
             end=self._seen + len(piece),
@@ -255,7 +255,7 @@ class Answer:
             self._unsaid = ()
         return events
 
-    def _last_words(self, reading: Reading) -> list[Event]:
+    def _last_words(self, reading: OutputParser) -> list[Event]:
         """What is left of an answer, and the log probability of the token that ends its text."""
         events = self._say(reading.close(), ())
         if self._unsaid and self._in_text:
@@ -284,7 +284,7 @@ class Answer:
         ]
 
 
-def _within(held: _Held, end: int) -> _Held:
+def _within(held: _PendingToken, end: int) -> _PendingToken:
     """The token with no offset beyond the end of the choice's text."""
     inside = tuple(
         one if one.offset is None or one.offset <= end else msgspec.structs.replace(one, offset=end)

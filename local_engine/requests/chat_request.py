@@ -3,10 +3,10 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from local_engine.child_process.messages import Guide
-from local_engine.child_process.text_encoder import Errand
-from local_engine.guided.compiler import Guides
+from local_engine.child_process.text_encoder import Offload
+from local_engine.guided.compiler import GuideCompiler
 from local_engine.guided.tool_call_formats import ToolFormat, format_of
-from local_engine.requests.output_parser import Form, Thinking, thinking_of
+from local_engine.requests.output_parser import OutputFormat, Thinking, thinking_of
 from local_engine.requests.response_constraints import body_of, guide_of
 from local_engine.text.control_tokens import Rendered
 from local_engine.text.text_length import Reach
@@ -16,22 +16,22 @@ from schemas.messages import FunctionTool, Message, Tool, ToolChoice
 from schemas.requests import ChatRequest
 
 
-class Talk(Struct, frozen=True, kw_only=True, eq=False):
+class PreparedChat(Struct, frozen=True, kw_only=True, eq=False):
     """guide: `None` for free text. form: `None` where the text is shown as it is."""
 
     prompt: tuple[int, ...]
     guide: Guide | None
-    form: Form | None
+    form: OutputFormat | None
 
 
-NO_TALK = Talk(prompt=(), guide=None, form=None)
+NO_CHAT = PreparedChat(prompt=(), guide=None, form=None)
 """Of a request that is no conversation."""
 
 
-class Conversations:
+class ChatReader:
     """Reads chat requests for one model. Safe to call from any thread."""
 
-    def __init__(self, tokenizer: Tokenizer, guides: Guides, reach: Reach) -> None:
+    def __init__(self, tokenizer: Tokenizer, guides: GuideCompiler, reach: Reach) -> None:
         """reach: of the longest prompt."""
         self._reach = reach
         self._tokenizer = tokenizer
@@ -40,7 +40,7 @@ class Conversations:
         self._thinking = thinking_of(tokenizer.chat.source)
 
     def ask(
-        self, text: str, errand: Errand | None = None, *, room: int | None = None
+        self, text: str, errand: Offload | None = None, *, room: int | None = None
     ) -> tuple[int, ...]:
         """The prompt of a conversation that is one question.
 
@@ -50,8 +50,8 @@ class Conversations:
         rendered = self._tokenizer.chat.rendered((message,), (), self._tokenizer.controls)
         return self._encode(rendered, "prompt", errand, room)
 
-    def read(self, request: ChatRequest, errand: Errand | None = None) -> Talk:
-        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
+    def read(self, request: ChatRequest, errand: Offload | None = None) -> PreparedChat:
+        """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
         choice = request.tool_choice
         tools = _offered(request)
         body = body_of(request.response_format)
@@ -69,7 +69,7 @@ class Conversations:
             spell=self._spell,
         )
         plain = form.thinking is None and form.tools is None
-        return Talk(prompt=prompt, guide=guide, form=None if plain else form)
+        return PreparedChat(prompt=prompt, guide=guide, form=None if plain else form)
 
     def _form(
         self,
@@ -78,7 +78,7 @@ class Conversations:
         choice: ToolChoice | UnsetType,
         *,
         guided: bool,
-    ) -> Form:
+    ) -> OutputFormat:
         """guided: calls must be written by a grammar although no function is strict."""
         end = prompt.rstrip()
         thinking = self._thinking
@@ -86,7 +86,7 @@ class Conversations:
             thinking = None
         demanded = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}
         format = self._format if tools else None
-        return Form(
+        return OutputFormat(
             thinking=thinking,
             opened=thinking is not None and end.endswith(thinking.open),
             tools=format,
@@ -111,7 +111,7 @@ class Conversations:
         return self._guides.spell(marker, self._tokenizer.token_of(marker))
 
     def _encode(
-        self, rendered: Rendered, field: str, errand: Errand | None, room: int | None = None
+        self, rendered: Rendered, field: str, errand: Offload | None, room: int | None = None
     ) -> tuple[int, ...]:
         if room is None:
             self._reach.refuse(rendered.text, field)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from local_engine.guided.tool_call_formats import ToolFormat
-from local_engine.guided.tool_call_parser import ToolReader
+from local_engine.guided.tool_call_parser import ToolCallParser
 from local_engine.text.stop_strings import overlap
 from schemas.events import Event, ReasoningDelta, TextDelta
 
@@ -27,12 +27,12 @@ def thinking_of(template: str) -> Thinking | None:
     return next((one for one in _KNOWN if one.close in template), None)
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class OutputFormat(Struct, frozen=True, kw_only=True):
     """How an answer's text is to be read.
 
     opened:   the prompt ends inside the reasoning already.
     tools:    how calls are written, `None` where there are none to expect; names: the functions.
-    sure, demanded: see ToolReader.
+    sure, demanded: see ToolCallParser.
     literals: special tokens among the markers; a decoder would leave their text out.
     """
 
@@ -45,10 +45,10 @@ class Form(Struct, frozen=True, kw_only=True):
     literals: Mapping[int, str] = {}
 
 
-class Reading:
+class OutputParser:
     """Feed it one choice's text, in whatever pieces."""
 
-    def __init__(self, form: Form, index: int) -> None:
+    def __init__(self, form: OutputFormat, index: int) -> None:
         self._index = index
         self._split = (
             None if form.thinking is None else _Reasoning(form.thinking, opened=form.opened)
@@ -56,7 +56,7 @@ class Reading:
         self._tools = (
             None
             if form.tools is None
-            else ToolReader(
+            else ToolCallParser(
                 form.tools, form.names, sure=form.sure, demanded=form.demanded, index=index
             )
         )

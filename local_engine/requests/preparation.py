@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.text_encoder import INLINE, Errand, on_errand
+from local_engine.child_process.text_encoder import INLINE, Offload, run_offloaded
 from schemas.errors import GatewayError, InvalidRequest
 
 _Result = TypeVar("_Result")
@@ -38,13 +38,13 @@ def preparing() -> Generator[None]:
 
 
 async def read(
-    reader: Callable[[Errand | None], _Result], *, size: int, gate: Gate, tenant: str
+    reader: Callable[[Offload | None], _Result], *, size: int, gate: Gate, tenant: str
 ) -> _Result:
     """What is long is read in a thread, in turns by tenant. size: characters or tokens."""
     if size <= INLINE:
         return reader(None)
     async with gate.turn(tenant):
-        return await on_errand(reader)
+        return await run_offloaded(reader)
 
 
 def _log(exc: Exception) -> None:

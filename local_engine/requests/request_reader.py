@@ -8,16 +8,16 @@ from msgspec import UNSET, Struct, UnsetType
 from torch import Tensor
 
 from local_engine.child_process.messages import Guide
-from local_engine.child_process.text_encoder import Errand
+from local_engine.child_process.text_encoder import Offload
 from local_engine.execution.jobs import Beams
 from local_engine.execution.prompt_tuning import table_rows
-from local_engine.guided.compiler import Guides
+from local_engine.guided.compiler import GuideCompiler
 from local_engine.protocol.capabilities import EXTRA, SUPPORTED
 from local_engine.protocol.tensors import shaped
-from local_engine.requests.chat_request import NO_TALK, Conversations, Talk
-from local_engine.requests.output_parser import Form
+from local_engine.requests.chat_request import NO_CHAT, ChatReader, PreparedChat
+from local_engine.requests.output_parser import OutputFormat
 from local_engine.requests.request_limits import refuse_excess, refuse_unfit
-from local_engine.sampling.sampling_params import RowParams, settle
+from local_engine.sampling.sampling_params import RowParams, resolve_params
 from local_engine.text.text_length import reach_of
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidRequest
@@ -31,7 +31,7 @@ COMPLETION_TOKENS = 16
 """OpenAI's default for completions."""
 
 
-class Order(Struct, frozen=True, kw_only=True, eq=False):
+class PreparedRequest(Struct, frozen=True, kw_only=True, eq=False):
     """A request, read.
 
     prompts:  their tokens. echoes: text to begin each prompt's answers with, "" for none.
@@ -68,7 +68,7 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
     as_tokens: bool = False
     beams: Beams | None = None
     guide: Guide | None = None
-    form: Form | None = None
+    form: OutputFormat | None = None
     draft: tuple[int, ...] = ()
     proposal: Tensor | None = None
     context: bool = False
@@ -81,13 +81,13 @@ class Order(Struct, frozen=True, kw_only=True, eq=False):
         return max(self.max_new, 1)
 
 
-class Reader:
+class RequestReader:
     """Reads requests for one model. Safe to call from any thread."""
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        guides: Guides,
+        guides: GuideCompiler,
         *,
         vocabulary: int,
         ends: frozenset[int],
@@ -106,7 +106,7 @@ class Reader:
         """
         self._tokenizer = tokenizer
         self.reach = reach_of(tokenizer.describe(), longest - 1)
-        self._conversations = Conversations(tokenizer, guides, self.reach)
+        self._conversations = ChatReader(tokenizer, guides, self.reach)
         self._vocabulary = vocabulary
         self._ends = ends
         self._longest = longest
@@ -115,8 +115,8 @@ class Reader:
         self._hidden = hidden
         self._max_logits_bytes = max_logits_bytes
 
-    def read(self, request: GenerateRequest, errand: Errand | None = None) -> Order:
-        """Raises InvalidRequest naming the field. errand: see Encoder.encode."""
+    def read(self, request: GenerateRequest, errand: Offload | None = None) -> PreparedRequest:
+        """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
         refuse_unsupported(request)
         refuse_excess(request)
         refuse_unfit(request, self.reach)
@@ -125,7 +125,7 @@ class Reader:
         if beams is None and not isinstance(request, TokenRequest):
             sampling = _with_defaults(sampling, self._defaults)
         max_new = self._max_new(request, sampling)
-        talk = NO_TALK
+        talk = NO_CHAT
         if isinstance(request, ChatRequest):
             talk = self._conversations.read(request, errand)
         prompts, echoes = self._prompts(request, max_new, talk, errand)
@@ -133,7 +133,7 @@ class Reader:
         if beams is not None:
             choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
         ends, stops, words = self._ends_of(sampling)
-        params = settle(
+        params = resolve_params(
             sampling,
             vocabulary=self._vocabulary,
             end_ids=tuple(self._ends),
@@ -144,7 +144,7 @@ class Reader:
         asked = params.logprobs >= 0
         if choices > shown and not asked:
             params = msgspec.structs.replace(params, logprobs=0)
-        order = Order(
+        order = PreparedRequest(
             prompts=prompts,
             echoes=echoes,
             params=params,
@@ -176,7 +176,7 @@ class Reader:
                     prompt_logprobs=asked and _or(request.echo, False),
                 )
 
-    def _with_tensors(self, order: Order, request: TokenRequest) -> Order:
+    def _with_tensors(self, order: PreparedRequest, request: TokenRequest) -> PreparedRequest:
         """What TensorRT-LLM's request has beside sampling."""
         context = _or(request.return_context_logits, False)
         generation = _or(request.return_generation_logits, False)
@@ -205,7 +205,7 @@ class Reader:
         )
 
     def _prompts(
-        self, request: GenerateRequest, max_new: int, talk: Talk, errand: Errand | None
+        self, request: GenerateRequest, max_new: int, talk: PreparedChat, errand: Offload | None
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
         match request:
             case ChatRequest():
@@ -231,7 +231,7 @@ class Reader:
         *,
         template: bool,
         room: int | None,
-        errand: Errand | None,
+        errand: Offload | None,
     ) -> tuple[int, ...]:
         """room: tokens to which a prompt that is too long is cut; `None`: it is refused."""
         if not isinstance(prompt, str):

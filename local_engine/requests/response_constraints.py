@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from local_engine.child_process.messages import Guide, Part
 from local_engine.guided.compiler import quote
 from local_engine.guided.tool_call_formats import ToolFormat
-from local_engine.requests.output_parser import Form, Thinking
+from local_engine.requests.output_parser import OutputFormat, Thinking
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat
 
@@ -88,7 +88,7 @@ def body_of(format: ResponseFormat | UnsetType) -> Body | None:
 
 
 def guide_of(
-    form: Form,
+    form: OutputFormat,
     *,
     body: Body | None,
     tools: Sequence[FunctionTool],
@@ -121,7 +121,7 @@ def guide_of(
     )
 
 
-def _answer(form: Form, body: Body | None, parallel: bool) -> str:
+def _answer(form: OutputFormat, body: Body | None, parallel: bool) -> str:
     """What follows the reasoning."""
     format = form.tools
     if not form.sure or format is None:

@@ -29,7 +29,7 @@ class TopPDecay(Struct, frozen=True, kw_only=True):
 
 
 class RowParams(Struct, frozen=True, kw_only=True):
-    """One request's sampling, every value settled. Ranges are checked by `settle`.
+    """One request's sampling, every value settled. Ranges are checked by `resolve_params`.
 
     temperature: below 1e-5 is greedy. top_k: 0 is off. top_p: 1 is off, 0 is greedy.
     min_p: 0 is off. typical_p: 1 is off. decay: `None` leaves top_p alone.
@@ -63,7 +63,7 @@ class RowParams(Struct, frozen=True, kw_only=True):
     logprobs: int = -1
 
 
-def settle(
+def resolve_params(
     sampling: Sampling,
     *,
     vocabulary: int,

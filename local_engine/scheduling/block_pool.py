@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
-from local_engine.scheduling.free_extents import Extents
+from local_engine.scheduling.free_extents import FreeExtents
 
 EVICT_AT_ONCE = 16
 
@@ -42,7 +42,7 @@ class BlockPool:
         self.prefix_cache = prefix_cache
         self.taken = 0
         self._references = [0] * total
-        self._clean = Extents()
+        self._clean = FreeExtents()
         if total:
             self._clean.add(0, total)
         self._idle: OrderedDict[int, None] = OrderedDict()

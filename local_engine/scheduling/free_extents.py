@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 
-class Extents:
+class FreeExtents:
     """A set of integers, kept as runs. All verbs cost O(log runs), `roomiest` O(runs)."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ class Tally:
         return Histogram(counts=tuple(self._counts), sum=self._sum)
 
 
-class Meter:
+class RequestMetrics:
     """Everything that is counted of one model but its pages.
 
     clock: seconds; the one that sequences' `arrival` was read from.

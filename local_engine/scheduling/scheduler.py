@@ -18,7 +18,7 @@ from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
 AGEING_S = 2.5
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class SchedulerLimits(Struct, frozen=True, kw_only=True):
     """max_step_tokens, max_sequences: at least 1. max_seq_len: prompt and answer together.
 
     max_first_token_wait_s: in the queue; makes up for one priority. Who has waited so long, and
@@ -54,7 +54,7 @@ class Step(Struct, frozen=True, kw_only=True):
 class Scheduler:
     """Running sequences first, then waiting ones; the worst rank gives way when pages run out."""
 
-    def __init__(self, limits: Limits, blocks: BlockPool) -> None:
+    def __init__(self, limits: SchedulerLimits, blocks: BlockPool) -> None:
         self._limits = limits
         self.blocks = blocks
         self._waiting: list[Sequence] = []

@@ -8,7 +8,6 @@ from typing import cast
 import msgspec
 
 from local_engine.protocol.frames import (
-    Ask,
     Batch,
     BrokenFrame,
     Cancel,
@@ -16,8 +15,9 @@ from local_engine.protocol.frames import (
     Embed,
     Failed,
     FrameReader,
-    Measured,
     Ready,
+    StatsReply,
+    StatsRequest,
     Submit,
     ToEngine,
     Vectors,
@@ -88,9 +88,9 @@ class Connection(asyncio.Protocol):
             case Cancel(id=id):
                 if id in self._tasks:
                     self._tasks[id].cancel()
-            case Ask():
+            case StatsRequest():
                 service = self._service
-                self._write(Measured(machine=service.machine(), stats=service.stats()))
+                self._write(StatsReply(machine=service.machine(), stats=service.stats()))
 
     def _start(self, id: int, work: Coroutine[object, object, None]) -> None:
         task = self._loop.create_task(work)
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
                 if task.cancel():
                     self._transport.write(frame(failed(id, slow)))
 
-    def _write(self, message: Failed | Measured | Vectors) -> None:
+    def _write(self, message: Failed | StatsReply | Vectors) -> None:
         self._flush()
         if self._transport is not None:
             self._transport.write(frame(message))

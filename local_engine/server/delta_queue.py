@@ -5,7 +5,7 @@ import asyncio
 from local_engine.execution.jobs import Delta
 
 
-class Inbox:
+class DeltaQueue:
     """The deltas of one request, between the step that brought them and the task that reads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -12,9 +12,9 @@ from msgspec import Struct
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import DTYPES, choose_device, probe
 from local_engine.embeddings.embedding_lane import EmbeddingLane
-from local_engine.embeddings.encoder import Encoder, Shape
+from local_engine.embeddings.encoder import EmbeddingEncoder, EmbeddingShape
 from local_engine.embeddings.request_reader import TextReader
-from local_engine.embeddings.sentence_transformers import read_recipe
+from local_engine.embeddings.sentence_transformers import read_config
 from local_engine.loading.model_paths import model_folder
 from local_engine.server.model_host import STEP_TOKENS
 from local_engine.text.tokenizer import Tokenizer
@@ -26,7 +26,7 @@ class Embedder(Struct, frozen=True, kw_only=True, eq=False):
     name: str
     reader: TextReader
     lane: EmbeddingLane
-    shape: Shape
+    shape: EmbeddingShape
 
 
 def host_embedders(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Embedder]:
@@ -42,7 +42,7 @@ def host_embedders(config: EngineConfig, report: Callable[[str], None]) -> dict[
     available = probe()
     device = choose_device(config.device, available)
     return {
-        model.name: _seat(
+        model.name: _build_embedder(
             config,
             model,
             device,
@@ -53,7 +53,7 @@ def host_embedders(config: EngineConfig, report: Callable[[str], None]) -> dict[
     }
 
 
-def _seat(
+def _build_embedder(
     config: EngineConfig,
     model: ModelConfig,
     device: str,
@@ -63,10 +63,10 @@ def _seat(
 ) -> Embedder:
     report(f"loading {model.name} from {model.path}")
     path = model_folder(model.path, model.revision)
-    recipe = read_recipe(path)
+    recipe = read_config(path)
     parses = model.special_tokens_in_prompts == "parse"
     tokenizer = Tokenizer(path, subfolder=recipe.subfolder, parses=parses)
-    encoder = Encoder(
+    encoder = EmbeddingEncoder(
         path,
         recipe,
         device=device,

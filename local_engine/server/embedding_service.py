@@ -13,7 +13,7 @@ from torch import Tensor
 from local_engine.child_process.fair_gate import Gate
 from local_engine.child_process.text_encoder import INLINE
 from local_engine.embeddings.input_queue import Embedded, Inputs
-from local_engine.embeddings.request_reader import Rows, TextReader
+from local_engine.embeddings.request_reader import TextReader, TokenRows
 from local_engine.requests.preparation import preparing, read
 from local_engine.requests.request_limits import refuse_unfit
 from local_engine.server.embedding_host import Embedder
@@ -30,14 +30,14 @@ MAX_WAITING = 65_536
 """Inputs of one model that may wait; more are refused as busy."""
 
 
-class Vectors(Struct, frozen=True, kw_only=True, eq=False):
+class EmbeddingResult(Struct, frozen=True, kw_only=True, eq=False):
     """values: [inputs, width] float32 on the CPU, in input order. tokens: of all inputs."""
 
     values: Tensor
     tokens: int
 
 
-class Orders(Protocol):
+class EngineQueue(Protocol):
     """What is asked of the engine, from any thread."""
 
     def submit(self, job: Inputs) -> None: ...
@@ -57,14 +57,16 @@ class EmbeddingService:
         """
         self._reading = reading
         self._embedders = embedders
-        self._engine: Orders | None = None
+        self._engine: EngineQueue | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ids = ids
         self._name = name
         self._pending: dict[int, asyncio.Future[Embedded]] = {}
         self._counts: dict[str, int] = dict.fromkeys(embedders, 0)
 
-    async def embed(self, request: EmbeddingsRequest, *, model: str, tenant: str = "") -> Vectors:
+    async def embed(
+        self, request: EmbeddingsRequest, *, model: str, tenant: str = ""
+    ) -> EmbeddingResult:
         """Cancelling the task frees its inputs before the next batch. `model` must be here.
 
         Raises InvalidRequest, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
@@ -86,9 +88,9 @@ class EmbeddingService:
             case "done":
                 assert ended.vectors is not None
                 values = shortened(ended.vectors, rows.width, unit=embedder.shape.unit)
-                return Vectors(values=values, tokens=rows.tokens)
+                return EmbeddingResult(values=values, tokens=rows.tokens)
 
-    async def _read(self, reader: TextReader, request: EmbeddingsRequest, tenant: str) -> Rows:
+    async def _read(self, reader: TextReader, request: EmbeddingsRequest, tenant: str) -> TokenRows:
         size = sum(len(prompt) for prompt in request.inputs)
         if size > INLINE:
             refuse_unfit(request, reader.reach)
@@ -97,7 +99,7 @@ class EmbeddingService:
                 partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
             )
 
-    def start(self, engine: Orders) -> None:
+    def start(self, engine: EngineQueue) -> None:
         """Call it on the loop that will call `embed`, before the engine's thread runs."""
         self._engine = engine
         self._loop = asyncio.get_running_loop()
@@ -113,7 +115,7 @@ class EmbeddingService:
             if future is not None and not future.done():
                 future.set_result(one)
 
-    async def _ended(self, model: str, rows: Rows, arrival: float) -> Embedded:
+    async def _ended(self, model: str, rows: TokenRows, arrival: float) -> Embedded:
         assert self._engine is not None, "the service was not started"
         count = len(rows.rows)
         if count > MAX_WAITING:

@@ -11,24 +11,24 @@ from transformers.generation.configuration_utils import GenerationConfig
 
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import Drawer
-from local_engine.guided.compiler import Guides
+from local_engine.execution.step_sampler import StepSampler
+from local_engine.guided.compiler import GuideCompiler
 from local_engine.loading.checkpoint import Loaded, end_tokens, load
 from local_engine.loading.model_paths import model_folder
-from local_engine.ops.kernel_selection import Settled, settle
+from local_engine.ops.kernel_selection import KernelSelection, select_kernels
 from local_engine.ops.native_build import cpu_kernels
 from local_engine.peft.lora_cache import AdapterBank
 from local_engine.peft.lora_layers import Adapter
 from local_engine.peft.peft_format import load_adapter
 from local_engine.protocol.stats import Footprint
-from local_engine.requests.answer_stream import Names
-from local_engine.requests.request_reader import Reader
+from local_engine.requests.answer_stream import TokenNames
+from local_engine.requests.request_reader import RequestReader
 from local_engine.sampling.top_candidates import use_finder
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Limits, Scheduler
-from local_engine.server.request_adapters import Conditioner
+from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.server.request_adapters import AdapterResolver
 from local_engine.server.warmup import warm_up
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidConfig
@@ -38,7 +38,7 @@ CPU_CACHE_BYTES = 2 << 30
 STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}
 
 
-class Hosted(Struct, frozen=True, kw_only=True, eq=False):
+class ServedModel(Struct, frozen=True, kw_only=True, eq=False):
     """A model that answers. `context` is prompt and answer together, tokens.
 
     base: the model whose lane computes it, itself or the one that it adapts.
@@ -46,20 +46,20 @@ class Hosted(Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     base: str
-    conditioner: Conditioner
+    conditioner: AdapterResolver
     tokenizer: Tokenizer
-    names: Names
-    reader: Reader
-    guides: Guides
-    lane: Lane
+    names: TokenNames
+    reader: RequestReader
+    guides: GuideCompiler
+    lane: ModelLane
     context: int
     vocabulary: int
 
 
-Hosting = Callable[[EngineConfig, Callable[[str], None]], dict[str, Hosted]]
+Hosting = Callable[[EngineConfig, Callable[[str], None]], dict[str, ServedModel]]
 
 
-def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
+def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, ServedModel]:
     """Loads every generating model, in order.
 
     `report` gets a line when something long begins or has ended.
@@ -86,16 +86,16 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     share = _cache_bytes(config, device) // max(len(loaded), 1)
     kernels = cpu_kernels(config.compile, device, dtype, report)
     use_finder(kernels.best)
-    hosted: dict[str, Hosted] = {}
+    hosted: dict[str, ServedModel] = {}
     for model, weights, tokenizer in loaded:
-        settled = settle(device, dtype, weights.shape)
+        settled = select_kernels(device, dtype, weights.shape)
         if device == "cpu":
             settled = structs.replace(settled, kernels=kernels)
         else:
             for line in settled.lines:
                 report(f"{model.name}: {line}")
-        seat = _Seat(bank=bank, device=device, kv_bytes=share, settled=settled)
-        one = _seat(config, model.name, weights, tokenizer, seat)
+        seat = _DeviceShare(bank=bank, device=device, kv_bytes=share, settled=settled)
+        one = _build_model(config, model.name, weights, tokenizer, seat)
         hosted[model.name] = one
         for lora in config.loras:
             if lora.base == model.name:
@@ -111,22 +111,24 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hoste
     return hosted
 
 
-class _Seat(Struct, frozen=True, kw_only=True, eq=False):
+class _DeviceShare(Struct, frozen=True, kw_only=True, eq=False):
     """What a model is given of the machine."""
 
     bank: AdapterBank
     device: str
     kv_bytes: int
-    settled: Settled
+    settled: KernelSelection
 
 
-def _seat(
-    config: EngineConfig, name: str, loaded: Loaded, tokenizer: Tokenizer, seat: _Seat
-) -> Hosted:
+def _build_model(
+    config: EngineConfig, name: str, loaded: Loaded, tokenizer: Tokenizer, seat: _DeviceShare
+) -> ServedModel:
     lane = _lane(config, loaded, seat)
     ends = end_tokens(loaded, tokenizer.end)
-    guides = Guides(tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends)
-    reader = Reader(
+    guides = GuideCompiler(
+        tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends
+    )
+    reader = RequestReader(
         tokenizer,
         guides,
         vocabulary=loaded.vocab,
@@ -137,15 +139,15 @@ def _seat(
         hidden=loaded.hidden,
         max_logits_bytes=config.max_logits_bytes,
     )
-    conditioner = Conditioner(
+    conditioner = AdapterResolver(
         loaded, model=name, bank=seat.bank, device=seat.device, accept_lora=config.accept_lora
     )
-    return Hosted(
+    return ServedModel(
         name=name,
         base=name,
         conditioner=conditioner,
         tokenizer=tokenizer,
-        names=Names(tokenizer),
+        names=TokenNames(tokenizer),
         reader=reader,
         guides=guides,
         lane=lane,
@@ -154,7 +156,7 @@ def _seat(
     )
 
 
-def _lane(config: EngineConfig, loaded: Loaded, seat: _Seat) -> Lane:
+def _lane(config: EngineConfig, loaded: Loaded, seat: _DeviceShare) -> ModelLane:
     context = min(config.max_seq_len or loaded.context, loaded.context)
     runner = Runner(
         loaded,
@@ -164,7 +166,7 @@ def _lane(config: EngineConfig, loaded: Loaded, seat: _Seat) -> Lane:
         kernels=seat.settled.kernels,
         capture=seat.settled.capture,
     )
-    limits = Limits(
+    limits = SchedulerLimits(
         max_step_tokens=config.max_step_tokens or STEP_TOKENS[seat.device],
         max_sequences=config.max_sequences,
         max_seq_len=context,
@@ -176,10 +178,10 @@ def _lane(config: EngineConfig, loaded: Loaded, seat: _Seat) -> Lane:
         cache_bytes=runner.cache_bytes,
         loaded_since=time.time(),
     )
-    return Lane(
+    return ModelLane(
         runner,
         Scheduler(limits, pool),
-        Drawer(loaded.vocab, seat.device, seat.settled.operator),
+        StepSampler(loaded.vocab, seat.device, seat.settled.operator),
         footprint,
         drafts=config.draft_tokens,
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from local_engine.execution.prompt_tuning import read_table
 from local_engine.loading.checkpoint import Loaded
-from local_engine.peft.lora_cache import AdapterBank, Task
+from local_engine.peft.lora_cache import AdapterBank, AdapterKey
 from local_engine.peft.lora_layers import Adapter
 from local_engine.peft.trtllm_format import CONFIG, WEIGHTS, read_adapter
 from schemas.errors import InvalidRequest
@@ -21,7 +21,7 @@ INLINE_BYTES = 1 << 16
 """Tensors that are read on the event loop; larger ones go to a side thread."""
 
 
-class Conditions(Struct, frozen=True, kw_only=True, eq=False):
+class RequestAdapters(Struct, frozen=True, kw_only=True, eq=False):
     """adapter: `None` for the model as it is. borrowed: it is the bank's, and goes back.
 
     table: [P, hidden] rows for ids past the vocabulary.
@@ -42,7 +42,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
         return digest.digest()
 
 
-class Conditioner:
+class AdapterResolver:
     """Settles the conditions of one served model's requests. Safe to call from any thread."""
 
     def __init__(
@@ -63,9 +63,9 @@ class Conditioner:
         self._accept = accept_lora
         self._adapter = adapter
 
-    def adapted(self, adapter: Adapter) -> "Conditioner":
+    def adapted(self, adapter: Adapter) -> "AdapterResolver":
         """The same for the model with an adapter, under a name of its own."""
-        return Conditioner(
+        return AdapterResolver(
             self._loaded,
             model=self._model,
             bank=self._bank,
@@ -74,25 +74,25 @@ class Conditioner:
             adapter=adapter,
         )
 
-    async def settle(self, request: GenerateRequest, tenant: str) -> Conditions:
+    async def settle(self, request: GenerateRequest, tenant: str) -> RequestAdapters:
         """`release` what it gives. Raises InvalidRequest, and UpstreamBusy for want of room."""
         lora, table = _lora_of(request), _table_of(request)
         if lora is None and table is None:
-            return Conditions(adapter=self._adapter)
+            return RequestAdapters(adapter=self._adapter)
         if lora is not None:
             self._refuse(lora)
         if _size(lora, table) > INLINE_BYTES:
             brought, rows, digest = await asyncio.to_thread(self._read, lora, table)
         else:
             brought, rows, digest = self._read(lora, table)
-        return Conditions(
+        return RequestAdapters(
             adapter=self._adapter if lora is None else self._borrow(lora.task_id, brought, tenant),
             borrowed=lora is not None,
             table=rows,
             table_digest=digest,
         )
 
-    def release(self, conditions: Conditions) -> None:
+    def release(self, conditions: RequestAdapters) -> None:
         if conditions.borrowed and conditions.adapter is not None:
             self._bank.release(conditions.adapter)
 
@@ -130,7 +130,7 @@ class Conditioner:
         return adapter, rows, digest
 
     def _borrow(self, id: int, brought: Adapter | None, tenant: str) -> Adapter:
-        task = Task(model=self._model, tenant=tenant, id=id)
+        task = AdapterKey(model=self._model, tenant=tenant, id=id)
         if brought is not None:
             return self._bank.put(task, brought)
         found = self._bank.take(task)

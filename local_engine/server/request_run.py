@@ -10,17 +10,17 @@ from torch import Tensor
 
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.step_sampler import Drawn
+from local_engine.execution.step_sampler import SampledToken
 from local_engine.guided.grammar import Grammar
 from local_engine.protocol.tensors import packed
-from local_engine.requests.answer_stream import Answer
-from local_engine.requests.request_reader import Order
+from local_engine.requests.answer_stream import AnswerStream
+from local_engine.requests.request_reader import PreparedRequest
 from local_engine.sampling.counter_rng import derive_seed
 from local_engine.sampling.token_history import new_history
 from local_engine.scheduling.sequence import new_sequence
-from local_engine.server.delta_queue import Inbox
-from local_engine.server.model_host import Hosted
-from local_engine.server.request_adapters import Conditions
+from local_engine.server.delta_queue import DeltaQueue
+from local_engine.server.model_host import ServedModel
+from local_engine.server.request_adapters import RequestAdapters
 from schemas.errors import DeadlineExceeded, InvalidRequest, UpstreamFailed, UpstreamLost
 from schemas.events import Event, Logits, Usage
 
@@ -35,22 +35,22 @@ class Choice(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     prompt: int
-    answer: Answer
+    answer: AnswerStream
     held: list[Event]
     rows: list[Tensor]
 
 
-class Run:
+class RequestRun:
     """One request's sequences and answers."""
 
     def __init__(
         self,
-        hosted: Hosted,
-        order: Order,
+        hosted: ServedModel,
+        order: PreparedRequest,
         grammar: Grammar | None,
-        inbox: Inbox,
+        inbox: DeltaQueue,
         engine: Engine,
-        conditions: Conditions,
+        conditions: RequestAdapters,
     ) -> None:
         self._hosted = hosted
         self.conditions = conditions
@@ -61,7 +61,7 @@ class Run:
         self.live: dict[int, Choice] = {}
         self._choices: list[Choice] = []
         self._cached: dict[int, int] = {}
-        self._scored: dict[int, tuple[Drawn, ...]] = {}
+        self._scored: dict[int, tuple[SampledToken, ...]] = {}
         self._selects = order.choices > order.shown
         self._began = 0.0
 
@@ -85,7 +85,7 @@ class Run:
         prompt = order.prompts[place]
         seed = derive_seed(order.params.seed, number)
         params = msgspec.structs.replace(order.params, seed=seed)
-        answer = Answer(
+        answer = AnswerStream(
             order,
             place * order.shown + number,
             place,

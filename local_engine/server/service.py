@@ -19,13 +19,13 @@ from local_engine.execution.watchdog import Pulse
 from local_engine.protocol.stats import Machine, Stats
 from local_engine.requests.preparation import preparing, read
 from local_engine.requests.request_limits import characters, refuse_excess, refuse_unfit
-from local_engine.requests.request_reader import Order, Reader
-from local_engine.server.delta_queue import Inbox
+from local_engine.requests.request_reader import PreparedRequest, RequestReader
+from local_engine.server.delta_queue import DeltaQueue
 from local_engine.server.embedding_host import host_embedders
-from local_engine.server.embedding_service import EmbeddingService, Vectors
+from local_engine.server.embedding_service import EmbeddingResult, EmbeddingService
 from local_engine.server.host_info import as_of_now, machine
-from local_engine.server.model_host import Hosted, Hosting, host
-from local_engine.server.request_run import NAME, Run
+from local_engine.server.model_host import Hosting, ServedModel, host
+from local_engine.server.request_run import NAME, RequestRun
 from local_engine.text.text_length import Reach
 from schemas.errors import (
     InvalidRequest,
@@ -66,7 +66,7 @@ class Service:
             embedded=self._embeddings.deliver,
         )
         self._most = config.max_sequences + config.max_waiting
-        self._inboxes: dict[int, Inbox] = {}
+        self._inboxes: dict[int, DeltaQueue] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
 
@@ -144,8 +144,8 @@ class Service:
             hosted.conditioner.release(run.conditions)
 
     async def _prepare(
-        self, hosted: Hosted, request: GenerateRequest, tenant: str
-    ) -> tuple[Run, list[Job]]:
+        self, hosted: ServedModel, request: GenerateRequest, tenant: str
+    ) -> tuple[RequestRun, list[Job]]:
         """Everything that can be refused, and the jobs."""
         assert self._loop is not None
         order = await self._read(hosted.reader, request, tenant)
@@ -166,10 +166,12 @@ class Service:
         if len(self._inboxes) + answers > self._most:
             raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
         conditions = await hosted.conditioner.settle(request, tenant)
-        run = Run(hosted, order, grammar, Inbox(self._loop), self._engine, conditions)
+        run = RequestRun(hosted, order, grammar, DeltaQueue(self._loop), self._engine, conditions)
         return run, run.prepare(self._ids, tenant.encode())
 
-    async def _read(self, reader: Reader, request: GenerateRequest, tenant: str) -> Order:
+    async def _read(
+        self, reader: RequestReader, request: GenerateRequest, tenant: str
+    ) -> PreparedRequest:
         size = characters(request)
         if size > INLINE:
             refuse_excess(request)
@@ -178,7 +180,9 @@ class Service:
             partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
         )
 
-    async def embed(self, request: EmbeddingsRequest, *, model: str, tenant: str = "") -> Vectors:
+    async def embed(
+        self, request: EmbeddingsRequest, *, model: str, tenant: str = ""
+    ) -> EmbeddingResult:
         """All vectors at once. Cancelling the task frees what is left of its inputs.
 
         Raises as `generate` does.

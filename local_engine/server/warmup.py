@@ -8,8 +8,8 @@ from itertools import count
 import torch
 
 from local_engine.execution.jobs import Job
-from local_engine.execution.model_lane import Lane
-from local_engine.sampling.sampling_params import settle
+from local_engine.execution.model_lane import ModelLane
+from local_engine.sampling.sampling_params import resolve_params
 from local_engine.scheduling.sequence import new_sequence
 from schemas.errors import InvalidConfig
 from schemas.sampling import Sampling
@@ -27,7 +27,7 @@ _SALT = b"warm-up"
 _FIRST_ID = 1 << 60
 
 
-def warm_up(name: str, lane: Lane, *, vocabulary: int, step_tokens: int) -> None:
+def warm_up(name: str, lane: ModelLane, *, vocabulary: int, step_tokens: int) -> None:
     """Leaves the lane idle and its counts at zero.
 
     step_tokens: the budget of a step. Raises InvalidConfig for a model that the device cannot run.
@@ -44,7 +44,9 @@ def warm_up(name: str, lane: Lane, *, vocabulary: int, step_tokens: int) -> None
             max_total=min(length + TOKENS, longest),
             salt=_SALT,
         )
-        params = settle(KINDS[place % len(KINDS)], vocabulary=vocabulary, end_ids=(), seed=place)
+        params = resolve_params(
+            KINDS[place % len(KINDS)], vocabulary=vocabulary, end_ids=(), seed=place
+        )
         return Job(lane=name, sequence=sequence, params=params)
 
     for place, length in enumerate(prompts):

@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 from msgspec import UNSET, UnsetType
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-from local_engine.text.control_tokens import Controls, Rendered
+from local_engine.text.control_tokens import ControlTokens, Rendered
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, Message, TextPart, Tool, ToolCall
 
@@ -50,7 +50,7 @@ class ChatTemplate:
         return self._apply(self._read(messages, tools))
 
     def rendered(
-        self, messages: tuple[Message, ...], tools: tuple[Tool, ...], controls: Controls
+        self, messages: tuple[Message, ...], tools: tuple[Tool, ...], controls: ControlTokens
     ) -> Rendered:
         """The same, with the control tokens that the template wrote kept apart from text."""
         return controls.render(self._read(messages, tools), self._apply)

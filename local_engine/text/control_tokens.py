@@ -30,7 +30,10 @@ _PRIVATE = range(0xF0000, 0xFFFFE)
 
 
 class Rendered(Struct, frozen=True, kw_only=True):
-    """A conversation as text. spelled: the same for `Controls.respelt`; "" where text will do."""
+    """A conversation as text.
+
+    spelled: the same text for the tokenizer of `ControlTokens.respelt`; "" where `text` is enough.
+    """
 
     text: str
     spelled: str = ""
@@ -56,7 +59,7 @@ class _Marks(Struct, frozen=True, kw_only=True):
     fold: str
 
 
-class Controls:
+class ControlTokens:
     """One tokenizer's control tokens: those that it calls special, and those that the template
     names. Safe to call from any thread."""
 

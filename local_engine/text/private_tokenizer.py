@@ -8,8 +8,8 @@ from typing import Protocol, cast
 
 import tokenizers
 
-from local_engine.child_process.text_encoder import BatchEncoder, Encoder
-from local_engine.text.control_tokens import Controls
+from local_engine.child_process.text_encoder import BatchEncoder, TextEncoder
+from local_engine.text.control_tokens import ControlTokens
 from schemas.errors import InvalidConfig
 
 
@@ -17,7 +17,7 @@ class Normalizer(Protocol):
     def normalize_str(self, sequence: str) -> str: ...
 
 
-class Library(Protocol):
+class TokenizerLibrary(Protocol):
     """The part of `tokenizers.Tokenizer` that is used."""
 
     @property
@@ -26,13 +26,13 @@ class Library(Protocol):
     def token_to_id(self, token: str) -> int | None: ...
 
 
-def normalizing(library: Library) -> Callable[[str], str] | None:
+def normalizing(library: TokenizerLibrary) -> Callable[[str], str] | None:
     """How the tokenizer normalizes text, `None` where it does not."""
     normalizer = library.normalizer
     return None if normalizer is None else normalizer.normalize_str
 
 
-def respelt(description: str, controls: Controls, key: str) -> Encoder:
+def private_encoder(description: str, controls: ControlTokens, key: str) -> TextEncoder:
     """description: the content of tokenizer.json. key: names it in child processes.
 
     Raises InvalidConfig for a tokenizer whose control tokens cannot be told from text.
@@ -51,4 +51,4 @@ def respelt(description: str, controls: Controls, key: str) -> Encoder:
             raise InvalidConfig(
                 (f"the tokenizer's token {id} cannot be told from text: its id is not its own",)
             )
-    return Encoder(cast(BatchEncoder, made), key, lambda: source)
+    return TextEncoder(cast(BatchEncoder, made), key, lambda: source)

@@ -13,10 +13,10 @@ from typing import Protocol, cast
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-from local_engine.child_process.text_encoder import Encoder, Encoding, Errand
+from local_engine.child_process.text_encoder import Encoding, Offload, TextEncoder
 from local_engine.text.chat_template import ChatTemplate
-from local_engine.text.control_tokens import Controls, Rendered
-from local_engine.text.private_tokenizer import Normalizer, normalizing, respelt
+from local_engine.text.control_tokens import ControlTokens, Rendered
+from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes
 from schemas.errors import InvalidConfig
 
@@ -73,29 +73,29 @@ class Tokenizer:
         backend.no_padding()
         self._backend = backend
         self._bytes = TokenBytes(backend.to_str())
-        self._encoder = Encoder(backend, path + subfolder, self.describe)
+        self._encoder = TextEncoder(backend, path + subfolder, self.describe)
         self._parses = parses
         self.longest = int(cast(float, loaded.model_max_length))
         self.end = cast(int | None, loaded.eos_token_id)
         self.specials = frozenset(loaded.all_special_ids)
         self.chat = ChatTemplate(loaded)
         description = self.describe()
-        self.controls = Controls(description, self.chat.source, normalizing(backend))
-        self._respelt = respelt(description, self.controls, path + subfolder + " respelt")
+        self.controls = ControlTokens(description, self.chat.source, normalizing(backend))
+        self._respelt = private_encoder(description, self.controls, path + subfolder + " respelt")
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """special: add what the model expects around a text (its begin token)."""
         return self._encoder.encode(text, special=special)[0]
 
     def counted(
-        self, text: str, *, special: bool = True, most: int, errand: Errand | None
+        self, text: str, *, special: bool = True, most: int, errand: Offload | None
     ) -> tuple[list[int], int]:
-        """The last `most` tokens of a raw prompt, and how many there are. See Encoder.encode."""
+        """The last `most` tokens of a raw prompt, and their count. See TextEncoder.encode."""
         encoder = self._encoder if self._parses else self._respelt
         return encoder.encode(text, special=special, most=most, errand=errand)
 
     def turned(
-        self, rendered: Rendered, *, most: int, errand: Errand | None
+        self, rendered: Rendered, *, most: int, errand: Offload | None
     ) -> tuple[list[int], int]:
         """The same of a conversation, whose control tokens are those of its template alone."""
         encoder, text = self._encoder, rendered.text

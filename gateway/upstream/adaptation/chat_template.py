@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
-from local_engine.text.control_tokens import Controls, Rendered
+from local_engine.text.control_tokens import ControlTokens, Rendered
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import Message, TextPart, ToolCall, thinking_of
 
@@ -85,7 +85,7 @@ class ChatTemplate:
         """The prompt up to where the assistant begins to speak, special tokens spelt out."""
         return self._apply(self._read(messages))
 
-    def rendered(self, messages: tuple[Message, ...], controls: Controls) -> Rendered:
+    def rendered(self, messages: tuple[Message, ...], controls: ControlTokens) -> Rendered:
         """The same, with the control tokens that the template wrote kept apart from text."""
         return controls.render(self._read(messages), self._apply)
 

@@ -19,7 +19,7 @@ from gateway.upstream.adaptation.answer_translation import TextOfTokens, TokensO
 from gateway.upstream.adaptation.capabilities import INPUT_IDS, PROMPT_IDS, ways_to, widened
 from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, reading
 from gateway.upstream.base import Call, Upstream
-from local_engine.child_process.text_encoder import Errand
+from local_engine.child_process.text_encoder import Offload
 from local_engine.requests.request_limits import length
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
@@ -242,7 +242,7 @@ class Translating:
         if chat is None:
             raise InvalidRequest(f"messages: {self.name} has no chat template", param="messages")
 
-        def read(errand: Errand | None) -> _Read:
+        def read(errand: Offload | None) -> _Read:
             rendered = chat.rendered(messages, self._tokenizer.controls)
             ids = self._tokenizer.read(rendered, special=False, errand=errand)
             return _Read(ids=ids, text=rendered.text)

@@ -20,14 +20,14 @@ from gateway.upstream.adaptation.chat_template import ChatTemplate
 from gateway.upstream.adaptation.tokenizer_files import read_beside, tokenizer_file
 from local_engine.child_process.text_encoder import (
     INLINE,
-    Encoder,
     Encoding,
-    Errand,
-    on_errand,
+    Offload,
+    TextEncoder,
     reading_gate,
+    run_offloaded,
 )
-from local_engine.text.control_tokens import Controls, Rendered
-from local_engine.text.private_tokenizer import Normalizer, normalizing, respelt
+from local_engine.text.control_tokens import ControlTokens, Rendered
+from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
@@ -100,7 +100,7 @@ class TextTokenizer:
         description = library.to_str()
         self._bytes = TokenBytes(description)
         key = sha256(description.encode()).hexdigest()
-        self._encoder = Encoder(library, key, library.to_str)
+        self._encoder = TextEncoder(library, key, library.to_str)
         self._key = key
         added = library.get_added_tokens_decoder()
         self._added = {id: token.content for id, token in added.items()}
@@ -120,29 +120,29 @@ class TextTokenizer:
         self.faithful = self._gives_back(SAMPLE)
 
     @cached_property
-    def controls(self) -> Controls:
+    def controls(self) -> ControlTokens:
         """The control tokens, which clients' text never becomes in a conversation."""
         source = "" if self.chat is None else self.chat.source
-        return Controls(self._library.to_str(), source, normalizing(self._library))
+        return ControlTokens(self._library.to_str(), source, normalizing(self._library))
 
     @cached_property
-    def respelt(self) -> Encoder:
+    def respelt(self) -> TextEncoder:
         """Reads conversations in which a client spells control tokens; made while loading.
 
         Raises InvalidConfig for a tokenizer whose control tokens cannot be told from text.
         """
-        return respelt(self._library.to_str(), self.controls, f"{self._key} respelt")
+        return private_encoder(self._library.to_str(), self.controls, f"{self._key} respelt")
 
     def encode(self, text: str, *, special: bool = True) -> tuple[int, ...]:
         """special: add what the model expects around a text (its begin token)."""
         return tuple(self._encoder.encode(text, special=special)[0])
 
     def read(
-        self, prompt: str | Rendered, *, special: bool = True, errand: Errand | None = None
+        self, prompt: str | Rendered, *, special: bool = True, errand: Offload | None = None
     ) -> tuple[int, ...]:
         """A prompt of any length. A conversation's control tokens are those of its template.
 
-        errand: see Encoder.encode. Raises InvalidRequest and Unavailable as that does.
+        errand: see TextEncoder.encode. Raises InvalidRequest and Unavailable as that does.
         """
         encoder = self._encoder
         text = prompt if isinstance(prompt, str) else prompt.text
@@ -275,12 +275,12 @@ async def aside(size: int, work: Callable[[], _Result]) -> _Result:
     return work() if size <= INLINE else await asyncio.to_thread(work)
 
 
-async def reading(size: int, work: Callable[[Errand | None], _Result], tenant: str) -> _Result:
+async def reading(size: int, work: Callable[[Offload | None], _Result], tenant: str) -> _Result:
     """The same for prompts, in turns by tenant; very long ones are read in a child process."""
     if size <= INLINE:
         return work(None)
     async with _reading.turn(tenant):
-        return await on_errand(work)
+        return await run_offloaded(work)
 
 
 _reading = reading_gate("this gateway")

@@ -13,14 +13,14 @@ from msgspec import Struct
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineView, State
 from local_engine.protocol.frames import (
-    Ask,
     Batch,
     Cancel,
     Deltas,
     Embed,
     FrameReader,
-    Measured,
     Ready,
+    StatsReply,
+    StatsRequest,
     Submit,
     ToEngine,
     ToWorker,
@@ -219,8 +219,8 @@ class StandIns:
                 self.cancelled.append(asked.model)
                 asked.gone.set()
                 task.cancel()
-            case Ask():
-                writer.write(frame(Measured(machine=Machine(), stats={})))
+            case StatsRequest():
+                writer.write(frame(StatsReply(machine=Machine(), stats={})))
         await self._change()
 
     async def _answer(self, asked: Asked) -> None:

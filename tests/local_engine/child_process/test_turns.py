@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.text_encoder import LONG, BatchEncoder, Encoder, on_errand
+from local_engine.child_process.text_encoder import LONG, BatchEncoder, TextEncoder, run_offloaded
 from local_engine.loading.model_paths import model_folder
 from schemas.errors import InvalidConfig, Throttled, Unavailable
 from tests.local_engine.tiny import tokenizer
@@ -31,8 +31,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def encoder() -> Encoder:
-    return Encoder(cast(BatchEncoder, LIBRARY), "tiny", LIBRARY.to_str)
+def encoder() -> TextEncoder:
+    return TextEncoder(cast(BatchEncoder, LIBRARY), "tiny", LIBRARY.to_str)
 
 
 def gate(*, slots: int = 2, waiting: int = 3, wait_s: float = 60.0) -> Gate:
@@ -98,7 +98,7 @@ async def test_a_long_text_is_read_elsewhere_to_the_same_tokens() -> None:
     text = "The quick brown fox, café. " * (LONG // 20)
     reads = encoder()
 
-    ids, count = await on_errand(
+    ids, count = await run_offloaded(
         lambda errand: reads.encode(text, special=False, most=50, errand=errand)
     )
 
@@ -111,7 +111,7 @@ async def test_reading_a_long_text_leaves_the_loop_free_and_ends_with_its_client
     reads, longest = encoder(), 0.0
 
     reading = asyncio.create_task(
-        on_errand(lambda errand: reads.encode(text, special=False, most=50, errand=errand))
+        run_offloaded(lambda errand: reads.encode(text, special=False, most=50, errand=errand))
     )
     for _ in range(40):
         began = time.monotonic()

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.embeddings.input_queue import Embedded, Inputs
 from local_engine.server.embedding_host import Embedder, host_embedders
-from local_engine.server.embedding_service import Vectors
+from local_engine.server.embedding_service import EmbeddingResult
 from local_engine.server.service import Service
 from schemas.requests import EmbeddingsRequest, Prompt
 from tests.local_engine.asking import serving
@@ -42,7 +42,9 @@ def inputs(
     )
 
 
-async def embed(service: Service, request: EmbeddingsRequest, *, model: str = MODEL) -> Vectors:
+async def embed(
+    service: Service, request: EmbeddingsRequest, *, model: str = MODEL
+) -> EmbeddingResult:
     return await service.embed(request, model=model)
 
 
@@ -52,7 +54,7 @@ async def vectors_of(folder: Path | str, request: EmbeddingsRequest) -> list[lis
         return listed(await embed(service, request))
 
 
-def listed(vectors: Vectors) -> list[list[float]]:
+def listed(vectors: EmbeddingResult) -> list[list[float]]:
     return cast("list[list[float]]", vectors.values.tolist())  # pyright: ignore[reportUnknownMemberType]  # torch
 
 

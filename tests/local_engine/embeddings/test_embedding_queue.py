@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.embeddings.input_queue import ROUND, Inputs, Pick, Queue
+from local_engine.embeddings.input_queue import ROUND, InputQueue, Inputs, Pick
 
 BUDGET = 128
 
@@ -21,7 +21,7 @@ def ids(batch: list[Pick]) -> set[int]:
     return {pick.inputs.id for pick in batch}
 
 
-def drained(queue: Queue, budget: int = BUDGET) -> list[list[Pick]]:
+def drained(queue: InputQueue, budget: int = BUDGET) -> list[list[Pick]]:
     batches: list[list[Pick]] = []
     while batch := queue.take(budget):
         batches.append(batch)
@@ -34,7 +34,7 @@ requests = st.lists(st.lists(st.integers(1, 200), min_size=1, max_size=20), min_
 @settings(deadline=None)
 @given(requests)
 def test_every_input_is_taken_once_and_a_batch_keeps_its_budget(lengths: list[list[int]]) -> None:
-    queue = Queue()
+    queue = InputQueue()
     for id, some in enumerate(lengths):
         queue.add(request(id, *some))
 
@@ -51,7 +51,7 @@ def test_every_input_is_taken_once_and_a_batch_keeps_its_budget(lengths: list[li
 def test_dropped_requests_are_never_taken_and_those_put_back_are(
     lengths: list[list[int]], data: st.DataObject
 ) -> None:
-    queue = Queue()
+    queue = InputQueue()
     for id, some in enumerate(lengths):
         queue.add(request(id, *some))
     returned = queue.take(BUDGET)
@@ -69,7 +69,7 @@ def test_dropped_requests_are_never_taken_and_those_put_back_are(
 
 
 def test_a_short_request_waits_for_one_batch_of_a_long_one_at_most() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(1, *[60] * 1000))
     queue.take(BUDGET)
     queue.add(request(2, 5))
@@ -80,7 +80,7 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_at_most() -> None:
 
 
 def test_two_long_requests_take_turns() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(1, *[60] * 40))
     queue.add(request(2, *[50] * 40))
 
@@ -91,7 +91,7 @@ def test_two_long_requests_take_turns() -> None:
 
 
 def test_ever_more_newcomers_do_not_keep_an_old_request_from_its_end() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(0, 100, 100, 100))
     old = 0
 
@@ -107,7 +107,7 @@ def test_ever_more_newcomers_do_not_keep_an_old_request_from_its_end() -> None:
 
 
 def test_a_batch_is_filled_with_inputs_of_like_length() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(1, *range(1, 61)))
 
     batches = drained(queue)
@@ -118,7 +118,7 @@ def test_a_batch_is_filled_with_inputs_of_like_length() -> None:
 
 
 def test_a_leader_is_outgrown_by_so_much_and_no_more() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(1, ROUND - 2))
     queue.add(request(2, ROUND))
     queue.add(request(3, ROUND + 1))
@@ -129,14 +129,14 @@ def test_a_leader_is_outgrown_by_so_much_and_no_more() -> None:
 
 
 def test_an_input_that_is_longer_than_the_budget_goes_alone() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(1, BUDGET + 1, 3))
 
     assert [len(batch) for batch in drained(queue)] == [1, 1]
 
 
 def test_requests_that_are_late_are_told() -> None:
-    queue = Queue()
+    queue = InputQueue()
     queue.add(request(1, 5, deadline=3.0))
     queue.add(request(2, 5))
 

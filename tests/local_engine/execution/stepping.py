@@ -8,39 +8,41 @@ import torch
 from msgspec import UNSET
 
 from local_engine.execution.jobs import Beams, Job, Outcome
-from local_engine.execution.model_lane import Lane
-from local_engine.execution.step_sampler import Drawn
-from local_engine.sampling.sampling_params import RowParams, settle
+from local_engine.execution.model_lane import ModelLane
+from local_engine.execution.step_sampler import SampledToken
+from local_engine.sampling.sampling_params import RowParams, resolve_params
 from local_engine.sampling.token_history import new_history
 from local_engine.scheduling.sequence import new_sequence
-from local_engine.server.model_host import Hosted, host
-from local_engine.server.request_adapters import Conditions
+from local_engine.server.model_host import ServedModel, host
+from local_engine.server.request_adapters import RequestAdapters
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, config
 from tests.local_engine.tiny import VOCABULARY
 
-PLAIN = Conditions()
+PLAIN = RequestAdapters()
 
 
-def hosted(folder: Path, **changes: object) -> Hosted:
+def hosted(folder: Path, **changes: object) -> ServedModel:
     return host(config(folder, **changes), lambda _: None)[MODEL]
 
 
-def settle_conditions(model: Hosted, request: TokenRequest, tenant: str = "") -> Conditions:
+def settle_conditions(
+    model: ServedModel, request: TokenRequest, tenant: str = ""
+) -> RequestAdapters:
     return asyncio.run(model.conditioner.settle(request, tenant))
 
 
 def settled(sampling: Sampling, *, seed: int = 0) -> RowParams:
-    return settle(sampling, vocabulary=VOCABULARY, end_ids=(2,), seed=seed)
+    return resolve_params(sampling, vocabulary=VOCABULARY, end_ids=(2,), seed=seed)
 
 
 class Runs:
     """Answers in progress on one lane; pages are checked after every step."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: ModelLane) -> None:
         self.lane = lane
-        self.drawn: dict[int, list[Drawn]] = {}
+        self.drawn: dict[int, list[SampledToken]] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.reasons: dict[int, str] = {}
         self.cached: dict[int, int] = {}
@@ -54,7 +56,7 @@ class Runs:
         salt: bytes = b"",
         deadline: float = float("inf"),
         beams: Beams | None = None,
-        conditions: Conditions = PLAIN,
+        conditions: RequestAdapters = PLAIN,
         drafts: Sequence[int] = (),
         proposal: torch.Tensor | None = None,
     ) -> int:

@@ -10,12 +10,12 @@ import torch
 
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import Lane
-from local_engine.execution.model_runner import Rows, Runner
-from local_engine.execution.step_sampler import Drawer
+from local_engine.execution.model_lane import ModelLane
+from local_engine.execution.model_runner import Runner, StepRows
+from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Chunk, Limits, Scheduler
+from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
@@ -51,7 +51,7 @@ class Listener:
         return [delta for delta in self.deltas if delta.id == id]
 
 
-def run(lane: Lane, jobs: Sequence[Job], cancel_at: dict[int, int]) -> Listener:
+def run(lane: ModelLane, jobs: Sequence[Job], cancel_at: dict[int, int]) -> Listener:
     """Runs until all that were not cancelled have ended."""
     listener = Listener()
     listener.cancel_at = cancel_at
@@ -76,11 +76,11 @@ def run(lane: Lane, jobs: Sequence[Job], cancel_at: dict[int, int]) -> Listener:
 
 
 @pytest.fixture(scope="module")
-def lane(folder: Folder) -> Lane:
+def lane(folder: Folder) -> ModelLane:
     return hosted(folder("llama"), prefix_cache=False).lane
 
 
-def test_a_cancelled_answer_gets_no_further_step(lane: Lane) -> None:
+def test_a_cancelled_answer_gets_no_further_step(lane: ModelLane) -> None:
     heard = run(lane, [job(1), job(2), job(3, new=20)], {1: 4, 2: 0})
 
     assert len(heard.of(1)) == 4
@@ -90,13 +90,13 @@ def test_a_cancelled_answer_gets_no_further_step(lane: Lane) -> None:
     assert heard.ended.wait(SOON_S)
 
 
-def test_cancelling_the_unknown_and_the_finished_is_nothing(lane: Lane) -> None:
+def test_cancelling_the_unknown_and_the_finished_is_nothing(lane: ModelLane) -> None:
     heard = run(lane, [job(1, new=3)], {99: 0})
 
     assert [delta.outcome for delta in heard.of(1)][-1] is not None
 
 
-def test_a_stopped_engine_fails_what_it_is_given(lane: Lane) -> None:
+def test_a_stopped_engine_fails_what_it_is_given(lane: ModelLane) -> None:
     listener = Listener()
     engine = Engine({"a": lane}, listener)
     engine.start()
@@ -119,7 +119,7 @@ class FailingRunner:
         self._runner = runner
         self._error = error
 
-    def forward(self, chunks: Sequence[Chunk]) -> Rows:
+    def forward(self, chunks: Sequence[Chunk]) -> StepRows:
         for chunk in chunks:
             if POISON in chunk.sequence.tokens[chunk.start : chunk.start + chunk.count]:
                 raise self._error
@@ -129,17 +129,17 @@ class FailingRunner:
         self._runner.copy(source, target)
 
 
-def failing(folder: Path, error: Exception) -> Lane:
+def failing(folder: Path, error: Exception) -> ModelLane:
     runner = Runner(
         load(str(folder), device="cpu", dtype=torch.float32),
         device="cpu",
         kv_bytes=1 << 18,
         max_tokens=1000,
     )
-    limits = Limits(max_step_tokens=64, max_sequences=8, max_seq_len=200)
+    limits = SchedulerLimits(max_step_tokens=64, max_sequences=8, max_seq_len=200)
     pool = BlockPool(runner.blocks, runner.block_size)
     double = cast(Runner, FailingRunner(runner, error))
-    return Lane(double, Scheduler(limits, pool), Drawer(VOCABULARY, "cpu"))
+    return ModelLane(double, Scheduler(limits, pool), StepSampler(VOCABULARY, "cpu"))
 
 
 def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) -> None:

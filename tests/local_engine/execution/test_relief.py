@@ -7,20 +7,20 @@ from typing import cast
 import pytest
 import torch
 
-from local_engine.execution.model_lane import Lane
-from local_engine.execution.model_runner import Rows, Runner
+from local_engine.execution.model_lane import ModelLane
+from local_engine.execution.model_runner import Runner, StepRows
 from local_engine.execution.oom_backoff import (
-    HOPELESS,
-    UNDISTURBED,
+    MAX_FAILED_STEPS,
+    STEPS_BEFORE_GROWTH,
     BrokenDevice,
     Computed,
+    OomBackoff,
     Refused,
-    Relief,
 )
-from local_engine.execution.step_sampler import Drawer
+from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Chunk, Limits, Scheduler
+from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
@@ -41,27 +41,27 @@ class SmallRunner:
         self.refused = 0
         self.copy = runner.copy
 
-    def forward(self, chunks: Sequence[Chunk]) -> Rows:
+    def forward(self, chunks: Sequence[Chunk]) -> StepRows:
         if sum(chunk.count for chunk in chunks) > self.room:
             self.refused += 1
             raise torch.OutOfMemoryError("out of memory: tried to allocate 2 GiB")
         return self._runner.forward(chunks)
 
 
-def small(folder: Path, room: int) -> tuple[Lane, SmallRunner]:
+def small(folder: Path, room: int) -> tuple[ModelLane, SmallRunner]:
     runner = Runner(
         load(str(folder), device="cpu", dtype=torch.float32),
         device="cpu",
         kv_bytes=1 << 18,
         max_tokens=1000,
     )
-    limits = Limits(max_step_tokens=64, max_sequences=8, max_seq_len=200)
+    limits = SchedulerLimits(max_step_tokens=64, max_sequences=8, max_seq_len=200)
     double = SmallRunner(runner, room)
     scheduler = Scheduler(limits, BlockPool(runner.blocks, runner.block_size))
-    return Lane(cast(Runner, double), scheduler, Drawer(VOCABULARY, "cpu")), double
+    return ModelLane(cast(Runner, double), scheduler, StepSampler(VOCABULARY, "cpu")), double
 
 
-def answers(lane: Lane) -> list[list[int]]:
+def answers(lane: ModelLane) -> list[list[int]]:
     runs = Runs(lane)
     for number, prompt in enumerate(PROMPTS):
         runs.add(prompt, (GREEDY, SAMPLED)[number % 2], priority=1 + number % 5)
@@ -118,7 +118,7 @@ def compute(chunks: tuple[Chunk, ...]) -> int:
 
 
 def test_one_bad_answer_costs_nobody_else_anything() -> None:
-    relief = Relief(64)
+    relief = OomBackoff(64)
 
     parts = list(relief.parts([chunk(id, 1, rows=1) for id in range(8)], compute))
 
@@ -135,20 +135,20 @@ def test_the_better_ranks_go_first() -> None:
             raise MemoryError
         return len(chunks)
 
-    parts = list(Relief(64).parts([chunk(id, 1, rows=1) for id in (4, 2, 3, 1)], two_at_most))
+    parts = list(OomBackoff(64).parts([chunk(id, 1, rows=1) for id in (4, 2, 3, 1)], two_at_most))
 
     order = [one.sequence.id for p in parts if isinstance(p, Computed) for one in p.chunks]
     assert order == [1, 2, 3, 4]
 
 
 def test_drafts_are_never_cut_from_the_token_that_they_follow() -> None:
-    parts = list(Relief(64).parts([chunk(3, 4, rows=4)], compute))
+    parts = list(OomBackoff(64).parts([chunk(3, 4, rows=4)], compute))
 
     assert [type(part) for part in parts] == [Refused]
 
 
 def test_after_a_while_more_is_tried_again() -> None:
-    relief = Relief(64)
+    relief = OomBackoff(64)
 
     def ten_at_most(chunks: tuple[Chunk, ...]) -> int:
         if sum(one.count for one in chunks) > 10:
@@ -157,7 +157,7 @@ def test_after_a_while_more_is_tried_again() -> None:
 
     list(relief.parts([chunk(1, 64, rows=1)], ten_at_most))
     lowered = relief.budget
-    for _ in range(UNDISTURBED):
+    for _ in range(STEPS_BEFORE_GROWTH):
         list(relief.parts([chunk(1, lowered, rows=1)], ten_at_most))
 
     assert lowered == 8
@@ -165,8 +165,8 @@ def test_after_a_while_more_is_tried_again() -> None:
 
 
 def test_a_device_that_computes_nothing_any_more_ends_the_engine() -> None:
-    relief = Relief(64)
-    for _ in range(HOPELESS - 1):
+    relief = OomBackoff(64)
+    for _ in range(MAX_FAILED_STEPS - 1):
         list(relief.parts([chunk(3, 2, rows=1)], compute))
 
     with pytest.raises(BrokenDevice, match="in a row"):

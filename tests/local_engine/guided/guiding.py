@@ -1,7 +1,7 @@
 """Grammars over the tiny tokenizer's vocabulary, compiled for a test."""
 
 from local_engine.child_process.messages import Guide, Part
-from local_engine.guided.compiler import COMPILE_SECONDS, Guides, MaskedGrammar
+from local_engine.guided.compiler import COMPILE_SECONDS, GuideCompiler, MaskedGrammar
 from tests.local_engine.tiny import VOCABULARY, tokenizer
 
 END = 2
@@ -9,8 +9,8 @@ BACKEND = tokenizer()
 KNOWN = BACKEND.get_vocab_size()
 
 
-def guides(seconds: int = COMPILE_SECONDS) -> Guides:
-    return Guides(
+def guides(seconds: int = COMPILE_SECONDS) -> GuideCompiler:
+    return GuideCompiler(
         BACKEND.to_str(),
         vocabulary=VOCABULARY,
         known=KNOWN,

@@ -15,7 +15,7 @@ from local_engine.guided.tool_call_formats import (
     ToolFormat,
     format_of,
 )
-from local_engine.guided.tool_call_parser import ToolReader
+from local_engine.guided.tool_call_parser import ToolCallParser
 from schemas.events import Event, TextDelta, ToolDelta
 
 NAMES = frozenset({"weather", "now"})
@@ -135,7 +135,7 @@ CASES = {
 
 
 def read(case: Case, pieces: Sequence[str]) -> list[Event]:
-    reader = ToolReader(case.format, NAMES, sure=case.sure, demanded=case.demanded, index=3)
+    reader = ToolCallParser(case.format, NAMES, sure=case.sure, demanded=case.demanded, index=3)
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
     assert reader.calls == len({event.tool for event in events if isinstance(event, ToolDelta)})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.ops.attention import Ask, Plan, Share, Span
+from local_engine.ops.attention import AttentionParams, Plan, Share, Span
 from local_engine.ops.kernels import PAGE, TORCH, Kernels
 from local_engine.ops.native import NoCompiler, library, native_kernels
 from local_engine.ops.native_build import cpu_kernels
@@ -148,7 +148,7 @@ def test_every_token_attends_to_its_own_sequence_wherever_its_pages_are(
     pages = random.Random(0).sample(range(12), 12)
     blocks = (tuple(pages[:4]), tuple(pages[4:7]), tuple(pages[7:9]))
     cache = kernels.cache(12 * PAGE)
-    ask = Ask(scale=0.3, window=window, softcap=None, sinks=None)
+    ask = AttentionParams(scale=0.3, window=window, softcap=None, sinks=None)
     told: list[list[Tensor]] = [[], [], []]
     for step, counts in enumerate(((PAGE + 3, 40, 2), (5, 1, 1), (1, 1, 20), (1, 1, 1))):
         made = noise(sum(counts), heads + 2 * kv_heads, width, seed=step)
@@ -205,7 +205,7 @@ def test_several_threads_give_the_numbers_of_one(kernels: Kernels) -> None:
     lengths = [97, 64, 33, 80, 16, 90]
     blocks = tuple(tuple(range(7 * place, 7 * place + 7)) for place in range(6))
     cache = kernels.cache(42 * PAGE)
-    ask = Ask(scale=0.3, window=0, softcap=None, sinks=None)
+    ask = AttentionParams(scale=0.3, window=0, softcap=None, sinks=None)
     for store in cache.of(0, noise(1, 4, 64), noise(1, 4, 64)):
         store.copy_(noise(*store.shape, seed=1))
     made, gate_up = noise(6, 20, 64), noise(24, 4096)

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import Drawer
+from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.ops.cuda import cuda_offers
 from local_engine.ops.cuda_graphs import Capture, bucket_of, call_again
 from local_engine.ops.self_test import choose_kernels, run_trials
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.stepping import Runs
@@ -23,7 +23,7 @@ from tests.local_engine.execution.test_equality import prompts
 from tests.local_engine.ops.test_cuda import flash
 
 
-def lane(folder: Path, capture: Capture | None) -> tuple[Lane, Runner]:
+def lane(folder: Path, capture: Capture | None) -> tuple[ModelLane, Runner]:
     loaded = load(str(folder), device="cpu", dtype=torch.float16)
     offers = cuda_offers(loaded.shape, torch.float16, device="cpu", flash=flash)
     kernels = choose_kernels("cuda", offers, run_trials(offers))
@@ -35,12 +35,12 @@ def lane(folder: Path, capture: Capture | None) -> tuple[Lane, Runner]:
         kernels=kernels,
         capture=capture,
     )
-    limits = Limits(max_step_tokens=256, max_sequences=8, max_seq_len=200)
+    limits = SchedulerLimits(max_step_tokens=256, max_sequences=8, max_seq_len=200)
     pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
-    return Lane(runner, Scheduler(limits, pool), Drawer(loaded.vocab, "cpu")), runner
+    return ModelLane(runner, Scheduler(limits, pool), StepSampler(loaded.vocab, "cpu")), runner
 
 
-def answers(chosen: Lane) -> list[list[int]]:
+def answers(chosen: ModelLane) -> list[list[int]]:
     """Answers of different lengths, so that the batch shrinks from step to step."""
     runs = Runs(chosen)
     for number, prompt in enumerate(prompts()):

@@ -8,16 +8,16 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import Drawer
+from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
-from local_engine.ops.kernel_selection import Settled, settle_npu
+from local_engine.ops.kernel_selection import KernelSelection, select_npu_kernels
 from local_engine.ops.npu import TorchNPU
 from local_engine.ops.npu_sampling import SamplingNPU
 from local_engine.ops.paged_cache import PAGE
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.stepping import Runs
@@ -33,9 +33,9 @@ TIE = 0.05
 
 def npu_lane(
     folder: Path, stand_in: StandIn, *, step: int = 512, dtype: torch.dtype = torch.float16
-) -> tuple[Lane, Runner, Settled]:
+) -> tuple[ModelLane, Runner, KernelSelection]:
     loaded = load(str(folder), device="cpu", dtype=dtype)
-    settled = settle_npu(
+    settled = select_npu_kernels(
         cast(TorchNPU, stand_in),
         cast(SamplingNPU, stand_in),
         SOC,
@@ -46,14 +46,16 @@ def npu_lane(
     runner = Runner(
         loaded, device="cpu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
     )
-    limits = Limits(max_step_tokens=step, max_sequences=8, max_seq_len=256)
+    limits = SchedulerLimits(max_step_tokens=step, max_sequences=8, max_seq_len=256)
     pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=True)
-    drawer = Drawer(loaded.vocab, "cpu", settled.operator)
+    drawer = StepSampler(loaded.vocab, "cpu", settled.operator)
     stand_in.calls.update(dict.fromkeys(stand_in.calls, 0))
-    return Lane(runner, Scheduler(limits, pool), drawer), runner, settled
+    return ModelLane(runner, Scheduler(limits, pool), drawer), runner, settled
 
 
-def answers(lane: Lane, asked: list[list[int]], sampling: Sampling = GREEDY) -> list[list[int]]:
+def answers(
+    lane: ModelLane, asked: list[list[int]], sampling: Sampling = GREEDY
+) -> list[list[int]]:
     runs = Runs(lane)
     for prompt in asked:
         runs.add(prompt, sampling)
@@ -161,7 +163,7 @@ def test_a_model_that_says_something_else_with_the_kernels_is_run_without_them(
     stand_in = torch_npu()
     loaded = load(str(folder("llama")), device="cpu", dtype=torch.float16)
     vendor = cast(TorchNPU, stand_in)
-    settled = settle_npu(
+    settled = select_npu_kernels(
         vendor, cast(SamplingNPU, stand_in), SOC, torch.float16, loaded.shape, device="cpu"
     )
 

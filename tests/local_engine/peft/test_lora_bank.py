@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.peft.lora_cache import AdapterBank, Task
+from local_engine.peft.lora_cache import AdapterBank, AdapterKey
 from local_engine.peft.lora_layers import Adapter
 from schemas.errors import UpstreamBusy
 
@@ -28,8 +28,8 @@ def adapter(bytes: int, content: int = 0) -> Adapter:
     return Adapter(digest=digest, products={}, bytes=bytes)
 
 
-def task(id: int, tenant: str = "", model: str = "m") -> Task:
-    return Task(model=model, tenant=tenant, id=id)
+def task(id: int, tenant: str = "", model: str = "m") -> AdapterKey:
+    return AdapterKey(model=model, tenant=tenant, id=id)
 
 
 class Model:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from local_engine.config import LoraConfig
-from local_engine.server.model_host import Hosted, host
+from local_engine.server.model_host import ServedModel, host
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, Oracle, config
@@ -31,14 +31,14 @@ def adapters(base: Path, path: Path) -> dict[str, Pairs]:
     return made
 
 
-def serve(base: Path, path: Path, **changes: object) -> dict[str, Hosted]:
+def serve(base: Path, path: Path, **changes: object) -> dict[str, ServedModel]:
     loras = tuple(
         LoraConfig(name=name, path=str(path / name), base=MODEL) for name in NAMES if name
     )
     return host(config(base, loras=loras, **changes), lambda _: None)
 
 
-def mixed(served: dict[str, Hosted]) -> list[list[int]]:
+def mixed(served: dict[str, ServedModel]) -> list[list[int]]:
     """Each prompt thrice, without and with each adapter, all of them together."""
     runs = Runs(served[MODEL].lane)
     for prompt in prompts():

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from local_engine.execution.prompt_tuning import table_rows
-from local_engine.server.model_host import Hosted
+from local_engine.server.model_host import ServedModel
 from schemas.errors import InvalidRequest
 from schemas.requests import PromptTable, TokenRequest
 from schemas.sampling import Sampling
@@ -82,7 +82,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Wanted]:
 
 
 @pytest.fixture(scope="module")
-def reader(folder: Folder) -> Hosted:
+def reader(folder: Folder) -> ServedModel:
     """For requests that are read, and never run."""
     return hosted(folder("llama"))
 
@@ -159,7 +159,7 @@ def test_penalties_see_no_tokens_in_the_rows_of_a_table(folder: Folder) -> None:
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_a_table_has_rows_in_any_of_three_shapes(
-    shape: tuple[int, ...], dtype: torch.dtype, reader: Hosted
+    shape: tuple[int, ...], dtype: torch.dtype, reader: ServedModel
 ) -> None:
     rows = random_table(4)
 
@@ -169,7 +169,7 @@ def test_a_table_has_rows_in_any_of_three_shapes(
     torch.testing.assert_close(conditions.table, rows.to(dtype).float())
 
 
-def test_bfloat16_rows_are_read(reader: Hosted) -> None:
+def test_bfloat16_rows_are_read(reader: ServedModel) -> None:
     rows = random_table(4).bfloat16()
     data = rows.view(torch.int16).numpy().tobytes()
     sent = PromptTable(
@@ -184,7 +184,7 @@ def test_bfloat16_rows_are_read(reader: Hosted) -> None:
     torch.testing.assert_close(conditions.table, rows.float())
 
 
-def read_whole(model: Hosted, asked: TokenRequest) -> None:
+def read_whole(model: ServedModel, asked: TokenRequest) -> None:
     """As the service does: shapes first, then numbers."""
     model.reader.read(asked)
     settle_conditions(model, asked)
@@ -205,7 +205,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sent", "field", "why"), REFUSED)
 def test_tables_that_cannot_be_used_are_refused_by_field(
-    sent: PromptTable, field: str, why: str, reader: Hosted
+    sent: PromptTable, field: str, why: str, reader: ServedModel
 ) -> None:
     asked = TokenRequest(model=MODEL, tokens=(5,), prompt_table=sent)
 
@@ -215,7 +215,7 @@ def test_tables_that_cannot_be_used_are_refused_by_field(
     assert caught.value.param == field
 
 
-def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(reader: Hosted) -> None:
+def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(reader: ServedModel) -> None:
     sampling = Sampling(max_tokens=1)
     last = TokenRequest(
         model=MODEL,

@@ -7,8 +7,8 @@ import pytest
 import torch
 from msgspec import UNSET, Raw
 
-from local_engine.guided.compiler import Guides
-from local_engine.requests.chat_request import Conversations
+from local_engine.guided.compiler import GuideCompiler
+from local_engine.requests.chat_request import ChatReader
 from local_engine.text.text_length import Reach
 from local_engine.text.tokenizer import Tokenizer
 from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
@@ -127,10 +127,10 @@ ROOMY = Reach(tokens=10_000)
 async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
     """Whether each token of the text, and then its end, is permitted."""
     tokenizer = Tokenizer(str(folder))
-    guides = Guides(
+    guides = GuideCompiler(
         tokenizer.describe(), vocabulary=VOCABULARY, known=tokenizer.size, ends=frozenset({END})
     )
-    guide = Conversations(tokenizer, guides, ROOMY).read(asked).guide
+    guide = ChatReader(tokenizer, guides, ROOMY).read(asked).guide
     assert guide is not None
     grammar = await guides.compile(guide, frozenset({END}))
     row = torch.zeros(VOCABULARY, dtype=torch.bool)
@@ -153,10 +153,12 @@ async def test_a_model_may_write_what_was_asked_for_and_nothing_else(
 
 def test_what_demands_nothing_has_no_grammar(folder: Folder) -> None:
     tokenizer = Tokenizer(str(folder("hermes")))
-    guides = Guides(tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END}))
+    guides = GuideCompiler(
+        tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END})
+    )
     loose = msgspec.structs.replace(request(), tools=(G,))
 
-    talk = Conversations(tokenizer, guides, ROOMY).read(loose)
+    talk = ChatReader(tokenizer, guides, ROOMY).read(loose)
 
     assert talk.guide is None
     assert talk.form is not None

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_engine.guided.tool_call_formats import HERMES
-from local_engine.requests.output_parser import Form, Reading, Thinking, thinking_of
+from local_engine.requests.output_parser import OutputFormat, OutputParser, Thinking, thinking_of
 from schemas.answers import Fold
 from schemas.events import ReasoningDelta
 
 THINK = Thinking(open="<think>", close="</think>")
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-FORM = Form(thinking=THINK, tools=HERMES, names=frozenset({"now"}))
-OPENED = Form(thinking=THINK, opened=True, tools=HERMES, names=frozenset({"now"}))
+FORM = OutputFormat(thinking=THINK, tools=HERMES, names=frozenset({"now"}))
+OPENED = OutputFormat(thinking=THINK, opened=True, tools=HERMES, names=frozenset({"now"}))
 
 Spoken = tuple[str, str, int]
 """Reasoning, text, calls."""
 
-CASES: list[tuple[Form, str, Spoken]] = [
+CASES: list[tuple[OutputFormat, str, Spoken]] = [
     (FORM, "<think>\nHm <b>.\n</think>\n\nYes. ", ("Hm <b>.", "Yes. ", 0)),
     (FORM, "  <think>Hm</think>Yes", ("Hm", "Yes", 0)),
     (FORM, "<think>\n\n</think>\n\nYes", ("", "Yes", 0)),
@@ -30,12 +30,12 @@ CASES: list[tuple[Form, str, Spoken]] = [
     (FORM, f"<think>Hm</think>\nSo:\n{CALL}", ("Hm", "So:", 1)),
     (OPENED, "\nHm\n</think>\n\nYes", ("Hm", "Yes", 0)),
     (OPENED, "Hm", ("Hm", "", 0)),
-    (Form(thinking=THINK), f"<think>a</think>{CALL}", ("a", CALL, 0)),
+    (OutputFormat(thinking=THINK), f"<think>a</think>{CALL}", ("a", CALL, 0)),
 ]
 
 
-def heard(form: Form, pieces: Sequence[str]) -> Spoken:
-    reading = Reading(form, 0)
+def heard(form: OutputFormat, pieces: Sequence[str]) -> Spoken:
+    reading = OutputParser(form, 0)
     fold = Fold()
     for piece in pieces:
         fold.add(reading.feed(piece))
@@ -48,12 +48,14 @@ def heard(form: Form, pieces: Sequence[str]) -> Spoken:
 
 
 @pytest.mark.parametrize(("form", "text", "spoken"), CASES)
-def test_reasoning_text_and_calls_are_told_apart(form: Form, text: str, spoken: Spoken) -> None:
+def test_reasoning_text_and_calls_are_told_apart(
+    form: OutputFormat, text: str, spoken: Spoken
+) -> None:
     assert heard(form, [text]) == spoken
 
 
 @pytest.mark.parametrize(("form", "text", "spoken"), CASES)
-def test_where_the_text_is_cut_never_shows(form: Form, text: str, spoken: Spoken) -> None:
+def test_where_the_text_is_cut_never_shows(form: OutputFormat, text: str, spoken: Spoken) -> None:
     for cut in range(1, len(text)):
         assert heard(form, [text[:cut], text[cut:]]) == spoken
 
@@ -66,12 +68,14 @@ def test_where_the_text_is_cut_never_shows(form: Form, text: str, spoken: Spoken
         st.sampled_from(["<think>", "</think>", CALL, "<", "/", "think>", " ", "\n", "a", "{"])
     ).map("".join),
 )
-def test_a_text_read_by_the_character_is_the_text_read_at_once(form: Form, text: str) -> None:
+def test_a_text_read_by_the_character_is_the_text_read_at_once(
+    form: OutputFormat, text: str
+) -> None:
     assert heard(form, list(text)) == heard(form, [text])
 
 
 def test_reasoning_is_shown_as_it_comes() -> None:
-    reading = Reading(OPENED, 2)
+    reading = OutputParser(OPENED, 2)
 
     assert reading.feed("Hm. ") == [ReasoningDelta(text="Hm.", index=2)]
     assert reading.reasoning

@@ -6,7 +6,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from local_engine.sampling.sampling_params import RowParams, TopPDecay, settle
+from local_engine.sampling.sampling_params import RowParams, TopPDecay, resolve_params
 from schemas.errors import InvalidRequest
 from schemas.sampling import Sampling
 from schemas.tensors import Tensor
@@ -15,7 +15,7 @@ V = 8
 
 
 def settled(sampling: Sampling) -> RowParams:
-    return settle(sampling, vocabulary=V, end_ids=(2, 3), seed=77)
+    return resolve_params(sampling, vocabulary=V, end_ids=(2, 3), seed=77)
 
 
 def test_a_silent_client_gets_the_models_distribution_as_it_is() -> None:
@@ -140,6 +140,6 @@ def test_a_value_out_of_range_is_refused_by_name(field: str, sampling: Sampling)
 def test_words_that_the_tokenizer_found_are_banned_as_well() -> None:
     sampling = Sampling(bad_word_ids=((1,),))
 
-    row = settle(sampling, vocabulary=V, end_ids=(), seed=0, bad_words=((4, 5),))
+    row = resolve_params(sampling, vocabulary=V, end_ids=(), seed=0, bad_words=((4, 5),))
 
     assert row.bad_words == ((1,), (4, 5))

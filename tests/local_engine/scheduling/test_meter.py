@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from local_engine.protocol.stats import BOUNDS, NOWHERE, Histogram
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.request_metrics import Meter, Tally
-from local_engine.scheduling.scheduler import Limits, Scheduler
+from local_engine.scheduling.request_metrics import RequestMetrics, Tally
+from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import Sequence, new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
@@ -36,7 +36,7 @@ def only(histogram: Histogram) -> float:
 
 def test_an_answers_times_are_those_between_its_events() -> None:
     clock = Clock()
-    meter, one = Meter(clock), sequence(1, cached=4)
+    meter, one = RequestMetrics(clock), sequence(1, cached=4)
     meter.arrived(one)
 
     clock.now = 100.5
@@ -54,7 +54,7 @@ def test_an_answers_times_are_those_between_its_events() -> None:
 
 
 def test_tokens_of_one_step_share_its_time() -> None:
-    meter, one = Meter(Clock()), sequence(1)
+    meter, one = RequestMetrics(Clock()), sequence(1)
     meter.arrived(one)
     meter.drew(one, 1, 101.0)
 
@@ -67,7 +67,7 @@ def test_tokens_of_one_step_share_its_time() -> None:
 
 
 def test_the_first_outcome_counts_and_nothing_is_kept_of_an_answer_that_ended() -> None:
-    meter, one = Meter(Clock()), sequence(1)
+    meter, one = RequestMetrics(Clock()), sequence(1)
     meter.arrived(one)
 
     meter.ended(1, "eos_token")
@@ -78,7 +78,7 @@ def test_the_first_outcome_counts_and_nothing_is_kept_of_an_answer_that_ended() 
 
 
 def test_drafts_are_counted_by_whether_they_were_kept() -> None:
-    meter = Meter(Clock())
+    meter = RequestMetrics(Clock())
 
     meter.drafted(4, 3)
     meter.drafted(4, 1)
@@ -135,10 +135,10 @@ def test_a_lane_counts_what_its_answers_had(folder: Folder) -> None:
 
 
 def test_before_anything_happened_every_share_is_zero() -> None:
-    limits = Limits(max_step_tokens=1, max_sequences=1, max_seq_len=1)
+    limits = SchedulerLimits(max_step_tokens=1, max_sequences=1, max_seq_len=1)
     idle = Scheduler(limits, BlockPool(0, 16))
 
-    stats = Meter(Clock()).stats(idle, NOWHERE)
+    stats = RequestMetrics(Clock()).stats(idle, NOWHERE)
 
     assert stats.cache_used_share == stats.prefix_hit_rate == stats.acceptance_rate == 0.0
     assert stats.time_to_first_token.quantile(0.5) is None

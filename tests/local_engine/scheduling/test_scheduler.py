@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
-from local_engine.scheduling.free_extents import Extents
-from local_engine.scheduling.scheduler import AGEING_S, Limits, Scheduler, Step
+from local_engine.scheduling.free_extents import FreeExtents
+from local_engine.scheduling.scheduler import AGEING_S, Scheduler, SchedulerLimits, Step
 from local_engine.scheduling.sequence import Sequence, State, new_sequence
 from schemas.errors import InvalidRequest
 
@@ -19,7 +19,7 @@ BLOCK = 4
 def scheduler(
     *, pages: int = 64, budget: int = 16, seats: int = 8, context: int = 1000, cache: bool = True
 ) -> Scheduler:
-    limits = Limits(max_step_tokens=budget, max_sequences=seats, max_seq_len=context)
+    limits = SchedulerLimits(max_step_tokens=budget, max_sequences=seats, max_seq_len=context)
     return Scheduler(limits, BlockPool(pages, BLOCK, prefix_cache=cache))
 
 
@@ -198,7 +198,7 @@ def test_the_check_finds_a_page_with_two_owners() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 63), st.integers(1, 9)), max_size=60))
 def test_extents_are_a_set(moves: list[tuple[int, int]]) -> None:
-    extents, model = Extents(), set(range(64))
+    extents, model = FreeExtents(), set(range(64))
     extents.add(0, 64)
     for first, limit in moves:
         if first in model:

@@ -7,7 +7,7 @@ from itertools import count, product
 import pytest
 
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Chunk, Limits, Scheduler
+from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
 
 BLOCK = 4
@@ -22,7 +22,7 @@ class Events:
         self.random = random.Random(seed)
         self.budget = self.random.choice((5, 17, 64))
         self.seats = seats
-        limits = Limits(max_step_tokens=self.budget, max_sequences=seats, max_seq_len=1000)
+        limits = SchedulerLimits(max_step_tokens=self.budget, max_sequences=seats, max_seq_len=1000)
         self.engine = Scheduler(limits, BlockPool(pages, BLOCK, prefix_cache=cache))
         self.live: dict[int, Sequence] = {}
         self.ids = count(1)
@@ -151,7 +151,7 @@ def test_no_page_is_lost_or_owned_twice_in_ten_thousand_events() -> None:
 
 def busy(seats: int, *, priority: int, wait_s: float = 2.5) -> tuple[Scheduler, list[Sequence]]:
     """A scheduler whose seats are all taken by answers that have begun."""
-    limits = Limits(
+    limits = SchedulerLimits(
         max_step_tokens=64, max_sequences=seats, max_seq_len=1000, max_first_token_wait_s=wait_s
     )
     engine = Scheduler(limits, BlockPool(400, BLOCK))
@@ -209,7 +209,7 @@ def test_that_right_is_used_once_so_that_equals_do_not_fight_for_ever() -> None:
 
 
 def test_nobody_loses_a_place_before_its_first_token_to_one_that_only_waited() -> None:
-    limits = Limits(max_step_tokens=4, max_sequences=1, max_seq_len=1000)
+    limits = SchedulerLimits(max_step_tokens=4, max_sequences=1, max_seq_len=1000)
     engine = Scheduler(limits, BlockPool(400, BLOCK))
     reading = newcomer(1, priority=5, arrival=0.0, length=40)
     engine.add(reading)

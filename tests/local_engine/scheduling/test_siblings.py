@@ -3,7 +3,7 @@
 import torch
 
 from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
@@ -29,14 +29,14 @@ def family(deadline: float = float("inf")) -> Job:
     return Job(lane="", sequence=lead.sequence, params=lead.params, siblings=tuple(others))
 
 
-def step(lane: Lane, now: float = 0.0) -> list[Delta]:
+def step(lane: ModelLane, now: float = 0.0) -> list[Delta]:
     with torch.inference_mode():
         deltas = lane.step(now)
     lane.check()
     return deltas
 
 
-def finish(lane: Lane) -> dict[int, list[int]]:
+def finish(lane: ModelLane) -> dict[int, list[int]]:
     tokens: dict[int, list[int]] = {}
     while lane.busy:
         for delta in step(lane):

@@ -13,16 +13,16 @@ import msgspec
 
 from local_engine.config import EngineConfig
 from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import Lane
+from local_engine.execution.model_lane import ModelLane
 from local_engine.process import main
 from local_engine.protocol.stats import Stats
-from local_engine.server.model_host import Hosted, host
+from local_engine.server.model_host import ServedModel, host
 
 
 class HangingLane:
     """Takes answers, and never makes any."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: ModelLane) -> None:
         self._lane = lane
         self.refuse = lane.refuse
         self.refuse_beams = lane.refuse_beams
@@ -43,10 +43,10 @@ class HangingLane:
             Event().wait(60)
 
 
-def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Hosted]:
+def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, ServedModel]:
     """As `host`, but the models named `hangs` hang."""
     return {
-        name: msgspec.structs.replace(hosted, lane=cast(Lane, HangingLane(hosted.lane)))
+        name: msgspec.structs.replace(hosted, lane=cast(ModelLane, HangingLane(hosted.lane)))
         if name == "hangs"
         else hosted
         for name, hosted in host(config, report).items()

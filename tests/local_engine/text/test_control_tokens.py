@@ -15,8 +15,8 @@ from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Library
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.text.control_tokens import Controls
-from local_engine.text.private_tokenizer import respelt
+from local_engine.text.control_tokens import ControlTokens
+from local_engine.text.private_tokenizer import private_encoder
 from local_engine.text.tokenizer import Tokenizer
 from schemas.messages import FunctionTool, Message, ToolCall
 from tests.local_engine.tiny import Kind, save_tokenizer
@@ -171,8 +171,8 @@ def test_a_piece_of_the_vocabulary_itself_is_not_found_in_text() -> None:
     pieces = [("<unk>", 0.0), ("</s>", 0.0), *((letter, -2.0) for letter in "</s>ab▁")]
     library = Library(models.Unigram(pieces, unk_id=0))
     library.add_special_tokens(["<unk>", "</s>"])
-    known = Controls(library.to_str(), "")
-    plain = respelt(library.to_str(), known, "unigram")
+    known = ControlTokens(library.to_str(), "")
+    plain = private_encoder(library.to_str(), known, "unigram")
 
     rendered = known.render("a</s>b", lambda text: f"{text}</s>")
 
@@ -187,8 +187,8 @@ def test_what_becomes_a_token_by_normalization_is_text_too() -> None:
     )
     library.normalizer = normalizers.Lowercase()
     library.add_special_tokens([AddedToken("<|end|>", normalized=True)])
-    known = Controls(library.to_str(), "", library.normalizer.normalize_str)
-    plain = respelt(library.to_str(), known, "folding")
+    known = ControlTokens(library.to_str(), "", library.normalizer.normalize_str)
+    plain = private_encoder(library.to_str(), known, "folding")
     end = cast(int, library.token_to_id("<|end|>"))
 
     rendered = known.render("a<|END|>b", lambda text: f"{text}<|end|>")
