@@ -1,0 +1,49 @@
+"""Links between the documents lead somewhere, and every test that docs/promises.md names exists."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+PROMISED = re.compile(r"`(tests/[^`:]*)(?:::(\w+))?`")
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings' anchors, by GitHub's rule: lower case, no punctuation, hyphens for blanks."""
+    text = FENCED.sub("", page.read_text("utf-8"))
+    titles = (re.sub(r"\[([^]]*)]\([^)]*\)", r"\1", title) for title in HEADING.findall(text))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    for place, anchor in LINK.findall(page.read_text("utf-8")):
+        target = page.parent / place if place else page
+        if not target.exists():
+            yield place
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            yield f"{place}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_document_leads_to_a_heading(page: Path) -> None:
+    assert list(broken_links(page)) == []
+
+
+def test_every_test_that_a_promise_names_exists() -> None:
+    named = PROMISED.findall((ROOT / "docs" / "promises.md").read_text("utf-8"))
+
+    missing = [
+        f"{path}::{test}"
+        for path, test in named
+        if not (ROOT / path).exists()
+        or (test and f"def {test}(" not in (ROOT / path).read_text("utf-8"))
+    ]
+
+    assert len(named) > 100
+    assert missing == []
