@@ -384,5 +384,5 @@ def _decision(trip: Trip, line: AccessLine) -> Decision:
         candidates=trip.candidates,
         ruled_out=trip.ruled_out,
         refused=trip.refused[:TOLD],
-        left_out=trip.part.left_out,
+        excluded=trip.part.left_out,
     )

@@ -45,11 +45,11 @@ class RequestView(Struct, frozen=True, kw_only=True):
     """One request that has ended: its access line, and why it went where it went.
 
     source:     memory, or the store, which does not keep why; then `client_request_id`, `rule`,
-                `candidates`, `ruled_out`, `left_out`, `refused`, `dropped`, `usage_source` and the
+                `candidates`, `ruled_out`, `excluded`, `refused`, `dropped`, `usage_source` and the
                 tokens that are parts of others are as if there were none.
     time:       its end, Unix seconds. rule: the `when` rule that decided, from 0.
     fallback:   another backend than its variant's answered.
-    left_out:   why it does not count in its model's experiment; null: it does, or there is none.
+    excluded:   why it does not count in its model's experiment; null: it does, or there is none.
     candidates: in the order of asking, asked or not. refused: why no backend was asked, else "".
     """
 
@@ -71,7 +71,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     experiment: str
     variant: str
     fallback: bool
-    left_out: LeftOut | None
+    excluded: LeftOut | None
     rule: int | None
     candidates: tuple[str, ...]
     ruled_out: list[RuledOutView]
@@ -174,7 +174,7 @@ _UNTOLD: dict[str, object] = {
     "rule": None,
     "candidates": (),
     "ruled_out": [],
-    "left_out": None,
+    "excluded": None,
     "refused": "",
     "dropped": (),
     "cached_tokens": None,

@@ -14,7 +14,7 @@ from gateway.telemetry.quantile_sketch import Sketch
 from gateway.telemetry.time_series import CELLS, STEPS, Cell, Strand, Window
 
 
-class Spread(Struct, frozen=True, kw_only=True):
+class LatencySummary(Struct, frozen=True, kw_only=True):
     """Durations in milliseconds, quantiles to within 5 %; null where there were none."""
 
     count: int
@@ -38,8 +38,8 @@ class PointView(Struct, frozen=True, kw_only=True):
     failed: int
     prompt_tokens: int
     completion_tokens: int
-    first_content: Spread
-    whole: Spread
+    time_to_first_token: LatencySummary
+    latency: LatencySummary
 
 
 class StrandView(Struct, frozen=True, kw_only=True):
@@ -108,14 +108,14 @@ def _point(cell: Cell) -> PointView:
         failed=cell.failed,
         prompt_tokens=cell.prompt_tokens,
         completion_tokens=cell.completion_tokens,
-        first_content=_spread(cell.first),
-        whole=_spread(cell.whole),
+        time_to_first_token=_summary(cell.ttft),
+        latency=_summary(cell.latency),
     )
 
 
-def _spread(counts: dict[int, int]) -> Spread:
+def _summary(counts: dict[int, int]) -> LatencySummary:
     sketch = Sketch(counts)
-    return Spread(
+    return LatencySummary(
         count=sketch.count,
         p50_ms=_rounded(sketch.quantile(0.5)),
         p90_ms=_rounded(sketch.quantile(0.9)),

@@ -14,7 +14,7 @@ from gateway.explain.explanation import (
     Reason,
     RuleSeen,
 )
-from gateway.routing.backend_status import in_words
+from gateway.routing.backend_status import describe
 
 _FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
 
@@ -64,8 +64,9 @@ def _facts(found: Explanation) -> Table:
         table.add_row("taken for broken", escape(", ".join(found.down)))
     if found.mirror is not None:
         share = f"{found.mirror.share * 100:.4g} %"
-        unsaid = f", but not of this one: {found.mirror.unsaid}" if found.mirror.unsaid else ""
-        table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}{unsaid}"))
+        reason = found.mirror.unsupported_reason
+        unless = f", but not of this one: {reason}" if reason else ""
+        table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}{unless}"))
     bounds = found.bounds
     if bounds is not None:
         table.add_row(
@@ -83,8 +84,8 @@ def _part(seen: ExperimentSeen) -> str:
     shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
     unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
     whose = f"variant {seen.variant} for " if seen.variant else ""
-    left_out = f"; does not count: {seen.left_out}" if seen.left_out else ""
-    return f"{seen.name} ({shares}): {whose}{unit}{left_out}"
+    excluded = f"; does not count: {seen.excluded}" if seen.excluded else ""
+    return f"{seen.name} ({shares}): {whose}{unit}{excluded}"
 
 
 def _rules(found: Explanation) -> Table:
@@ -121,16 +122,16 @@ def _candidates(found: Explanation) -> Table:
 def _why(one: Candidate, down: Sequence[str]) -> str:
     """down: what was taken for broken, whose breaker is a supposition."""
     taken = {one.backend, one.backend.partition("/")[0]}.intersection(down)
-    health = "taken for broken" if taken else in_words(one.health)
+    health = "taken for broken" if taken else describe(one.health)
     if not one.health.available:
         return f"{one.why}; {health}, but the others are no better"
-    return f"{one.why}; {health}" if one.health.spared_s else one.why
+    return f"{one.why}; {health}" if one.health.deprioritised_for_s else one.why
 
 
 def _gets(one: Candidate) -> list[str]:
     lines = [f"{field} as {name}" for field, name in one.translated.items()]
     lines += [f"the operator's {field}" for field in one.set]
-    lines += [f"no {field}" for field in (*one.dropped, *one.left_out)]
+    lines += [f"no {field}" for field in (*one.dropped, *one.omitted_content)]
     return lines or ["all as it was sent"]
 
 

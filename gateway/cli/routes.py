@@ -90,7 +90,7 @@ def _configured(models: Sequence[Model], trials: Mapping[str, ExperimentView]) -
 
 def _running(models: Sequence[ModelView]) -> Table:
     table = table_of(
-        "MODEL", "POLICY", "BACKEND", "SHARE", "BREAKER", "UNDER WAY", "LATENCY", "FALLBACK"
+        "MODEL", "POLICY", "BACKEND", "SHARE", "HEALTH", "IN FLIGHT", "LATENCY", "FALLBACK"
     )
     for model in models:
         own = {one.name: one.weight for one in model.backends if one.weight is not None}
@@ -106,8 +106,8 @@ def _running(models: Sequence[ModelView]) -> Table:
                 "" if place else model.policy,
                 escape(one.name),
                 share,
-                health.in_words(one.health),
-                str(one.health.in_flight + one.health.elsewhere),
+                health.describe(one.health),
+                str(one.health.in_flight + one.health.in_flight_other_processes),
                 _latency(one),
                 "" if place else escape(", ".join(model.fallback)),
             )
@@ -115,7 +115,7 @@ def _running(models: Sequence[ModelView]) -> Table:
 
 
 def _latency(one: BackendView) -> str:
-    first, whole = one.health.first_content_s, one.health.whole_answer_s
+    first, whole = one.health.time_to_first_token_s, one.health.latency_s
     words = [] if first is None else [f"{first * 1e3:.0f} ms to the first content"]
     words += [] if whole is None else [f"{whole * 1e3:.0f} ms whole"]
     return ", ".join(words) or "unknown"

@@ -21,7 +21,7 @@ class ReplicaCollector(Collector):
             value=not self._exchange.away,
         )
         yield GaugeMetricFamily(
-            "strowger_redis_heard_timestamp_seconds",
+            "strowger_redis_last_success_timestamp_seconds",
             "When Redis last answered, Unix time; 0 before it first did.",
             value=self._exchange.heard_at,
         )

@@ -24,14 +24,14 @@ def taking_part(route: Route, request: Request, facts: Facts) -> ExperimentSeen 
     drawn = trial.by == "request"
     enrolment = enrol(route, request, facts)
     assert enrolment is not None
-    left_out = enrolment.part.left_out
-    alone = drawn and left_out is None
+    excluded = enrolment.part.left_out
+    alone = drawn and excluded is None
     return ExperimentSeen(
         name=trial.experiment,
         by=trial.by,
         unit="" if drawn else unit_of(request, facts, trial.by),
         variant="" if enrolment.arm is None or alone else enrolment.arm.name,
-        left_out="" if left_out is None else left_out.words,
+        excluded="" if excluded is None else excluded.words,
         arms=tuple(
             ArmSeen(name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4))
             for name, arm in trial.arms.items()

@@ -22,7 +22,7 @@ from gateway.explain.explanation import (
 )
 from gateway.explain.policy_reasons import why_there
 from gateway.explain.simulated_outage import is_down, with_down
-from gateway.routing.backend_status import health_of, in_words
+from gateway.routing.backend_status import describe, health_of
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.capability_match import able, goes_without, reworded_for, valued
 from gateway.routing.planning.enrolment import Arm
@@ -148,13 +148,13 @@ def _with_route(
         else MirrorSeen(
             backend=route.mirror.backend.name,
             share=route.mirror.share,
-            unsaid=_unsaid(route, route.mirror.backend, request),
+            unsupported_reason=_unsupported_reason(route, route.mirror.backend, request),
         ),
         fallback=route.fallback,
     )
 
 
-def _unsaid(route: Route, mirror: Backend, request: Request) -> str:
+def _unsupported_reason(route: Route, mirror: Backend, request: Request) -> str:
     """Why the request cannot be copied to that backend; "": it can be."""
     try:
         able(route, (mirror,), (1.0,), valued(route, request), [])
@@ -264,7 +264,7 @@ def _candidate(
         else why_there(one, [other for other, _ in group.members], group.route, request, facts),
         model=one.model,
         dropped=one.dropped,
-        left_out=one.left_out,
+        omitted_content=one.left_out,
         translated=translated,
         set=tuple(
             sorted(
@@ -337,6 +337,6 @@ def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> 
     if is_down(backend):
         yield Reason(words="is taken for broken")
     elif not (breaker := backend.known(request.model)).allows(facts.now):
-        yield Reason(words=in_words(health_of(backend, facts.now, breaker)))
+        yield Reason(words=describe(health_of(backend, facts.now, breaker)))
     elif not faults:
         yield Reason(words="is not among those that answer this request")

@@ -36,14 +36,14 @@ class ExperimentSeen(Struct, frozen=True, kw_only=True):
     by:       what a variant is assigned to. unit: of this request; "" where it has none.
     variant:  whose backend answers first; "" where each request is drawn by itself, or a rule
               decides.
-    left_out: why the request does not count; "": it counts.
+    excluded: why the request does not count; "": it counts.
     """
 
     name: str
     by: str
     unit: str
     variant: str
-    left_out: str
+    excluded: str
     arms: tuple[ArmSeen, ...]
 
 
@@ -54,7 +54,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     share:      of all draws that a policy may make, those in which it is its route's first.
     why:        of its place.
     model:      what it is asked for.
-    dropped:    fields that it does not get. left_out: what else, though
+    dropped:    fields that it does not get. omitted_content: what else, though
                 no backend is preferred for it.
     translated: fields that it knows by another name, and that name.
     set:        fields whose values are the operator's.
@@ -67,7 +67,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     why: str
     model: str
     dropped: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    omitted_content: tuple[str, ...] = ()
     translated: dict[str, str] = field(default_factory=dict)
     set: tuple[str, ...] = ()
     variant: str = ""
@@ -114,12 +114,12 @@ class Bounds(Struct, frozen=True, kw_only=True):
 class MirrorSeen(Struct, frozen=True, kw_only=True):
     """Who gets a copy of a share of such requests afterwards.
 
-    unsaid: why this one cannot be copied, for it has no words for it; "": it can.
+    unsupported_reason: why this one cannot be copied, for it has no words for it; "": it can.
     """
 
     backend: str
     share: float
-    unsaid: str = ""
+    unsupported_reason: str = ""
 
 
 class Refusal(Struct, frozen=True, kw_only=True):

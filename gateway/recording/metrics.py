@@ -67,7 +67,7 @@ class ImporterCollector(Collector):
             "strowger_records_imported", "Records in the database.", value=importer.imported
         )
         yield CounterMetricFamily(
-            "strowger_records_refused",
+            "strowger_records_rejected",
             "Records that no database would take, and feedback on requests of other keys.",
             value=importer.refused,
         )

@@ -1,4 +1,4 @@
-"""How one backend is at this moment, for people who look: breaker, rest, load, latencies."""
+"""The state of one backend for operators: breaker, cooldown, load and latencies."""
 
 from math import ceil, isinf
 
@@ -13,25 +13,26 @@ class Health(Struct, frozen=True, kw_only=True):
 
     available:       a request may be sent to it now.
     breaker:         closed, or open after too many failures, or half_open: due for one probe.
-    resting:         it asked for a pause.
-    spared_s:        others are asked before it for so long, for it had too much to do.
+    honouring_retry_after: cooling down, as its `retry-after` says.
+    deprioritised_for_s: other backends are tried first, because it was overloaded.
     available_in_s:  until `available` can turn true by itself.
-    in_flight:       attempts of this process under way. elsewhere: of others, as last heard.
-    first_content_s: of streams, a moving average as of the last one; whole_answer_s: of answers in
-             one piece.
+    in_flight:       attempts of this process.
+    in_flight_other_processes: as last received from them.
+    time_to_first_token_s: of streams, a moving average as of the last one.
+    latency_s:       of answers in one piece, a moving average as of the last one.
     failed_s_ago:    since its last failure; `None` without one.
     """
 
     available: bool
     breaker: State
-    resting: bool
-    spared_s: float
+    honouring_retry_after: bool
+    deprioritised_for_s: float
     probing: bool
     available_in_s: float
     in_flight: int
-    elsewhere: int
-    first_content_s: float | None
-    whole_answer_s: float | None
+    in_flight_other_processes: int
+    time_to_first_token_s: float | None
+    latency_s: float | None
     failed_s_ago: float | None
 
 
@@ -41,32 +42,32 @@ def health_of(backend: Backend, now: float, of: Breaker | None = None) -> Health
     return Health(
         available=breaker.allows(now),
         breaker=breaker.state(now),
-        resting=breaker.resting(now),
-        spared_s=breaker.spared_for(now),
+        honouring_retry_after=breaker.resting(now),
+        deprioritised_for_s=breaker.spared_for(now),
         probing=breaker.probing,
         available_in_s=breaker.available_in(now),
         in_flight=load.in_flight,
-        elsewhere=load.elsewhere,
-        first_content_s=load.first.measured,
-        whole_answer_s=load.whole.measured,
+        in_flight_other_processes=load.elsewhere,
+        time_to_first_token_s=load.first.measured,
+        latency_s=load.whole.measured,
         failed_s_ago=None if isinf(breaker.last_failure) else now - breaker.last_failure,
     )
 
 
-def in_words(health: Health) -> str:
-    """`closed`, `breaker open for another 12 s`, `resting for another 3 s, as it asked for`."""
-    wait = f"for another {_seconds(health.available_in_s)} s"
-    if health.resting:
-        return f"resting {wait}, as it asked for"
+def describe(health: Health) -> str:
+    """`healthy`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`."""
+    wait = f"{_seconds(health.available_in_s)} s"
+    if health.honouring_retry_after:
+        return f"rate-limited, retry in {wait}"
     if health.breaker == "open":
-        return f"breaker open {wait}"
+        return f"circuit open, probe in {wait}"
     if health.breaker == "half_open":
-        return f"breaker half open, {'being probed' if health.probing else 'due for a probe'}"
-    if health.spared_s:
-        return f"asked last for another {_seconds(health.spared_s)} s, for it had too much to do"
-    return "closed"
+        return f"circuit half-open, {'probe in flight' if health.probing else 'probe due'}"
+    if health.deprioritised_for_s:
+        return f"deprioritised for {_seconds(health.deprioritised_for_s)} s: it was overloaded"
+    return "healthy"
 
 
 def _seconds(left: float) -> int:
-    """Whole ones, rounded up, but not for what adding times up has left behind the point."""
+    """Round up to whole seconds, ignoring floating-point residue."""
     return ceil(left - 1e-6)

@@ -41,7 +41,7 @@ class Metrics:
             registry=self.registry,
         )
         self._first = Spread(
-            "strowger_first_content_seconds",
+            "strowger_time_to_first_token_seconds",
             "From the request's arrival to the first content of its answer.",
             ("model", "backend"),
             buckets=_SECONDS,

@@ -23,7 +23,7 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     candidates: backends in the order in which they would be asked, asked or not.
     ruled_out:  those that could not be, each with the reason.
     refused:    our own words where the request reached no backend, else "".
-    left_out:   why it does not count in its model's experiment; `None`: it does, or there is none.
+    excluded:   why it does not count in its model's experiment; `None`: it does, or there is none.
     """
 
     line: AccessLine
@@ -31,7 +31,7 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
     refused: str = ""
-    left_out: LeftOut | None = None
+    excluded: LeftOut | None = None
 
 
 class Decisions:

@@ -30,7 +30,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     errors:   of them: 429, 5xx, or broken off after a 200. refused: other 4xx but 499.
     attempts: tries at this backend, mirrored ones too. failed: neither ok nor cancelled, nor lost
               to a faster one.
-    first, whole: to the first content and to the end, as counts of a `Sketch`.
+    ttft, latency: to the first content and to the end, as counts of a `Sketch`.
     """
 
     time: int
@@ -41,8 +41,8 @@ class Cell(Struct, frozen=True, kw_only=True):
     failed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    first: dict[int, int] = {}
-    whole: dict[int, int] = {}
+    ttft: dict[int, int] = {}
+    latency: dict[int, int] = {}
 
 
 class Strand(Struct, frozen=True, kw_only=True):
@@ -61,17 +61,17 @@ class _Sums:
         "completion_tokens",
         "errors",
         "failed",
-        "first",
+        "latency",
         "prompt_tokens",
         "refused",
         "requests",
-        "whole",
+        "ttft",
     )
 
     def __init__(self) -> None:
         self.requests = self.errors = self.refused = self.attempts = self.failed = 0
         self.prompt_tokens = self.completion_tokens = 0
-        self.first, self.whole = Sketch(), Sketch()
+        self.ttft, self.latency = Sketch(), Sketch()
 
     def add(self, other: "_Sums | Cell") -> None:
         self.requests += other.requests
@@ -81,8 +81,8 @@ class _Sums:
         self.failed += other.failed
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens
-        self.first.merge(other.first if isinstance(other, Cell) else other.first.counts)
-        self.whole.merge(other.whole if isinstance(other, Cell) else other.whole.counts)
+        self.ttft.merge(other.ttft if isinstance(other, Cell) else other.ttft.counts)
+        self.latency.merge(other.latency if isinstance(other, Cell) else other.latency.counts)
 
     def cell(self, time: int) -> Cell:
         return Cell(
@@ -94,8 +94,8 @@ class _Sums:
             failed=self.failed,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
-            first=dict(self.first.counts),
-            whole=dict(self.whole.counts),
+            ttft=dict(self.ttft.counts),
+            latency=dict(self.latency.counts),
         )
 
 
@@ -162,9 +162,9 @@ class Series:
         if status >= 500 or status == 429 or (status < 400 and line.error):
             sums.errors += 1
         elif status < 400:
-            sums.whole.add(line.ms)
+            sums.latency.add(line.ms)
             if line.ttft_ms is not None:
-                sums.first.add(line.ttft_ms)
+                sums.ttft.add(line.ttft_ms)
         elif status != 499:
             sums.refused += 1
         sums.prompt_tokens += line.prompt_tokens or 0

@@ -114,13 +114,13 @@ def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traf
         state=state,
         since=Markup() if since is None or since > _LONG_AGO_S else _SINCE.format(span(since)),
         weight=_weight(backend),
-        busy=count(health.in_flight + health.elsewhere),
+        busy=count(health.in_flight + health.in_flight_other_processes),
         answered=count(cell.requests - cell.errors),
         failed=f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})"
         if cell.failed
         else "0",
-        first=ms(Sketch(cell.first).quantile(0.5)),
-        whole=ms(Sketch(cell.whole).quantile(0.5)),
+        first=ms(Sketch(cell.ttft).quantile(0.5)),
+        whole=ms(Sketch(cell.latency).quantile(0.5)),
     )
 
 
@@ -148,11 +148,11 @@ def _state(backend: BackendView, serving: Serving) -> tuple[str, str]:
             return _TONES.get(report.state, "warn"), report.state
     health = backend.health
     wait = ceil(health.available_in_s)
-    if health.resting:
+    if health.honouring_retry_after:
         return "warn", f"resting, {wait} s"
     match health.breaker:
-        case "closed" if health.spared_s:
-            return "warn", f"spared, {ceil(health.spared_s)} s"
+        case "closed" if health.deprioritised_for_s:
+            return "warn", f"spared, {ceil(health.deprioritised_for_s)} s"
         case "closed":
             return "good", "healthy"
         case "open":

@@ -72,7 +72,7 @@ def _tags(decision: Decision) -> Markup:
     tags: list[tuple[str, str]] = []
     if line.variant:
         tags.append(("accent", line.variant))
-    if decision.left_out is not None:
+    if decision.excluded is not None:
         tags.append(("", "not counted"))
     tried = sum(not attempt.refused for attempt in line.attempts)
     if tried > 1:
@@ -85,7 +85,7 @@ def _tags(decision: Decision) -> Markup:
 def _told(decision: Decision) -> str:
     """Where it went, and why; then what it counts for."""
     said = _went(decision) if decision.line.attempts else [_unasked(decision)]
-    apart = decision.left_out
+    apart = decision.excluded
     if apart is not None:
         said.append(f"Not counted in {apart.experiment}: {apart.words}.")
     elif decision.line.fallback:

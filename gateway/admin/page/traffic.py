@@ -72,7 +72,7 @@ def _tiles(traffic: Traffic) -> Markup:
         for cell in strand.cells
         if traffic.now - seconds <= cell.time <= traffic.now - CELL_S
     )
-    first, whole = Sketch(everything.first), Sketch(everything.whole)
+    first, whole = Sketch(everything.ttft), Sketch(everything.latency)
     asked = everything.requests
     bad = everything.errors
     tokens = recent.prompt_tokens + recent.completion_tokens
@@ -185,11 +185,11 @@ def _failed(cell: Cell | None, seconds: float) -> float | None:
 
 
 def _first(cell: Cell | None, seconds: float) -> float | None:
-    return Sketch(cell.first).quantile(0.9) if cell else None
+    return Sketch(cell.ttft).quantile(0.9) if cell else None
 
 
 def _whole(cell: Cell | None, seconds: float) -> float | None:
-    return Sketch(cell.whole).quantile(0.9) if cell else None
+    return Sketch(cell.latency).quantile(0.9) if cell else None
 
 
 def _per_cent(value: float) -> str:

@@ -156,7 +156,7 @@ async def test_a_backend_that_has_just_failed_is_ruled_out_by_its_breaker(
 
     assert [one.backend for one in found.candidates] == ["b/m"]
     (reason,) = [one.reasons for one in found.ruled_out if one.backend == "a/m"]
-    assert reason[0].words.startswith("breaker open for another ")
+    assert reason[0].words.startswith("circuit open, probe in ")
 
 
 async def test_the_question_and_its_answer_are_documented(client: httpx.AsyncClient) -> None:

@@ -173,7 +173,7 @@ async def test_backends_tell_their_health_by_model(client: httpx.AsyncClient) ->
     assert (bad.health.available, bad.health.breaker) == (False, "open")
     assert 0 < bad.health.available_in_s <= 60
     assert (good.health.available, good.health.in_flight) == (True, 0)
-    assert good.health.whole_answer_s is not None
+    assert good.health.latency_s is not None
     assert best.weight is None
     assert models["chat"].when[0].when == "header x-tier: premium"
     assert models["chat"].fallback_by_error[0].models == ("other",)
@@ -191,7 +191,7 @@ async def test_an_experiments_backends_are_listed_like_any_others(
     assert (control.name, control.weight, control.variants) == ("p/other", 1, ("control",))
     assert (treatment.name, treatment.weight, treatment.variants) == ("p/new", None, ("treatment",))
     assert treatment.health.available
-    assert ["p/new", "by an experiment", "closed"] in [
+    assert ["p/new", "by an experiment", "healthy"] in [
         row[:3] for row in table(result.stdout, "MODEL")
     ]
     targets = table(result.stdout.partition("\n\n")[2], "MODEL")
@@ -210,8 +210,8 @@ async def test_the_command_shows_the_health_of_a_running_gateway(
 
     rows = table(result.stdout, "MODEL")
     assert rows[0][:4] == ["chat", "in_order", "p/bad", "first"]
-    assert rows[0][4].startswith("breaker open for another ")
-    assert rows[1][:3] == ["p/good", "then", "closed"]
+    assert rows[0][4].startswith("circuit open, probe in ")
+    assert rows[1][:3] == ["p/good", "then", "healthy"]
     assert rows[2][:2] == ["p/best", "by a rule"]
     assert "when header x-tier: premium" in result.stdout
     assert "after content_filter" in result.stdout

@@ -38,8 +38,8 @@ async def test_a_request_is_in_the_series_as_soon_as_it_is_answered(tmp_path: Pa
     assert (chat["model"], chat["backend"]) == ("chat", "remote/m-1")
     assert sum(point["refused"] for point in nobody["points"]) == 1
     assert sum(point["requests"] for point in chat["points"]) == 2
-    assert sum(point["first_content"]["count"] for point in chat["points"]) >= 1
-    assert chat["points"][-1]["whole"]["p99_ms"] > 0
+    assert sum(point["time_to_first_token"]["count"] for point in chat["points"]) >= 1
+    assert chat["points"][-1]["latency"]["p99_ms"] > 0
     assert answer["begin"] < time.time() <= answer["end"] + 1
     assert answer["end"] - answer["begin"] == 60 * answer["step_s"] == 900
 

@@ -209,7 +209,10 @@ async def test_the_least_busy_backend_is_that_of_all_replicas(rig: Rig) -> None:
         await asked
         asked = asyncio.create_task(rig.ask(0, "busy"))
         await asyncio.sleep(0.05)
-    await rig.known("one/busy-1", lambda one: one.health.in_flight + one.health.elsewhere == 1)
+    await rig.known(
+        "one/busy-1",
+        lambda one: one.health.in_flight + one.health.in_flight_other_processes == 1,
+    )
     backends = [await rig.backend(1, "busy") for _ in range(8)]
     go_on.set()
     await asked
@@ -274,7 +277,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
         statuses += [(await rig.ask(replica, "busy")).status_code for replica in (0, 1)]
         await asyncio.sleep(0.01)
     alone = await rig.metrics("strowger_redis_available")
-    heard = await rig.metrics("strowger_redis_heard_timestamp_seconds")
+    heard = await rig.metrics("strowger_redis_last_success_timestamp_seconds")
     back(rig.redis)
     for up, seen in zip(rig.up, since, strict=True):
         await up.said("is back", since=seen)
@@ -287,7 +290,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
     assert [sum("out of reach" in line for line in own) for own in lines] == [1, 1]
     assert [sum("is back" in line for line in own) for own in lines] == [1, 1]
     assert (alone, await rig.metrics("strowger_redis_available")) == ([0, 0], [1, 1])
-    again = await rig.metrics("strowger_redis_heard_timestamp_seconds")
+    again = await rig.metrics("strowger_redis_last_success_timestamp_seconds")
     assert all(late > early for early, late in zip(heard, again, strict=True))
 
 

@@ -209,14 +209,14 @@ def test_who_is_asked_beside_and_afterwards_is_told(config: Path) -> None:
     assert found.bounds.hedge_after_s == 1.5
     assert found.mirror is not None
     assert (found.mirror.backend, found.mirror.share) == ("other/new", 0.05)
-    assert found.mirror.unsaid == ""
+    assert found.mirror.unsupported_reason == ""
 
 
 def test_what_a_mirror_cannot_be_asked_is_told(config: Path) -> None:
     found = explained(config, chat("raced", logit_bias={"5": 1}))
 
     assert found.mirror is not None
-    assert found.mirror.unsaid == "other/new: logit_bias is not supported"
+    assert found.mirror.unsupported_reason == "other/new: logit_bias is not supported"
 
 
 def test_who_lacks_what_may_be_let_go_comes_later_and_is_not_ruled_out(config: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_units_variant_answers_first_and_no_other_ever(
 
     seen = found.experiment
     assert seen is not None
-    assert (seen.name, seen.unit, seen.variant, seen.left_out) == ("a-or-b", user, variant, "")
+    assert (seen.name, seen.unit, seen.variant, seen.excluded) == ("a-or-b", user, variant, "")
     assert [(arm.name, arm.share) for arm in seen.arms] == [("control", 0.75), ("treatment", 0.25)]
     assert [one.backend for one in found.candidates] == [backend, "p/c", "p/d"]
     assert [one.variant for one in found.candidates] == [variant, "", ""]
@@ -86,7 +86,7 @@ def test_without_a_unit_the_control_answers_and_it_does_not_count(config: Path) 
     found = explained(config)
 
     assert found.experiment is not None
-    assert found.experiment.left_out.startswith("the request has no user")
+    assert found.experiment.excluded.startswith("the request has no user")
     assert found.candidates[0].variant == "control"
 
 
@@ -94,7 +94,7 @@ def test_whom_a_rule_takes_is_in_no_variant(config: Path) -> None:
     found = explained(config, "--header", "x-tier: premium", user="u-1")
 
     assert found.experiment is not None
-    assert (found.experiment.variant, found.experiment.left_out) == ("", "a `when` rule decides")
+    assert (found.experiment.variant, found.experiment.excluded) == ("", "a `when` rule decides")
     assert found.candidates[0].backend == "p/best"
 
 

@@ -220,9 +220,9 @@ async def test_a_past_request_tells_why_it_was_left_out_of_the_experiment(
     request_id = answer.headers["x-gateway-request-id"]
     past, page = await seen_by_the_operator(running, request_id)
     assert past["variant"] == ""
-    assert (past["left_out"]["experiment"], past["left_out"]["code"]) == ("trial", code)
-    assert words in past["left_out"]["words"]
-    assert f"Not counted in trial: {past['left_out']['words']}." in page
+    assert (past["excluded"]["experiment"], past["excluded"]["code"]) == ("trial", code)
+    assert words in past["excluded"]["words"]
+    assert f"Not counted in trial: {past['excluded']['words']}." in page
 
 
 async def test_a_past_request_that_counts_was_left_out_of_nothing(gateway: Gateway) -> None:
@@ -232,7 +232,7 @@ async def test_a_past_request_that_counts_was_left_out_of_nothing(gateway: Gatew
 
     past, page = await seen_by_the_operator(running, answer.headers["x-gateway-request-id"])
 
-    assert (past["variant"], past["left_out"]) == ("control", None)
+    assert (past["variant"], past["excluded"]) == ("control", None)
     assert "It counts for control all the same." in page
 
 
@@ -268,8 +268,8 @@ async def test_a_kind_of_request_that_cannot_say_system_takes_no_part(tmp_path: 
             (past,) = await running.state.recent(1)
 
     assert answer.status_code == 200
-    assert past.left_out is not None
-    assert past.left_out.code == "wrong_task"
+    assert past.excluded is not None
+    assert past.excluded.code == "wrong_task"
     assert "x-gateway-variant" not in answer.headers
 
 
