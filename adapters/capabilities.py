@@ -178,7 +178,7 @@ def within(request: Request, bounds: tuple[tuple[str, Range], ...]) -> bool:
     return not any(_outside(field_value(request, field), one) for field, one in bounds)
 
 
-def left_out(request: Request, supports: Supports) -> tuple[str, ...]:
+def omitted_content(request: Request, supports: Supports) -> tuple[str, ...]:
     """What of the content this backend will not get to see, though nothing is refused for it."""
     if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):
         return ()

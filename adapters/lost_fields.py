@@ -10,19 +10,19 @@ from typing import Final, Protocol
 from msgspec import Raw, Struct
 
 from adapters.client_fields.carried import asks_nothing
-from adapters.unencodable import UNSAYABLE
+from adapters.unencodable import ENCODE_ERRORS
 from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest, Request
 from schemas.unknown_fields import Change, Unknown, edited, inside, parsed
 
-MOST_TRIED: Final = 24
+MAX_ENCODINGS: Final = 24
 """Encodings for one request: a client may send any number of fields. A field that is beyond them,
 and that no request before has shown to reach the wire, is taken for lost."""
 
-MOST_BYTES: Final = 4 * 1024 * 1024
+MAX_ENCODED_BYTES: Final = 4 * 1024 * 1024
 """Of content in all encodings for one request: some 20 ms."""
 
-KEPT: Final = 4096
+MAX_REMEMBERED: Final = 4096
 """Places of one adapter."""
 
 _LONGEST: Final = 200
@@ -55,21 +55,21 @@ class Carrying:
 
     def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
         """See Carries. Nothing of a request that cannot be encoded at all."""
-        trial = _Trial(self._adapter, request, model, self._known)
+        search = _LossSearch(self._adapter, request, model, self._known)
         lost: dict[str, None] = {}
         try:
             for one in found:
-                lost.update(dict.fromkeys(trial.lost(one)))
-        except _Unsayable:
+                lost.update(dict.fromkeys(search.lost(one)))
+        except _Unencodable:
             return ()
         return tuple(lost)
 
 
-class _Unsayable(Exception):
+class _Unencodable(Exception):
     """The adapter refuses the request as it is."""
 
 
-class _Trial:
+class _LossSearch:
     """Encodings of one request."""
 
     def __init__(
@@ -80,7 +80,7 @@ class _Trial:
         self._model = model
         self._known = known
         self._whole: object = None
-        self._left = min(MOST_TRIED, MOST_BYTES // max(_size(request), 1))
+        self._left = min(MAX_ENCODINGS, MAX_ENCODED_BYTES // max(_size(request), 1))
 
     def lost(self, one: Unknown) -> Iterator[str]:
         """Paths of what is lost of it: its own, or those inside."""
@@ -127,16 +127,16 @@ class _Trial:
         if self._whole is None:
             try:
                 self._whole = self._adapter.encode(self._request, self._model)
-            except (InvalidRequest, *UNSAYABLE) as exc:
-                raise _Unsayable from exc
+            except (InvalidRequest, *ENCODE_ERRORS) as exc:
+                raise _Unencodable from exc
         other = edited(self._request, one, parent, change)
         try:
             found = self._adapter.encode(other, self._model) != self._whole
-        except (InvalidRequest, *UNSAYABLE):
+        except (InvalidRequest, *ENCODE_ERRORS):
             # What an encoder objects to, it has read.
             found = True
         if len(key.path) + len(key.of) <= _LONGEST:
-            if len(self._known) >= KEPT:
+            if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             self._known[key] = found
         return found

@@ -11,11 +11,10 @@ from typing import Final
 from msgspec import Struct
 
 from schemas.errors import UpstreamRejected
-from schemas.prompt_too_long import CONTEXT_LENGTH
-from schemas.prompt_too_long import too_long as sentence
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class MessagePattern(Struct, frozen=True, kw_only=True):
     """pattern: found anywhere in the message, case ignored. source: where the sentence was seen."""
 
     vendor: str
@@ -26,119 +25,119 @@ class Form(Struct, frozen=True, kw_only=True):
 _PI: Final = "https://github.com/badlogic/pi-mono/blob/main/packages/ai/src/utils/overflow.ts"
 """Whose tests print the sentences."""
 
-FORMS: Final[tuple[Form, ...]] = (
-    Form(
+PATTERNS: Final[tuple[MessagePattern, ...]] = (
+    MessagePattern(
         vendor="OpenAI, Azure, DeepSeek, OpenRouter, vLLM, SGLang, Mistral's models on Bedrock",
         pattern=r"(model|endpoint)'s maximum context length (is|of) \d+",
         source="https://github.com/baserow/baserow/issues/3011 "
         "https://github.com/refly-ai/refly/issues/1177",
     ),
-    Form(
+    MessagePattern(
         vendor="OpenAI, newer models",
         pattern=r"input tokens exceed the configured limit|input exceeds the context window",
         source="https://github.com/langchain-ai/langchain/blob/master/libs/partners/openai/"
         "langchain_openai/chat_models/base.py",
     ),
-    Form(
+    MessagePattern(
         vendor="Anthropic, also on Bedrock and Databricks",
         pattern=r"prompt is too long",
         source="https://github.com/anthropics/claude-code/issues/11281 "
         "https://github.com/boto/botocore/issues/3707",
     ),
-    Form(
+    MessagePattern(
         vendor="Anthropic, with max_tokens",
         pattern=r"input length and `?max_tokens`? exceed context limit",
         source="https://github.com/egoist/chatwise-releases/issues/917",
     ),
-    Form(
+    MessagePattern(
         vendor="Gemini",
         pattern=r"input token count.{0,40} exceeds the maximum number of tokens",
         source="https://github.com/google-gemini/gemini-cli/issues/4692",
     ),
-    Form(
+    MessagePattern(
         vendor="Bedrock",
         pattern=r"input is too long for requested model|too many input tokens",
         source="https://repost.aws/knowledge-center/bedrock-validation-exception-errors",
     ),
-    Form(
+    MessagePattern(
         vendor="Cohere",
         pattern=r"too many tokens: (total number of tokens|size limit exceeded)",
         source="https://github.com/cohere-ai/sandbox-topically/issues/4",
     ),
-    Form(
+    MessagePattern(
         vendor="Mistral (code 3051)",
         pattern=r"too large for model with \d+ maximum context length",
         source="https://docs.mistral.ai/resources/known-limitations",
     ),
-    Form(
+    MessagePattern(
         vendor="Ollama",
         pattern=r"input (length )?exceeds (the |maximum )?context length"
         r"|prompt too long; exceeded (max )?context length",
         source="https://github.com/n8n-io/n8n/issues/11144 "
         "https://github.com/nano-step/nano-brain/issues/208",
     ),
-    Form(
+    MessagePattern(
         vendor="vLLM",
         pattern=r"model's context length is only \d+ tokens"
         r"|prompt \(length \d+\) is longer than the maximum model length",
         source="https://github.com/vllm-project/vllm/issues/13067",
     ),
-    Form(
+    MessagePattern(
         vendor="SGLang, Together",
         pattern=r"is longer than the model's context length"
         r"|input length.{0,30} exceeds the maximum allowed (input )?length",
         source="https://github.com/sgl-project/sglang",
     ),
-    Form(
+    MessagePattern(
         vendor="TGI",
         pattern=r"`inputs` tokens \+ `max_new_tokens` must be <="
         r"|`inputs` must have less than \d+ tokens",
         source="https://github.com/huggingface/text-generation-inference/blob/main/router/src/"
         "validation.rs",
     ),
-    Form(
+    MessagePattern(
         vendor="MindIE",
         pattern=r"model's maximum input ids length cannot be greater than",
         source="https://gitcode.com/Ascend/MindIE-LLM (VerifyInputTokenSize)",
     ),
-    Form(
+    MessagePattern(
         vendor="TensorRT-LLM on Triton",
         pattern=r"prompt length \(\d+\) exceeds maximum (input|sequence) length",
         source="https://github.com/triton-inference-server/tensorrtllm_backend/issues/565 "
         "https://github.com/triton-inference-server/tensorrtllm_backend/issues/141",
     ),
-    Form(
+    MessagePattern(
         vendor="llama.cpp",
         pattern=r"exceeds the available context size",
         source=_PI,
     ),
-    Form(
+    MessagePattern(
         vendor="LM Studio",
         pattern=r"model is loaded with context length of only \d+ tokens"
         r"|initial prompt is greater than the context length",
         source="https://github.com/cline/cline/issues/3664",
     ),
-    Form(
+    MessagePattern(
         vendor="xAI",
         pattern=r"model's maximum prompt length is \d+",
         source=_PI,
     ),
-    Form(
+    MessagePattern(
         vendor="Groq, Cerebras",
         pattern=r"reduce the length of the messages or completion",
         source="https://github.com/HKUSTDial/Alpha-SQL/issues/5",
     ),
-    Form(
+    MessagePattern(
         vendor="Moonshot",
         pattern=r"request exceeded model token limit: \d+",
         source=_PI,
     ),
-    Form(
+    MessagePattern(
         vendor="MiniMax",
         pattern=r"context window exceeds limit",
         source=_PI,
     ),
-    Form(
+    MessagePattern(
         vendor="SiliconFlow",
         pattern=r"length of prompt_tokens \(\d+\) must be less than max_seq_len",
         source="https://wenku.csdn.net/answer/5r0ndbxt2j",
@@ -151,15 +150,15 @@ CODES: Final = frozenset(
 )
 """Codes and types that say so whatever the message: OpenAI's, Z.ai's, llama.cpp's, Mistral's."""
 
-LOOKED_AT: Final = 2_000
+MAX_SCANNED: Final = 2_000
 """Characters of a message: an upstream may send any number of them."""
 
-_SAYS: Final = re.compile("|".join(f"(?:{form.pattern})" for form in FORMS), re.IGNORECASE)
+_SAYS: Final = re.compile("|".join(f"(?:{form.pattern})" for form in PATTERNS), re.IGNORECASE)
 
 
 def says_too_long(message: str, *codes: str | None) -> bool:
     """Whether a vendor's failure is about the length of the prompt. codes: its code and type."""
-    return _SAYS.search(message, 0, LOOKED_AT) is not None or any(
+    return _SAYS.search(message, 0, MAX_SCANNED) is not None or any(
         code is not None and code.lower() in CODES for code in codes
     )
 
@@ -170,7 +169,7 @@ def rejected_as_too_long(message: str, *, upstream: str) -> UpstreamRejected:
     message: the vendor's own, which stays in it: it mostly has the numbers.
     """
     return UpstreamRejected(
-        sentence(message),
+        too_long_message(message),
         status=400,
         upstream=upstream,
         type="invalid_request_error",

@@ -13,7 +13,7 @@ from typing import cast
 
 from adapters.base import Adapter, Endpoint, HasBaseUrl, HasTokenEndpoint, TokenEndpoint
 from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.vendor_profiles import OPENAI, VENDORS, Vendor
+from adapters.openai.vendor_profiles import OPENAI, VENDORS, VendorProfile
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
@@ -56,7 +56,9 @@ class Registry:
 
         plugins: `None` finds the installed ones.
         """
-        self._rows: dict[str, Vendor] = {vendor.name: vendor for vendor in (OPENAI, *VENDORS)}
+        self._rows: dict[str, VendorProfile] = {
+            vendor.name: vendor for vendor in (OPENAI, *VENDORS)
+        }
         self._classes = {
             name: EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILTIN.items()
         }

@@ -23,11 +23,11 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     `retry-after-ms` wins over `retry-after`. A date is measured from `now`, else from the
     answer's own `date` header, because adapters have no clock.
     """
-    wait = _told(headers, now)
+    wait = _parse(headers, now)
     return None if wait is None else min(wait, LONGEST_S)
 
 
-def _told(headers: Mapping[str, str], now: datetime | None) -> float | None:
+def _parse(headers: Mapping[str, str], now: datetime | None) -> float | None:
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

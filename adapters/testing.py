@@ -1,6 +1,6 @@
-"""The contract that every adapter keeps, for the test suite of whoever writes one.
+"""The contract that every adapter keeps, as checks for an adapter author's test suite.
 
-`contract` gives the checks that ours pass, one for each promise and each recorded exchange. An
+`contract` returns the checks that our own adapters pass, one per promise and recorded exchange. An
 author's whole contract test is
 
     from pathlib import Path
@@ -15,10 +15,10 @@ author's whole contract test is
     def test_contract(check: Check) -> None:
         check()
 
-and `unittest` or a plain loop does as well: a check is called without arguments, returns nothing,
-and raises AssertionError with a sentence that says what is wrong. How recordings are laid out is
-told in adapters.conformance.recordings; `cases`, `request_for`, `fixture` and `translate` are for
-tests of one's own beside the contract.
+`unittest` or a plain loop works as well: a check is called without arguments, returns nothing, and
+raises AssertionError with a sentence that says what is wrong. adapters.conformance.recordings
+documents the layout of recordings; `recordings`, `request_for`, `fixture` and `translate` are for
+tests of your own next to the contract.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,29 +42,29 @@ from adapters.conformance.denied_field_checks import check_client_fields
 from adapters.conformance.field_loss_checks import check_carried
 from adapters.conformance.recording_checks import (
     check_cuts,
+    check_error_reported,
     check_recorded,
-    check_told,
     check_truncation,
     check_whole,
 )
-from adapters.conformance.recordings import Case, cases, request_for
+from adapters.conformance.recordings import Recording, recordings, request_for
 from adapters.conformance.replay import frames, translate
 from adapters.conformance.translation_checks import Models, check_translations
-from adapters.conformance.unencodable_checks import check_unsayable
+from adapters.conformance.unencodable_checks import check_unencodable
 from adapters.conformance.usage_checks import check_usage
 from schemas.fields import Task, task_of
 from schemas.secret import Secret
 
 __all__ = [
     "Build",
-    "Case",
     "Check",
     "Models",
-    "cases",
+    "Recording",
     "contract",
     "contract_endpoint",
     "fixture",
     "frames",
+    "recordings",
     "request_for",
     "translate",
 ]
@@ -91,7 +91,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 def contract(
     build: Build,
-    recorded: Path | Iterable[Case] = (),
+    recorded: Path | Iterable[Recording] = (),
     *,
     base_url: str = ANYWHERE,
     model: str = "m",
@@ -107,7 +107,7 @@ def contract(
     Raises ValueError for a folder without exchanges.
     """
     if isinstance(recorded, Path):
-        found = cases(recorded)
+        found = recordings(recorded)
         if not found:
             raise ValueError(f"{recorded}: there is no recorded exchange")
     else:
@@ -137,9 +137,9 @@ def contract_endpoint(base_url: str = ANYWHERE) -> Endpoint:
     return Endpoint(name="contract", base_url=base_url, key=Secret(KEY))
 
 
-def fixture(folder: Path, name: str) -> Case:
+def fixture(folder: Path, name: str) -> Recording:
     """One exchange of a folder. Raises KeyError where there is none of that name."""
-    for one in cases(folder):
+    for one in recordings(folder):
         if one.name == f"{folder.name}/{name}":
             return one
     raise KeyError(f"{folder} has no exchange {name!r}")
@@ -167,20 +167,20 @@ def _of_task(
     )
     yield (
         f"{task}: what cannot be encoded is refused by name",
-        partial(check_unsayable, task=task, model=model),
+        partial(check_unencodable, task=task, model=model),
     )
     yield f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)
 
 
-def _of(case: Case) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
+def _of(recording: Recording) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
     """What holds of one exchange."""
-    if case.status != 200:
-        yield "the error tells what went wrong", partial(check_told, case=case)
+    if recording.status != 200:
+        yield "the error tells what went wrong", partial(check_error_reported, recording=recording)
         return
-    yield "it is a whole answer", partial(check_whole, case=case)
-    yield "all that the vendor counts is kept", partial(check_usage, case=case)
-    if task_of(request_for(case)) == "embeddings":
+    yield "it is a whole answer", partial(check_whole, recording=recording)
+    yield "all that the vendor counts is kept", partial(check_usage, recording=recording)
+    if task_of(request_for(recording)) == "embeddings":
         return
-    if case.streamed:
-        yield "chunk boundaries never show", partial(check_cuts, case=case)
-    yield "cut short it is an error", partial(check_truncation, case=case)
+    if recording.streamed:
+        yield "chunk boundaries never show", partial(check_cuts, recording=recording)
+    yield "cut short it is an error", partial(check_truncation, recording=recording)

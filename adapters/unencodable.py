@@ -9,7 +9,7 @@ from adapters.base import Adapter, Outbound
 from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
-UNSAYABLE = (RecursionError, OverflowError, ValueError)
+ENCODE_ERRORS = (RecursionError, OverflowError, ValueError)
 """What encoding a request can raise: nested too deep, a number or a character out of range."""
 
 _encode = msgspec.json.Encoder().encode
@@ -20,13 +20,13 @@ def encoded(adapter: Adapter, request: Request, model: str) -> Outbound:
     """See Adapter.encode; whatever a client can send, only InvalidRequest is raised."""
     try:
         return adapter.encode(request, model)
-    except UNSAYABLE as exc:
-        raise unsayable(request, exc) from exc
+    except ENCODE_ERRORS as exc:
+        raise unencodable(request, exc) from exc
 
 
-def unsayable(request: Request, failure: Exception) -> InvalidRequest:
+def unencodable(request: Request, failure: Exception) -> InvalidRequest:
     """The error for a request that an adapter cannot encode. Its param is the field at fault."""
-    field = next((path for path, value in _values(request) if not _sayable(value)), None)
+    field = next((path for path, value in _values(request) if not _encodable(value)), None)
     where = field or "the request"
     if isinstance(failure, RecursionError):
         return InvalidRequest(
@@ -60,10 +60,10 @@ def _fields(fields: Struct) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _sayable(value: object) -> bool:
+def _encodable(value: object) -> bool:
     """It can be written, and what was written read again: JSON of the client's is not looked at."""
     try:
         _decode(value if isinstance(value, Raw) else _encode(value))
-    except UNSAYABLE:
+    except ENCODE_ERRORS:
         return False
     return True

@@ -22,7 +22,7 @@ PLACES: Final[dict[Task, str]] = {
 """By task, the field that holds the prompt."""
 
 
-def too_long(more: str, limit: int | None = None) -> str:
+def too_long_message(more: str, limit: int | None = None) -> str:
     """The sentence. limit: tokens, where it is known. more: its end, or what a vendor says."""
     if limit is None:
         return f"the prompt is too long: this model's maximum context length is exceeded: {more}"

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from adapters.anthropic.wire import Block, Delta
+from adapters.anthropic.wire import BlockDelta, ContentBlock
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
 from schemas.messages import CLAUDE
@@ -23,7 +23,7 @@ class OpenBlock:
     """
 
     def __init__(
-        self, block: Block, raw: Raw, *, tool: int, thought: int, answers: bool = False
+        self, block: ContentBlock, raw: Raw, *, tool: int, thought: int, answers: bool = False
     ) -> None:
         self.kind = block.type
         self._answers = answers
@@ -73,7 +73,7 @@ class OpenBlock:
                 ]
             case "text" | "thinking":
                 return self.add(
-                    Delta(
+                    BlockDelta(
                         type=self.kind,
                         text=block.text or "",
                         thinking=block.thinking or "",
@@ -83,7 +83,7 @@ class OpenBlock:
             case _:
                 return []
 
-    def add(self, delta: Delta) -> list[Event]:
+    def add(self, delta: BlockDelta) -> list[Event]:
         """A proof is held back until the block ends, for it is the last piece of a thought."""
         if delta.text and self.kind == "text":
             self._texts.append(delta.text)

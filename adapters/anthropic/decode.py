@@ -17,10 +17,10 @@ from adapters.anthropic.errors import error_inside
 from adapters.anthropic.messages import CONTENT_BLOCKS
 from adapters.anthropic.wire import (
     DELTAS,
-    Block,
-    Delta,
+    BlockDelta,
+    ContentBlock,
     Event,
-    Message,
+    MessageHead,
     about,
     other_delta,
     read_block,
@@ -109,7 +109,7 @@ class AnthropicDecoder:
         for index, raw in enumerate(message.content):
             found += self._open(index, raw)
             found += self._blocks[index].close()
-        end = Delta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence)
+        end = BlockDelta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence)
         self._note(end, NULL)
         self._tell(data)
         return [*found, *self._end()]
@@ -127,7 +127,7 @@ class AnthropicDecoder:
                 return self._opened(event.index).close()
             case "message_start":
                 self._tell(data)
-                return self._start(event.message or Message())
+                return self._start(event.message or MessageHead())
             case "message_delta":
                 self._tell(data)
                 self._note(event.delta, event.usage)
@@ -150,7 +150,7 @@ class AnthropicDecoder:
                 raise self._unreadable(data) from exc
             return Event(type=kind.type, error=kind.error)
 
-    def _start(self, message: Message) -> list[ours.Event]:
+    def _start(self, message: MessageHead) -> list[ours.Event]:
         """A second answer, spliced into the first, can replace it until something was shown."""
         if self._blocks:
             raise self._broken("a second answer began inside the first")
@@ -166,7 +166,7 @@ class AnthropicDecoder:
         check_room(self._blocks, BLOCKS, "blocks", self._endpoint.name)
         try:
             kind = read_kind(raw).type
-            block = read_block(raw) if kind in RANKS else Block(type=kind)
+            block = read_block(raw) if kind in RANKS else ContentBlock(type=kind)
         except UNREADABLE as exc:
             raise self._unreadable(raw) from exc
         answers = kind == "tool_use" and block.name == self._json_tool != ""
@@ -199,7 +199,7 @@ class AnthropicDecoder:
         check_room(self._fields, NOTES, "fields", self._endpoint.name)
         self._fields |= about(data)
 
-    def _note(self, end: Delta, usage: Raw) -> None:
+    def _note(self, end: BlockDelta, usage: Raw) -> None:
         self._reason = end.stop_reason or self._reason
         self._match = end.stop_sequence if end.stop_sequence is not None else self._match
         self._usage = with_usage(self._usage, usage)

@@ -32,7 +32,7 @@ _SYSTEM = frozenset({"system", "developer"})
 _UNCACHED = frozenset({"thinking", "redacted_thinking"})
 
 
-class Conversation(Struct, frozen=True, kw_only=True):
+class AnthropicConversation(Struct, frozen=True, kw_only=True):
     """system: [] where there is none. turns: `role` and `content`, by turns."""
 
     system: list[Block | Raw]
@@ -54,7 +54,7 @@ _kind = msgspec.json.Decoder(_Kind).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def conversation(messages: Sequence[Message]) -> Conversation:
+def conversation(messages: Sequence[Message]) -> AnthropicConversation:
     """Raises InvalidRequest for what has no place in a message, and for arguments not in JSON."""
     system: list[Block | Raw] = []
     turns: list[tuple[str, list[Block | Raw]]] = []
@@ -73,7 +73,7 @@ def conversation(messages: Sequence[Message]) -> Conversation:
     if not turns:
         raise InvalidRequest("messages: a message of role user is required", param="messages")
     _trim_end(turns[-1])
-    return Conversation(
+    return AnthropicConversation(
         system=system,
         turns=[{"role": role, "content": _results_first(content)} for role, content in turns],
     )

@@ -10,7 +10,7 @@ from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.events import Usage
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class MessageHead(Struct, frozen=True, kw_only=True):
     """A whole answer, or what `message_start` says of one that begins."""
 
     content: tuple[Raw, ...] | None = None
@@ -22,7 +22,7 @@ class Message(Struct, frozen=True, kw_only=True):
     error: Raw = NULL
 
 
-class Delta(Struct, frozen=True, kw_only=True):
+class BlockDelta(Struct, frozen=True, kw_only=True):
     """A piece of a block, or, without a type, how the message ended."""
 
     type: str = ""
@@ -35,13 +35,13 @@ class Delta(Struct, frozen=True, kw_only=True):
     stop_sequence: str | None = None
 
 
-_NO_DELTA = Delta()
+_NO_DELTA = BlockDelta()
 
 
 DELTAS = frozenset(
     {"", "citations_delta", "input_json_delta", "signature_delta", "text_delta", "thinking_delta"}
 )
-"""Types of deltas of which `Delta` holds everything."""
+"""Types of deltas of which `BlockDelta` holds everything."""
 
 
 class _OtherDelta(Struct, frozen=True, kw_only=True):
@@ -62,14 +62,14 @@ class Event(Struct, frozen=True, kw_only=True):
 
     type: str = ""
     index: int = 0
-    message: Message | None = None
+    message: MessageHead | None = None
     content_block: Raw = NULL
-    delta: Delta = _NO_DELTA
+    delta: BlockDelta = _NO_DELTA
     usage: Raw = NULL
     error: Raw = NULL
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class ContentBlock(Struct, frozen=True, kw_only=True):
     """A block that begins, or one of a whole answer."""
 
     type: str = ""
@@ -117,9 +117,9 @@ class _Counts(Struct, frozen=True, kw_only=True):
 
 _read_other_delta = msgspec.json.Decoder(_OtherDelta).decode
 read_kind = msgspec.json.Decoder(Kind).decode
-read_message = msgspec.json.Decoder(Message).decode
+read_message = msgspec.json.Decoder(MessageHead).decode
 read_event = msgspec.json.Decoder(Event).decode
-read_block = msgspec.json.Decoder(Block).decode
+read_block = msgspec.json.Decoder(ContentBlock).decode
 read_details = msgspec.json.Decoder(RefusalDetails).decode
 _read_counts = msgspec.json.Decoder(_Counts).decode
 _encode = msgspec.json.Encoder().encode

@@ -11,9 +11,13 @@ from urllib.parse import quote, urlsplit
 
 from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
 from adapters.bedrock.decode import ConverseDecoder
-from adapters.bedrock.embeddings import OWN as EMBEDDINGS_OWN
-from adapters.bedrock.embeddings import embeddings_body, embeddings_from, inputs_of
-from adapters.bedrock.encode import INFERENCE, MERGED, MODELS_OWN, OWN, converse_body
+from adapters.bedrock.embeddings import (
+    EMBEDDING_FIELDS,
+    embeddings_body,
+    embeddings_from,
+    inputs_of,
+)
+from adapters.bedrock.encode import INFERENCE, MERGED, MODEL_FIELDS, OWN, converse_body
 from adapters.bedrock.errors import error_from
 from adapters.bedrock.reasoning_effort import lacks
 from adapters.client_fields.denied import withheld
@@ -53,7 +57,7 @@ SUPPORTS = Supports(
         }
     ),
     embeddings=frozenset({"dimensions"}),
-    extra_fields={"chat": OWN | MERGED | MODELS_OWN, "embeddings": EMBEDDINGS_OWN},
+    extra_fields={"chat": OWN | MERGED | MODEL_FIELDS, "embeddings": EMBEDDING_FIELDS},
     thoughts=PROVEN,
     lacks=lacks,
     proofs=frozenset({CLAUDE}),

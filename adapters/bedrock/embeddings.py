@@ -21,7 +21,7 @@ from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
 
-OWN: Final = frozenset({"embeddingPurpose", "input_type", "normalize", "truncate"})
+EMBEDDING_FIELDS: Final = frozenset({"embeddingPurpose", "input_type", "normalize", "truncate"})
 """Fields of some models, which travel as they are; Nova is told Cohere's in its own words."""
 
 COHERE: Final = "cohere.embed"

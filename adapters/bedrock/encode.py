@@ -43,7 +43,7 @@ MERGED: Final = frozenset({"additionalModelRequestFields", "requestMetadata", "o
 """Converse's own fields in which we write as well."""
 
 THINKING: Final = frozenset({"reasoningConfig", "reasoning_config", "thinking"})
-MODELS_OWN: Final = THINKING | {"anthropic_beta"}
+MODEL_FIELDS: Final = THINKING | {"anthropic_beta"}
 """Fields of some models, which go under `additionalModelRequestFields`."""
 
 ANY_OBJECT: Final = '{"type":"object"}'
@@ -67,7 +67,7 @@ def converse_body(request: ChatRequest, model: str) -> bytes:
         body["inferenceConfig"] = inference
     thinks = _reasoning(request, model)
     for name, ours in (
-        ("additionalModelRequestFields", {**_models_own(request, model), **thinks.additional}),
+        ("additionalModelRequestFields", {**_model_fields(request, model), **thinks.additional}),
         ("outputConfig", _output(request, thinks.effort)),
         ("requestMetadata", _metadata(request)),
     ):
@@ -87,9 +87,9 @@ def _inference(sampling: Sampling) -> Block:
     return fields
 
 
-def _models_own(request: ChatRequest, model: str) -> Block:
+def _model_fields(request: ChatRequest, model: str) -> Block:
     """`top_k` has no name that all models share: Nova, Cohere, and the others."""
-    fields: Block = {name: raw for name, raw in request.extra.items() if name in MODELS_OWN}
+    fields: Block = {name: raw for name, raw in request.extra.items() if name in MODEL_FIELDS}
     top_k = request.sampling.top_k
     if not isinstance(top_k, UnsetType) and top_k is not None:
         if "amazon.nova" in model:

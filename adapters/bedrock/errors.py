@@ -65,13 +65,13 @@ NO_MODEL = "ResourceNotFoundException"
 """No such model, or none any more: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
 
 
-SAID_OF_PROMPTS = frozenset(
+PROMPT_TOO_LONG = frozenset(
     {"", "ValidationException", "ModelErrorException", "ModelStreamErrorException"}
 )
 """Under which a prompt that is too long comes; "": a proxy in between drops the type."""
 
 
-class _Said(Struct, frozen=True, kw_only=True):
+class _ErrorBody(Struct, frozen=True, kw_only=True):
     """Some of AWS's services, and gateways in front of them, write `Message`."""
 
     type: str = msgspec.field(name="__type", default="")
@@ -79,7 +79,7 @@ class _Said(Struct, frozen=True, kw_only=True):
     originalMessage: str = ""  # noqa: N815  the wire's name
 
 
-_said = msgspec.json.Decoder(_Said).decode
+_said = msgspec.json.Decoder(_ErrorBody).decode
 
 
 def error_from(
@@ -102,14 +102,14 @@ def _error(
     try:
         said = _said(body)
     except UNREADABLE:
-        said = _Said()
+        said = _ErrorBody()
     found = problem(body)
     name = kind or said.type.rpartition("#")[2]
     message = said.originalMessage or found.message or said.capital
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
     if name == NO_MODEL or (status == 404 and name not in KINDS):
         return unknown(text, endpoint.name)
-    if name in SAID_OF_PROMPTS and says_too_long(text):
+    if name in PROMPT_TOO_LONG and says_too_long(text):
         return rejected_as_too_long(text, upstream=endpoint.name)
     blamed = KINDS.get(name) or STATUSES.get(status)
     if blamed is None and 400 <= status < 500:

@@ -31,7 +31,7 @@ class Turn(Struct, kw_only=True):
     content: list[Block]
 
 
-class Conversation(Struct, frozen=True, kw_only=True):
+class BedrockConversation(Struct, frozen=True, kw_only=True):
     """tools: calls, or results of calls, are part of it."""
 
     system: list[Block]
@@ -39,7 +39,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
     tools: bool
 
 
-def conversation(messages: tuple[Message, ...]) -> Conversation:
+def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
     """Raises InvalidRequest, naming its path, for what Converse cannot be told."""
     system: list[Block] = []
     turns: list[Turn] = []
@@ -72,7 +72,7 @@ def conversation(messages: tuple[Message, ...]) -> Conversation:
             "messages: this backend's conversations begin with a message of the user",
             param="messages",
         )
-    return Conversation(system=system, turns=turns, tools=tools)
+    return BedrockConversation(system=system, turns=turns, tools=tools)
 
 
 def _instructions(message: Message, field: str) -> list[Block]:

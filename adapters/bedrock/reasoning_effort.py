@@ -25,7 +25,7 @@ CLAUDE: Final = re.compile(r"anthropic\.claude-")
 BUDGETED: Final = re.compile(
     r"anthropic\.claude-(3-7-sonnet|(opus|sonnet|haiku)-4(-[015])?)(?=-\d{8}|-v\d|:|$)"
 )
-UNTHINKING: Final = re.compile(r"anthropic\.claude-(v\d|instant|2|3-(?!7))")
+WITHOUT_REASONING: Final = re.compile(r"anthropic\.claude-(v\d|instant|2|3-(?!7))")
 GPT_OSS: Final = re.compile(r"openai\.gpt-oss")
 NOVA_2: Final = re.compile(r"amazon\.nova-2")
 MADE_BY: Final = re.compile(r"(?:^|[./])[a-z0-9]+\.[a-z][a-z0-9-]*[0-9a-z]")
@@ -76,12 +76,12 @@ class Reasoning(Struct, frozen=True, kw_only=True):
 
 def lacks(model: str) -> frozenset[str]:
     """See Supports. Where no way is known to make a model think, it goes without."""
-    return _EFFORT if _unthinking(model) else frozenset()
+    return _EFFORT if _without_reasoning(model) else frozenset()
 
 
 def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
     """Raises InvalidRequest for an effort that the model does not know."""
-    if _unthinking(model):
+    if _without_reasoning(model):
         raise _refused(
             "no way is known to make this model think; send its own words in "
             "additionalModelRequestFields"
@@ -106,10 +106,10 @@ def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
     return Reasoning(effort=_word(effort, WORDS))
 
 
-def _unthinking(model: str) -> bool:
+def _without_reasoning(model: str) -> bool:
     """An older Claude, or a model of another maker than those that are known here."""
     if CLAUDE.search(model):
-        return UNTHINKING.search(model) is not None
+        return WITHOUT_REASONING.search(model) is not None
     if GPT_OSS.search(model) or NOVA_2.search(model) or model.startswith("arn:"):
         return False
     return MADE_BY.search(model) is not None

@@ -50,7 +50,7 @@ class _Piece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     citation: Raw = NULL
 
 
-class Delta(Struct, frozen=True, kw_only=True):
+class OutputDelta(Struct, frozen=True, kw_only=True):
     delta: _Piece
     contentBlockIndex: int = 0
 
@@ -94,7 +94,7 @@ class _Citations(Struct, frozen=True, kw_only=True):
     citations: tuple[Raw, ...] = ()
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class OutputBlock(Struct, frozen=True, kw_only=True):
     text: str | None = None
     toolUse: ToolUse | None = None
     reasoningContent: _Thought | None = None
@@ -123,7 +123,7 @@ class CacheDetail(Struct, frozen=True, kw_only=True):
     inputTokens: int = 0
 
 
-class Counts(Struct, frozen=True, kw_only=True):
+class TokenCounts(Struct, frozen=True, kw_only=True):
     inputTokens: int | None = None
     outputTokens: int | None = None
     totalTokens: int | None = None
@@ -137,14 +137,14 @@ class Matched(Struct, frozen=True, kw_only=True):
 
 
 read_start = msgspec.json.Decoder(Start).decode
-read_delta = msgspec.json.Decoder(Delta).decode
+read_delta = msgspec.json.Decoder(OutputDelta).decode
 read_other_delta = msgspec.json.Decoder(OtherDelta).decode
 read_tool_use = msgspec.json.Decoder(ToolUse).decode
-read_block = msgspec.json.Decoder(Block).decode
+read_block = msgspec.json.Decoder(OutputBlock).decode
 read_stop = msgspec.json.Decoder(Stop).decode
 read_end = msgspec.json.Decoder(End).decode
 read_metadata = msgspec.json.Decoder(Metadata).decode
 read_whole = msgspec.json.Decoder(Whole).decode
-read_usage = msgspec.json.Decoder(Counts).decode
+read_usage = msgspec.json.Decoder(TokenCounts).decode
 read_matched = msgspec.json.Decoder(Matched).decode
 read_fields = msgspec.json.Decoder(dict[str, Raw]).decode

@@ -9,7 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.base import Adapter, HasBaseUrl, HasTokenEndpoint, Outbound, TokenEndpoint
-from adapters.capabilities import TOOL_PROPERTIES, left_out, offered, unsupported
+from adapters.capabilities import TOOL_PROPERTIES, offered, omitted_content, unsupported
 from adapters.client_fields.patterns import opened
 from adapters.conformance.replay import translate
 from adapters.conformance.sample_requests import (
@@ -146,13 +146,15 @@ def check_thoughts(adapter: Adapter) -> None:
     if adapter.supports.chat is None:
         return
     without_it = _completed(adapter, chat_with_thought(None))
-    assert not left_out(without_it, adapter.supports), "thoughts are named that nobody sent"
+    assert not omitted_content(without_it, adapter.supports), "thoughts are named that nobody sent"
     for kind, thought in THOUGHTS.items():
         with_it = _completed(adapter, chat_with_thought(thought))
         if kind not in adapter.supports.thoughts:
-            assert left_out(with_it, adapter.supports) == (REASONING,), f"{kind}: is not named"
+            assert omitted_content(with_it, adapter.supports) == (REASONING,), (
+                f"{kind}: is not named"
+            )
             continue
-        assert not left_out(with_it, adapter.supports), f"{kind}: is read and named"
+        assert not omitted_content(with_it, adapter.supports), f"{kind}: is read and named"
         changed = adapter.encode(with_it, "m").body != adapter.encode(without_it, "m").body
         assert changed, f"{kind}: is read but never leaves"
     if adapter.supports.proofs is not None:
@@ -172,7 +174,7 @@ def _check_proofs(adapter: Adapter) -> None:
         for proof in (foreign.signature, foreign.data):
             assert not proof or proof.encode() not in body, f"{kind}: another vendor's proof leaves"
         read = "text" in adapter.supports.thoughts and not foreign.data
-        named = left_out(request, adapter.supports) == (REASONING,)
+        named = omitted_content(request, adapter.supports) == (REASONING,)
         assert named != read, f"{kind}: another vendor's thought is neither read nor named"
 
 

@@ -57,7 +57,7 @@ COUNTED: Mapping[str, tuple[str, object]] = MappingProxyType(
 """Completions ask for log probabilities by how many."""
 
 
-def client_words(task: Task, field: str) -> tuple[str, object]:
+def openai_field(task: Task, field: str) -> tuple[str, object]:
     """The place, and the JSON value, of the field's sample."""
     if task == "completion" and field in COUNTED:
         return COUNTED[field]

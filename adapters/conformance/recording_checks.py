@@ -11,7 +11,7 @@ import msgspec
 from adapters.base import Adapter
 from adapters.capabilities import offered
 from adapters.conformance.checks import TASKS
-from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.recordings import Recording, request_for
 from adapters.conformance.replay import frames, outcome, translate
 from schemas.answers import Choice, Fold
 from schemas.errors import (
@@ -47,82 +47,85 @@ def cuts(length: int) -> Iterator[int]:
     yield from range(length - EDGE, length)
 
 
-def check_cuts(adapter: Adapter, case: Case) -> None:
+def check_cuts(adapter: Adapter, recording: Recording) -> None:
     """However the network cuts a stream, the frames stay the same, and so do the events."""
-    whole, request = frames(adapter, [case.body]), request_for(case)
-    assert not isinstance(request, EmbeddingsRequest), f"{case.name}: embeddings do not stream"
-    for cut in cuts(len(case.body)):
-        halves = frames(adapter, [case.body[:cut], case.body[cut:]])
-        assert halves == whole, f"{case.name}: cut at byte {cut} the frames differ"
-    single = [case.body[place : place + 1] for place in range(len(case.body))]
-    assert outcome(adapter, request, single) == outcome(adapter, request, [case.body]), (
-        f"{case.name}: byte by byte the events differ"
+    whole, request = frames(adapter, [recording.body]), request_for(recording)
+    assert not isinstance(request, EmbeddingsRequest), f"{recording.name}: embeddings do not stream"
+    for cut in cuts(len(recording.body)):
+        halves = frames(adapter, [recording.body[:cut], recording.body[cut:]])
+        assert halves == whole, f"{recording.name}: cut at byte {cut} the frames differ"
+    single = [recording.body[place : place + 1] for place in range(len(recording.body))]
+    assert outcome(adapter, request, single) == outcome(adapter, request, [recording.body]), (
+        f"{recording.name}: byte by byte the events differ"
     )
 
 
-def check_truncation(adapter: Adapter, case: Case) -> None:
+def check_truncation(adapter: Adapter, recording: Recording) -> None:
     """A body cut short is an error, unless nothing that a client is shown came after the cut.
 
     A dialect without an end mark declares that by its framing; there only a cut inside a frame
     (or before the first) shows, and the transport must notice all others.
     """
-    request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest), f"{case.name}: embeddings do not stream"
-    if _tells_error(adapter, case, request):
+    request = request_for(recording)
+    assert not isinstance(request, EmbeddingsRequest), f"{recording.name}: embeddings do not stream"
+    if _is_error(adapter, recording, request):
         return
-    whole = _content(translate(adapter, request, [case.body]))
-    unmarked = case.streamed and adapter.framing == "sse-unmarked"
-    for cut in _truncations(case):
-        if cut and unmarked and case.body[:cut].endswith(b"\n\n"):
+    whole = _content(translate(adapter, request, [recording.body]))
+    unmarked = recording.streamed and adapter.framing == "sse-unmarked"
+    for cut in _truncations(recording):
+        if cut and unmarked and recording.body[:cut].endswith(b"\n\n"):
             continue
         try:
-            events = translate(adapter, request, [case.body[:cut]])
+            events = translate(adapter, request, [recording.body[:cut]])
         except UpstreamError:
             continue
-        problem = f"{case.name}: cut short at byte {cut} it passes for a whole answer"
+        problem = f"{recording.name}: cut short at byte {cut} it passes for a whole answer"
         assert not unmarked, problem
         assert _content(events) == whole, problem
 
 
-def check_whole(adapter: Adapter, case: Case) -> None:
+def check_whole(adapter: Adapter, recording: Recording) -> None:
     """Every choice ends and shows something; calls have an id, a name and an object of arguments.
 
     Of embeddings: one vector an input.
     """
-    request = request_for(case)
+    request = request_for(recording)
     if isinstance(request, EmbeddingsRequest):
-        found, wanted = len(adapter.embeddings(request, case.body).vectors), len(request.inputs)
-        assert found == wanted, f"{case.name}: {found} vectors for {wanted} inputs"
+        found, wanted = (
+            len(adapter.embeddings(request, recording.body).vectors),
+            len(request.inputs),
+        )
+        assert found == wanted, f"{recording.name}: {found} vectors for {wanted} inputs"
         return
-    if _tells_error(adapter, case, request):
+    if _is_error(adapter, recording, request):
         return
     fold = Fold()
-    fold.add(translate(adapter, request, [case.body]))
+    fold.add(translate(adapter, request, [recording.body]))
     choices = fold.answer().choices
-    assert choices, f"{case.name}: no choice at all"
+    assert choices, f"{recording.name}: no choice at all"
     for choice in choices:
-        _check_choice(f"{case.name}: choice {choice.index}", choice)
+        _check_choice(f"{recording.name}: choice {choice.index}", choice)
 
 
-def check_told(adapter: Adapter, case: Case) -> None:
+def check_error_reported(adapter: Adapter, recording: Recording) -> None:
     """A recorded error lands in the tree with the vendor's own words in its message."""
-    error = adapter.error(case.status, case.headers, case.body)
-    assert isinstance(error, UpstreamError | UpstreamRejected), f"{case.name}: {error!r}"
-    assert error.message.removeprefix("contract: "), f"{case.name}: the message is empty"
-    kind = type(error).__name__
-    if case.status in CALLERS:
+    error = adapter.error(recording.status, recording.headers, recording.body)
+    assert isinstance(error, UpstreamError | UpstreamRejected), f"{recording.name}: {error!r}"
+    assert error.message.removeprefix("contract: "), f"{recording.name}: the message is empty"
+    where, kind = f"{recording.name}: {recording.status}", type(error).__name__
+    if recording.status in CALLERS:
         fair = isinstance(error, CallerError | UpstreamRefused)
-        assert fair, (
-            f"{case.name}: {case.status} is the caller's fault or the operator's, not {kind}"
-        )
+        assert fair, f"{where} is the caller's fault or the operator's, not {kind}"
     else:
         fair = not isinstance(error, CallerError)
-        assert fair, f"{case.name}: {case.status} is not the caller's fault, but became {kind}"
+        assert fair, f"{where} is not the caller's fault, but became {kind}"
 
 
-def check_recorded(adapter: Adapter, recorded: Sequence[Case]) -> None:
+def check_recorded(adapter: Adapter, recorded: Sequence[Recording]) -> None:
     """Each task that the adapter offers was answered once at least."""
-    answered = {task_of(request_for(case)) for case in recorded if case.status == 200}
+    answered = {
+        task_of(request_for(recording)) for recording in recorded if recording.status == 200
+    }
     for task in TASKS:
         there = offered(adapter.supports, task) is None or task in answered
         assert there, f"{task} is offered, and no recording answers it"
@@ -140,14 +143,14 @@ def _check_choice(where: str, choice: Choice) -> None:
         assert isinstance(arguments, dict), f"{where}: {call.arguments!r} is no JSON object"
 
 
-def _tells_error(adapter: Adapter, case: Case, request: GenerateRequest) -> bool:
+def _is_error(adapter: Adapter, recording: Recording, request: GenerateRequest) -> bool:
     """A failure inside a 200: its folder's name has the word `error`."""
     try:
-        translate(adapter, request, [case.body])
+        translate(adapter, request, [recording.body])
     except GatewayError as exc:
-        if "error" not in case.name:
+        if "error" not in recording.name:
             raise AssertionError(
-                f"{case.name}: should be an answer (or have `error` in its name): {exc}"
+                f"{recording.name}: should be an answer (or have `error` in its name): {exc}"
             ) from exc
         return True
     return False
@@ -157,9 +160,9 @@ def _content(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if isinstance(event, CONTENT)]
 
 
-def _truncations(case: Case) -> Iterator[int]:
+def _truncations(recording: Recording) -> Iterator[int]:
     """Behind every line end, frame ends among them, and a seeded choice of other places."""
-    length = len(case.body)
-    ends = {place + 1 for place in range(length - 1) if case.body[place] == _LINE_END}
+    length = len(recording.body)
+    ends = {place + 1 for place in range(length - 1) if recording.body[place] == _LINE_END}
     chosen = random.Random(length).sample(range(length), min(length, 100))
     yield from sorted(ends.union(chosen))

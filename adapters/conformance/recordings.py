@@ -39,7 +39,7 @@ CONVERSED = ("chat", "generateContent", "streamGenerateContent")
 _one_or_more: msgspec.json.Decoder[str | list[object]] = msgspec.json.Decoder(str | list[object])
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class Recording(Struct, frozen=True, kw_only=True):
     """One recorded exchange.
 
     name: `FOLDER/CASE`. line: "" where it is not known. sent: the fields of the recorded request,
@@ -56,72 +56,74 @@ class Case(Struct, frozen=True, kw_only=True):
     task: Task | None = None
 
 
-def cases(folder: Path) -> list[Case]:
+def recordings(folder: Path) -> list[Recording]:
     """Every exchange under `folder`, by name; [] where there is no such folder."""
     if not folder.is_dir():
         return []
-    found = (_case(one) for one in sorted(folder.iterdir()) if one.is_dir())
+    found = (_recording(one) for one in sorted(folder.iterdir()) if one.is_dir())
     return [one for one in found if one is not None]
 
 
-def request_for(case: Case) -> Request:
+def request_for(recording: Recording) -> Request:
     """A request that such an answer may follow: its task, form, and number of choices."""
-    sent = case.sent
-    if case.task is None and "/v2/models/" in case.line:
-        return _triton_request(case)
+    sent = recording.sent
+    if recording.task is None and "/v2/models/" in recording.line:
+        return _triton_request(recording)
     count = (msgspec.json.decode(sent["n"], type=int | None) if "n" in sent else 1) or 1
     sampling = Sampling(n=count) if count > 1 else Sampling()
-    match case.task or _task(case):
+    match recording.task or _task(recording):
         case "embeddings":
             given = next((sent[name] for name in INPUTS if name in sent), None)
             return EmbeddingsRequest(model="m", inputs=("x",) * _entries(given))
         case "tokens":
-            return TokenRequest(model="m", tokens=(1, 2, 3), stream=case.streamed)
+            return TokenRequest(model="m", tokens=(1, 2, 3), stream=recording.streamed)
         case "completion":
             prompts = ("x",) * _entries(sent.get("prompt"))
             return CompletionRequest(
-                model="m", prompts=prompts, sampling=sampling, stream=case.streamed
+                model="m", prompts=prompts, sampling=sampling, stream=recording.streamed
             )
         case "chat":
             hello = Message(role="user", content="hello")
             return ChatRequest(
-                model="m", messages=(hello,), sampling=sampling, stream=case.streamed
+                model="m", messages=(hello,), sampling=sampling, stream=recording.streamed
             )
 
 
-def _task(case: Case) -> Task:
+def _task(recording: Recording) -> Task:
     """By the path, and by what was sent."""
-    if "embed" in case.line or ("input" in case.sent and "messages" not in case.sent):
+    if "embed" in recording.line or (
+        "input" in recording.sent and "messages" not in recording.sent
+    ):
         return "embeddings"
-    if "input_id" in case.sent or "infer_token" in case.line:
+    if "input_id" in recording.sent or "infer_token" in recording.line:
         return "tokens"
-    if "messages" in case.sent or "contents" in case.sent:
+    if "messages" in recording.sent or "contents" in recording.sent:
         return "chat"
-    said = "prompt" not in case.sent and any(word in case.line for word in CONVERSED)
+    said = "prompt" not in recording.sent and any(word in recording.line for word in CONVERSED)
     return "chat" if said else "completion"
 
 
-def _triton_request(case: Case) -> CompletionRequest | TokenRequest:
+def _triton_request(recording: Recording) -> CompletionRequest | TokenRequest:
     """A model that takes text, or one that takes tensors: as JSON keys, or as a list of them."""
-    limit = case.sent.get("max_tokens", case.sent.get("request_output_len", Raw(b"20")))
+    limit = recording.sent.get("max_tokens", recording.sent.get("request_output_len", Raw(b"20")))
     bounded = Sampling(max_tokens=msgspec.json.decode(limit, type=int))
-    if "input_ids" in case.sent or "inputs" in case.sent:
+    if "input_ids" in recording.sent or "inputs" in recording.sent:
         return TokenRequest(
-            model="m", tokens=(1, 2, 3), sampling=bounded, stream="streaming" in case.sent
+            model="m", tokens=(1, 2, 3), sampling=bounded, stream="streaming" in recording.sent
         )
     return CompletionRequest(
-        model="m", prompts=("x",), sampling=bounded, stream="generate_stream" in case.line
+        model="m", prompts=("x",), sampling=bounded, stream="generate_stream" in recording.line
     )
 
 
-def _case(folder: Path) -> Case | None:
+def _recording(folder: Path) -> Recording | None:
     answers = [one for one in folder.iterdir() if one.name.startswith("response.")]
     if not answers:
         return None
     sent, headers, status, line, task = (
         folder / name for name in ("request.json", "headers.json", "status", "request_line", "task")
     )
-    return Case(
+    return Recording(
         name=f"{folder.parent.name}/{folder.name}",
         line=line.read_text() if line.is_file() else "",
         sent=_object(sent),

@@ -21,7 +21,7 @@ from adapters.conformance.json_paths import (
     places_of,
     within,
 )
-from adapters.conformance.openai_field_names import client_words
+from adapters.conformance.openai_field_names import openai_field
 from adapters.conformance.sample_requests import (
     bare_request,
     request_with,
@@ -61,7 +61,7 @@ def check_translations(adapter: Adapter, task: Task, models: Models = ANY_MODEL)
     said = supports.translated.get(task, {})
     for field in sorted(supported):
         own = field not in said
-        ways = ((client_words(task, field)[0],),) if own else ways_of(said[field])
+        ways = ((openai_field(task, field)[0],),) if own else ways_of(said[field])
         seen = [_way(adapter, task, field, one, ways, extra) for one, extra in models.items()]
         unseen = set(ways) - set(seen)
         assert not unseen, f"{task}: {field} is not said as {unseen} to {', '.join(models)}"
@@ -119,7 +119,7 @@ def _main_places(supports: Supports, task: Task, field: str) -> frozenset[str]:
     """The first place of each way to say it: the others belong to it."""
     said = supports.translated.get(task, {}).get(field)
     if said is None:
-        return frozenset({client_words(task, field)[0]})
+        return frozenset({openai_field(task, field)[0]})
     return frozenset(way[0] for way in ways_of(said))
 
 
@@ -163,7 +163,7 @@ def _way(
     assert len(found) == 1, f"{task}: {field} changes {sorted(where)} for {model}, not {ways}"
     translated = field in adapter.supports.translated.get(task, {})
     words = _words_at(task, field, after)
-    if translated and len(ways) == 1 and ways[0] == (client_words(task, field)[0],):
+    if translated and len(ways) == 1 and ways[0] == (openai_field(task, field)[0],):
         assert not words, f"{task}: {field} is said in the client's own words, not translated"
     elif not translated:
         assert words, f"{task}: {field} is not said in the client's own words, nor translated"
@@ -172,7 +172,7 @@ def _way(
 
 def _words_at(task: Task, field: str, body: Places) -> bool:
     """What stands at the field's own place is what the client's dialect has there."""
-    place, value = client_words(task, field)
+    place, value = openai_field(task, field)
     return _exact(within(body, place)) == _exact(places_of(value, place))
 
 

@@ -13,7 +13,7 @@ from adapters.base import Adapter, Supports
 from adapters.capabilities import offered, unsupported
 from adapters.conformance.sample_requests import bare_request
 from adapters.conformance.translation_checks import completed
-from adapters.unencodable import UNSAYABLE, encoded
+from adapters.unencodable import ENCODE_ERRORS, encoded
 from schemas.errors import InvalidRequest
 from schemas.fields import Task
 from schemas.messages import (
@@ -40,14 +40,14 @@ VALUES = (
 NUMBERS: tuple[float, ...] = (2**64, -(2**70), 10**400, 1e308)
 
 
-def check_unsayable(adapter: Adapter, task: Task, model: str) -> None:
+def check_unencodable(adapter: Adapter, task: Task, model: str) -> None:
     """What cannot be encoded is an InvalidRequest; the error names the field where it is known."""
     supports = adapter.supports
     if offered(supports, task) is None:
         return
     for field, request in _hostile(task, supports):
         refusal = _refusal(adapter, completed(supports, request), model)
-        if refusal is None or not isinstance(refusal.__cause__, UNSAYABLE):
+        if refusal is None or not isinstance(refusal.__cause__, ENCODE_ERRORS):
             continue
         told = refusal.param is not None or isinstance(refusal.__cause__, RecursionError)
         assert told, f"{task}: {field} is refused without its name: {refusal}"

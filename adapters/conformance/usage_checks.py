@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from adapters.base import Adapter
-from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.recordings import Recording, request_for
 from adapters.conformance.replay import frames, translate
 from schemas.errors import GatewayError
 from schemas.events import Usage
@@ -18,23 +18,25 @@ from schemas.requests import EmbeddingsRequest
 _Fields = dict[str, object]
 
 
-def check_usage(adapter: Adapter, case: Case) -> None:
+def check_usage(adapter: Adapter, recording: Recording) -> None:
     """Of a recorded answer with an object of counts, every member of the object is in `raw`.
 
     An answer of several choices may be counted choice by choice, and then has no such object.
     """
-    request = request_for(case)
+    request = request_for(recording)
     if isinstance(request, EmbeddingsRequest):
-        usage = adapter.embeddings(request, case.body).usage
-        bodies = [case.body]
+        usage = adapter.embeddings(request, recording.body).usage
+        bodies = [recording.body]
     else:
         try:
-            events = translate(adapter, request, [case.body])
+            events = translate(adapter, request, [recording.body])
         except GatewayError:
             return  # another check says whether it should be an answer
         usage = next((one for one in reversed(events) if isinstance(one, Usage)), None)
-        bodies = [data for _, data in frames(adapter, [case.body])] if case.streamed else []
-        bodies = bodies or [case.body]
+        bodies = (
+            [data for _, data in frames(adapter, [recording.body])] if recording.streamed else []
+        )
+        bodies = bodies or [recording.body]
     counted = [found for body in bodies for found in _usages(_decoded(body))]
     several = not isinstance(request, EmbeddingsRequest) and (request.sampling.n or 1) > 1
     if not counted or usage is None or (several and usage.raw is None):
@@ -42,7 +44,7 @@ def check_usage(adapter: Adapter, case: Case) -> None:
     wanted = {name for name, value in counted[-1].items() if value is not None}
     kept = set[str]() if usage.raw is None else set(_fields(usage.raw))
     missing = wanted - kept
-    assert not missing, f"{case.name}: of the vendor's usage, {sorted(missing)} is lost"
+    assert not missing, f"{recording.name}: of the vendor's usage, {sorted(missing)} is lost"
 
 
 def _decoded(body: bytes) -> object:

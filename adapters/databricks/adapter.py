@@ -28,7 +28,7 @@ from adapters.databricks.oauth import TOKENS
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body
-from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import OpenChunk
 from schemas.events import Event
 from schemas.requests import (
@@ -39,7 +39,7 @@ from schemas.requests import (
     Request,
 )
 
-DATABRICKS = Vendor(name="databricks", stream_usage=False)
+DATABRICKS = VendorProfile(name="databricks", stream_usage=False)
 """Usage is on every chunk, unasked."""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"})

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.gemini import embeddings as vectors
+from adapters.gemini import embeddings
 from adapters.gemini.decode import GeminiDecoder
 from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body
 from adapters.gemini.errors import error_from, error_inside
@@ -68,7 +68,7 @@ SUPPORTS = Supports(
     client_fields=withheld("gemini"),
     chat=CHAT,
     embeddings=frozenset({"dimensions"}),
-    extra_fields={"chat": CONFIG | OWN, "embeddings": vectors.OWN},
+    extra_fields={"chat": CONFIG | OWN, "embeddings": embeddings.OWN},
     fetched_images=FETCHED,
     inputs=100,
     thoughts=READABLE,
@@ -144,8 +144,8 @@ class GeminiAdapter:
             case ChatRequest():
                 return self._outbound(model, "generateContent", chat_body(request, model))
             case EmbeddingsRequest():
-                form = vectors.form_of(model, len(request.inputs), vertex=self._vertex)
-                body = vectors.embeddings_body(request, model_path(model), form)
+                form = embeddings.embedding_method(model, len(request.inputs), vertex=self._vertex)
+                body = embeddings.embeddings_body(request, model_path(model), form)
                 return self._outbound(model, form.route, body)
             case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
@@ -159,7 +159,7 @@ class GeminiAdapter:
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         try:
             failed = "error" in read_object(body)
-            found = vectors.read_embeddings(body)
+            found = embeddings.read_embeddings(body)
         except UNREADABLE as exc:
             head = body[:80].decode(errors="replace")
             raise self._broken(f"an answer that cannot be read: {head}") from exc

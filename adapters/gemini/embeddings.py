@@ -22,7 +22,7 @@ from schemas.requests import EmbeddingsRequest
 Route = Literal["batchEmbedContents", "embedContent", "predict"]
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class EmbeddingMethod(Struct, frozen=True, kw_only=True):
     """nested: sizes and Google's own fields stand in an `embedContentConfig`, as on Vertex."""
 
     route: Route
@@ -37,17 +37,19 @@ _SNAKE = {"taskType": "task_type", "title": "title"}
 _encode = msgspec.json.Encoder().encode
 
 
-def form_of(model: str, texts: int, *, vertex: bool) -> Form:
+def embedding_method(model: str, texts: int, *, vertex: bool) -> EmbeddingMethod:
     """How Google's own client asks this model."""
     if not vertex:
-        return Form(route="batchEmbedContents")
+        return EmbeddingMethod(route="batchEmbedContents")
     name = model.rpartition("/")[2]
     if "gemini" not in name and "maas" not in name:
-        return Form(route="predict")
-    return Form(route="embedContent" if texts == 1 else "batchEmbedContents", nested=True)
+        return EmbeddingMethod(route="predict")
+    return EmbeddingMethod(
+        route="embedContent" if texts == 1 else "batchEmbedContents", nested=True
+    )
 
 
-def embeddings_body(request: EmbeddingsRequest, path: str, form: Form) -> bytes:
+def embeddings_body(request: EmbeddingsRequest, path: str, method: EmbeddingMethod) -> bytes:
     """path: the model's, as `models/NAME`. Raises InvalidRequest for tokens."""
     if not all(isinstance(one, str) for one in request.inputs):
         raise InvalidRequest("input: this backend takes texts", param="input")
@@ -55,18 +57,18 @@ def embeddings_body(request: EmbeddingsRequest, path: str, form: Form) -> bytes:
     if not isinstance(request.dimensions, UnsetType):
         size["outputDimensionality"] = request.dimensions
     config: Body = {**request.extra, **size}
-    match form:
-        case Form(route="predict"):
+    match method:
+        case EmbeddingMethod(route="predict"):
             named = {_SNAKE.get(name, name): raw for name, raw in request.extra.items()}
             body: Body = {"instances": [{"content": one, **named} for one in request.inputs]}
             return _encode({**body, "parameters": size} if size else body)
-        case Form(nested=False):
+        case EmbeddingMethod(nested=False):
             texts = [{"model": path, **_content(one), **config} for one in request.inputs]
             return _encode({"requests": texts})
         case _:
             inside: Body = {"embedContentConfig": config} if config else {}
             texts = [{**_content(one), **inside} for one in request.inputs]
-            single = form.route == "embedContent"
+            single = method.route == "embedContent"
             return _encode(texts[0] if single else {"requests": texts})
 
 

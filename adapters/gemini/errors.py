@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adapters import errors as openai_errors
+from adapters import errors
 from adapters.base import Endpoint
 from adapters.gemini.wire import Error, read_error, read_errors
 from adapters.openai.wire import UNREADABLE
@@ -39,7 +39,7 @@ def error_from(
     """The error for an answer with a status of 400 or more."""
     found = _read(body)
     if found is None:
-        return openai_errors.error_from(endpoint, status, headers, body)
+        return errors.error_from(endpoint, status, headers, body)
     reasons = [one.reason for one in found.details if one.reason]
     if found.status in REFUSED_STATUSES or not REFUSED_REASONS.isdisjoint(reasons):
         status = 403
@@ -50,14 +50,14 @@ def error_from(
     }
     wait = next((_seconds(one.retry_delay) for one in found.details if one.retry_delay), "")
     waiting = {**headers, "retry-after": wait} if wait else headers
-    return openai_errors.error_from(endpoint, status, waiting, _encode({"error": plain}))
+    return errors.error_from(endpoint, status, waiting, _encode({"error": plain}))
 
 
 def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     """The error for a 200 whose body, or a frame of it, says that something failed."""
     found = _read(body)
     if found is None or not 400 <= found.code < 600:
-        return openai_errors.error_inside(endpoint, body)
+        return errors.error_inside(endpoint, body)
     return error_from(endpoint, found.code, {}, body)
 
 
@@ -65,8 +65,8 @@ def _read(body: bytes) -> Error | None:
     """`None` for what is no error of Google's; one may be in a list of its own."""
     try:
         if body.lstrip()[:1] == b"[":
-            errors = read_errors(body)
-            return errors[0].error if errors else None
+            listed = read_errors(body)
+            return listed[0].error if listed else None
         return read_error(body).error
     except UNREADABLE:
         return None

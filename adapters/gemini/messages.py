@@ -21,12 +21,12 @@ SKIPPED = "skip_thought_signature_validator"
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
 
 
-class Conversation(Struct, frozen=True, kw_only=True):
+class GeminiConversation(Struct, frozen=True, kw_only=True):
     system: list[Body]
     contents: list[Body]
 
 
-def conversation(messages: Sequence[Message], *, proofs: bool) -> Conversation:
+def conversation(messages: Sequence[Message], *, proofs: bool) -> GeminiConversation:
     """Raises InvalidRequest, by path, for what has no place in it.
 
     proofs: the model refuses a turn whose calls nothing proves.
@@ -62,7 +62,7 @@ def conversation(messages: Sequence[Message], *, proofs: bool) -> Conversation:
             "messages: this backend needs one that is no instruction; send a user's",
             param="messages",
         )
-    return Conversation(system=system, contents=contents)
+    return GeminiConversation(system=system, contents=contents)
 
 
 def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:

@@ -86,7 +86,7 @@ class Response(_Wire, frozen=True, kw_only=True):
     error: Raw = NULL
 
 
-class Counts(_Wire, frozen=True, kw_only=True):
+class UsageMetadata(_Wire, frozen=True, kw_only=True):
     prompt_token_count: int | None = None
     tool_use_prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -113,7 +113,7 @@ class ErrorBody(_Wire, frozen=True, kw_only=True):
     error: Error
 
 
-class Vector(_Wire, frozen=True, kw_only=True):
+class EmbeddingValues(_Wire, frozen=True, kw_only=True):
     values: list[float]
 
 
@@ -132,11 +132,11 @@ class Prediction(_Wire, frozen=True, kw_only=True):
     embeddings: PredictedVector
 
 
-class Vectors(_Wire, frozen=True, kw_only=True):
+class EmbeddingsReply(_Wire, frozen=True, kw_only=True):
     """embeddings: of batchEmbedContents; embedding: of embedContent; predictions: of predict."""
 
-    embeddings: tuple[Vector, ...] | None = None
-    embedding: Vector | None = None
+    embeddings: tuple[EmbeddingValues, ...] | None = None
+    embedding: EmbeddingValues | None = None
     predictions: tuple[Prediction, ...] | None = None
     usage_metadata: Raw = NULL
 
@@ -144,7 +144,7 @@ class Vectors(_Wire, frozen=True, kw_only=True):
 read_response = msgspec.json.Decoder(Response).decode
 read_candidate = msgspec.json.Decoder(Candidate).decode
 read_part = msgspec.json.Decoder(Part).decode
-read_counts = msgspec.json.Decoder(Counts).decode
+read_counts = msgspec.json.Decoder(UsageMetadata).decode
 read_error = msgspec.json.Decoder(ErrorBody).decode
 read_errors = msgspec.json.Decoder(tuple[ErrorBody, ...]).decode
-read_vectors = msgspec.json.Decoder(Vectors).decode
+read_vectors = msgspec.json.Decoder(EmbeddingsReply).decode

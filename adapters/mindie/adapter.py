@@ -15,8 +15,7 @@ import msgspec
 from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.errors import error_from
-from adapters.mindie.chat import EXTRA, MindIEChat
-from adapters.mindie.chat import FIELDS as CHAT
+from adapters.mindie.chat import CHAT, EXTRA, MindIEChat
 from adapters.mindie.decode import MindIEDecoder
 from adapters.mindie.encode import LONGEST, text_body, token_body
 from adapters.openai.adapter import accept, merged_headers

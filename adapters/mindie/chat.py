@@ -17,17 +17,17 @@ from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.usage import usage_from
-from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import NULL, UNREADABLE, OpenChunk, read_object
 from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Event, Usage
 from schemas.messages import FunctionTool, ImagePart, Message, TextPart
 from schemas.requests import ChatRequest, GenerateRequest, Request
 
-MINDIE = Vendor(name="mindie", stream_usage=False, completion=False, embeddings=False)
+MINDIE = VendorProfile(name="mindie", stream_usage=False, completion=False, embeddings=False)
 """Usage comes unasked, and `stream_options` is not read."""
 
-FIELDS = frozenset(
+CHAT = frozenset(
     {
         "max_tokens",
         "temperature",
@@ -105,7 +105,7 @@ class MindIEChat(OpenAIAdapter):
         )
 
     def supported(self) -> Supports:
-        return Supports(client_fields=withheld("mindie"), chat=FIELDS)
+        return Supports(client_fields=withheld("mindie"), chat=CHAT)
 
 
 class MindIEChatDecoder(OpenAIDecoder):

@@ -120,7 +120,7 @@ class MindIEDecoder:
         if frame.generated_text is not None:
             self._end(frame, frame.generated_text, events)
         elif frame.token is not None:
-            self._go_on(frame, frame.token.ids, frame.token.text or "", events)
+            self._advance(frame, frame.token.ids, frame.token.text or "", events)
         else:
             raise self._broken(f"a frame that is none of an answer: {_head(data)}")
         return events
@@ -130,7 +130,7 @@ class MindIEDecoder:
             raise self._broken("stream ended early")
         return ()
 
-    def _go_on(self, frame: _Frame, ids: tuple[int, ...], text: str, events: list[Event]) -> None:
+    def _advance(self, frame: _Frame, ids: tuple[int, ...], text: str, events: list[Event]) -> None:
         self._count += len(ids)
         if text:
             self._sent.append(text)
@@ -151,7 +151,7 @@ class MindIEDecoder:
         ids = frame.token.ids if frame.token is not None else details.ids
         if ids is None and self._tokens and details.generated_tokens != 0:
             raise self._broken("an answer without the ids of its tokens")
-        self._go_on(frame, ids or (), whole[len(sent) :], events)
+        self._advance(frame, ids or (), whole[len(sent) :], events)
         count = self._count if details.generated_tokens is None else details.generated_tokens
         finished = self._reason(details, details.finish_reason, count)
         if not whole and not self._tokens:

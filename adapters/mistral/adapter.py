@@ -18,14 +18,14 @@ from adapters.mistral.messages import mistral_message, mistral_tool
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body
-from adapters.openai.vendor_profiles import Vendor
-from adapters.openai.wire import Choice, Message, ToolPiece
+from adapters.openai.vendor_profiles import VendorProfile
+from adapters.openai.wire import Choice, ToolPiece, WireMessage
 from schemas.errors import InvalidRequest
 from schemas.events import Event
 from schemas.fields import Task
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
 
-MISTRAL = Vendor(name="mistral", stream_usage=False)
+MISTRAL = VendorProfile(name="mistral", stream_usage=False)
 """Usage comes with every stream's last chunk, unasked."""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "stop", "seed", "min_tokens"})
@@ -172,7 +172,7 @@ class MistralDecoder(OpenAIDecoder):
         )
 
 
-def _numbered(message: Message | None) -> Message | None:
+def _numbered(message: WireMessage | None) -> WireMessage | None:
     if message is None or not message.tool_calls:
         return message
     return replace(message, tool_calls=tuple(_piece(one) for one in message.tool_calls))

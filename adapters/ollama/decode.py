@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.errors import error_inside
 from adapters.openai.logprobs import token_logprobs
-from adapters.openai.wire import NULL, UNREADABLE, Logprobs, TokenLogprob
+from adapters.openai.wire import NULL, UNREADABLE, Logprobs, WireTokenLogprob
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
@@ -69,7 +69,7 @@ class _Part(_Message, frozen=True, kw_only=True):
     created_at: str = ""
     response: str | None = None
     message: _Message | None = None
-    logprobs: tuple[TokenLogprob, ...] | None = None
+    logprobs: tuple[WireTokenLogprob, ...] | None = None
     done: bool = False
     done_reason: str | None = None
     remote_model: str | None = None

@@ -31,11 +31,16 @@ from adapters.openai.encode import (
     writes,
 )
 from adapters.openai.reasoning import with_thoughts
-from adapters.openai.trailer_fields import AsideDecoder
+from adapters.openai.trailer_fields import TrailerFieldDecoder
 from adapters.openai.usage import usage_from
-from adapters.openai.vendor_profile import COMPATIBLE, COMPLETIONS_ONLY, REFERENCE_ONLY, Vendor
+from adapters.openai.vendor_profile import (
+    COMPATIBLE,
+    COMPLETIONS_ONLY,
+    REFERENCE_ONLY,
+    VendorProfile,
+)
 from adapters.openai.vendor_profiles import OPENAI
-from adapters.openai.wire import NULL, UNREADABLE, Vectors, read_object, read_vectors
+from adapters.openai.wire import NULL, UNREADABLE, EmbeddingList, read_object, read_vectors
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
@@ -84,7 +89,7 @@ class OpenAIAdapter:
     name: ClassVar[str] = "openai"
     framing: ClassVar[Framing] = "sse"
 
-    def __init__(self, endpoint: Endpoint, vendor: Vendor | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, vendor: VendorProfile | None = None) -> None:
         base = urlsplit(endpoint.base_url)
         host = base.hostname or ""
         official = host == "api.openai.com" or host.endswith(".api.openai.com")
@@ -126,8 +131,10 @@ class OpenAIAdapter:
 
     def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
         vendor, choices = self.vendor, expected_choices(request)
-        if request.stream and vendor.aside:
-            return AsideDecoder(self.endpoint, choices=choices, aside=vendor.aside)
+        if request.stream and vendor.trailer_field:
+            return TrailerFieldDecoder(
+                self.endpoint, choices=choices, trailer_field=vendor.trailer_field
+            )
         decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
         decoder.marked = vendor.marked
         return decoder
@@ -157,8 +164,8 @@ class OpenAIAdapter:
 
     def supported(self) -> Supports:
         vendor = self.vendor
-        named, left_out = vendor.names.keys(), vendor.left_out
-        by_reference = left_out >= REFERENCE_ONLY
+        named, omitted = vendor.names.keys(), vendor.omitted_fields
+        by_reference = omitted >= REFERENCE_ONLY
         bounds = {
             **vendor.ranges,
             "stop": Range(items=vendor.stop),
@@ -166,9 +173,9 @@ class OpenAIAdapter:
         }
         return Supports(
             thoughts=vendor.read_thoughts,
-            chat=(CHAT | named) - left_out - (COMPLETIONS_ONLY if by_reference else frozenset()),
-            completion=(COMPLETION | named) - left_out if vendor.completion else None,
-            embeddings=EMBEDDINGS - left_out if vendor.embeddings else None,
+            chat=(CHAT | named) - omitted - (COMPLETIONS_ONLY if by_reference else frozenset()),
+            completion=(COMPLETION | named) - omitted if vendor.completion else None,
+            embeddings=EMBEDDINGS - omitted if vendor.embeddings else None,
             inputs=vendor.inputs,
             extra=True,
             client_fields=ANY if vendor is COMPATIBLE else withheld(self.vendor.name),
@@ -184,7 +191,7 @@ class OpenAIAdapter:
             stream=stream,
         )
 
-    def _in_order(self, vectors: Vectors, wanted: int) -> tuple[list[float] | str, ...]:
+    def _in_order(self, vectors: EmbeddingList, wanted: int) -> tuple[list[float] | str, ...]:
         """By `index`, or as they came where the server gives none; exactly one an input."""
         placed = {
             place if one.index is None else one.index: one.embedding

@@ -24,8 +24,8 @@ from adapters.openai.wire import (
     NULL,
     UNREADABLE,
     Choice,
-    Message,
     OpenChunk,
+    WireMessage,
     read_loose,
     read_object,
 )
@@ -45,7 +45,7 @@ DONE = b"[DONE]"
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself stands beside choices, too."""
 
-_NOTHING = Message()
+_NOTHING = WireMessage()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -174,7 +174,7 @@ class OpenAIDecoder:
             self._finish(choice.index, state, choice, events)
 
     def _message(
-        self, choice: Choice, message: Message, state: ChoiceState, events: list[Event]
+        self, choice: Choice, message: WireMessage, state: ChoiceState, events: list[Event]
     ) -> None:
         index = choice.index
         before = len(events)
@@ -266,7 +266,7 @@ def _stop_match(choice: Choice) -> str | int | None:
     return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
 
 
-def _is_plain(choice: Choice, delta: Message) -> bool:
+def _is_plain(choice: Choice, delta: WireMessage) -> bool:
     """A piece of text and nothing else, as nearly every frame is."""
     return not (
         not delta.content

@@ -12,7 +12,7 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.openai.vendor_profile import MaxTokensField, Vendor
+from adapters.openai.vendor_profile import MaxTokensField, VendorProfile
 from schemas.fields import STREAM_OPTIONS, Task, stream_members
 from schemas.messages import (
     AudioPart,
@@ -97,7 +97,8 @@ class Writes(Struct, frozen=True, kw_only=True):
     """What one task's bodies hold, worked out once for an endpoint.
 
     sampling:     our names -> the wire's. own: the request's own fields, of the same name.
-    max_tokens:   the bound's name where the client used neither; with `one_bound`, always.
+    max_tokens:   the bound's name where the client used neither; always with
+                  `single_max_tokens_field`.
     counted_logprobs: a chat's `logprobs` is how many likely tokens are told.
     stream_usage: ask for usage at the end of a stream.
     base64:       ask for base64 where the client did.
@@ -106,13 +107,13 @@ class Writes(Struct, frozen=True, kw_only=True):
     sampling: Mapping[str, str]
     own: tuple[str, ...]
     max_tokens: MaxTokensField = "max_tokens"
-    one_bound: bool = False
+    single_max_tokens_field: bool = False
     counted_logprobs: bool = False
     stream_usage: bool = True
     base64: bool = False
 
 
-def writes(task: Task, vendor: Vendor, supported: Collection[str]) -> Writes:
+def writes(task: Task, vendor: VendorProfile, supported: Collection[str]) -> Writes:
     """A field that is not supported is never written, though a router may let it pass."""
     sampling, own = _TASKS[task]
     names = {**sampling, **vendor.names}
@@ -120,7 +121,7 @@ def writes(task: Task, vendor: Vendor, supported: Collection[str]) -> Writes:
         sampling={name: wire for name, wire in names.items() if name in supported},
         own=tuple(name for name in own if name in supported),
         max_tokens=vendor.max_tokens,
-        one_bound=vendor.one_bound,
+        single_max_tokens_field=vendor.single_max_tokens_field,
         counted_logprobs=vendor.counted_logprobs,
         stream_usage=vendor.stream_usage,
         base64=vendor.base64,
@@ -135,7 +136,7 @@ def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
     }
     limit = sampling.max_tokens
     if limit is not UNSET and limit is not None:
-        named = "" if to_write.one_bound else request.max_tokens_field
+        named = "" if to_write.single_max_tokens_field else request.max_tokens_field
         body[named or to_write.max_tokens] = limit
     _add_sampling(body, sampling, to_write)
     if to_write.counted_logprobs:

@@ -3,8 +3,7 @@
 Chat: a list of objects. Completions: parallel lists, whose `text_offset` we leave to the surface.
 """
 
-from adapters.openai.wire import Logprobs, TopLogprob
-from adapters.openai.wire import TokenLogprob as WireLogprob
+from adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob
 from schemas.events import TokenLogprob
 
 
@@ -34,7 +33,7 @@ def refusal_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
     return tuple(_chat(one) for one in wire.refusal)
 
 
-def _chat(one: WireLogprob) -> TokenLogprob:
+def _chat(one: WireTokenLogprob) -> TokenLogprob:
     return TokenLogprob(
         token=one.token,
         logprob=one.logprob,
@@ -46,7 +45,7 @@ def _chat(one: WireLogprob) -> TokenLogprob:
     )
 
 
-def _odd_bytes(one: WireLogprob | TopLogprob) -> tuple[int, ...] | None:
+def _odd_bytes(one: WireTokenLogprob | TopLogprob) -> tuple[int, ...] | None:
     """The bytes where the token's text does not give them already."""
     given = one.bytes
     return None if given is None or given == tuple(one.token.encode()) else given

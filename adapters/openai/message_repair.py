@@ -1,7 +1,7 @@
 """Messages that are not quite what the OpenAI dialect says, turned into ones that are.
 
 Seen in real traffic: content as a list of parts (with reasoning among them), tool arguments as an
-object, numeric ids, fields that nobody documents. What has no place in a `Message` is handed on
+object, numeric ids, fields that nobody documents. What has no place in a `WireMessage` is handed on
 as it is.
 """
 
@@ -15,9 +15,9 @@ from adapters.openai.wire import (
     Function,
     LooseChoice,
     LooseChunk,
-    Message,
     OpenChunk,
     ToolPiece,
+    WireMessage,
     read_list,
     read_logprobs,
     read_loose_choice,
@@ -98,7 +98,7 @@ def _choice(raw: Raw, place: int) -> Choice:
     )
 
 
-def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
+def _message(fields: dict[str, Raw]) -> tuple[WireMessage, dict[str, Raw]]:
     opaque = {
         name: raw.copy()
         for name, raw in fields.items()
@@ -109,7 +109,7 @@ def _message(fields: dict[str, Raw]) -> tuple[Message, dict[str, Raw]]:
         opaque[CONTENT_PARTS] = Raw(_encode(split.rest))
     thoughts = [as_text(fields.get(name, NULL)) for name in ("reasoning", "reasoning_content")]
     reasoning = thoughts[0] or thoughts[1]
-    message = Message(
+    message = WireMessage(
         role="assistant",
         content=_joined(split.text),
         refusal=as_text(fields.get("refusal", NULL)) or _joined(split.refusal),

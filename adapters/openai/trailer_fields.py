@@ -17,24 +17,24 @@ from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.events import Event, Usage
 
 
-class AsideDecoder(OpenAIDecoder):
-    """aside: the object's name."""
+class TrailerFieldDecoder(OpenAIDecoder):
+    """trailer_field: the object's name."""
 
-    def __init__(self, endpoint: Endpoint, *, choices: int, aside: str) -> None:
+    def __init__(self, endpoint: Endpoint, *, choices: int, trailer_field: str) -> None:
         super().__init__(endpoint, stream=True, choices=choices)
-        self._aside = aside
-        self._mark = f'"{aside}"'.encode()
+        self._trailer_field = trailer_field
+        self._mark = f'"{trailer_field}"'.encode()
         self._counted = False
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if self._mark not in data:
             return self._noted(super().feed(event, data))
-        raw = _fields(data).get(self._aside, NULL)
-        aside = _fields(raw)
-        if aside.get("error", NULL) != NULL:
+        raw = _fields(data).get(self._trailer_field, NULL)
+        trailer = _fields(raw)
+        if trailer.get("error", NULL) != NULL:
             raise error_inside(self._endpoint, bytes(raw))
         events = self._noted(super().feed(event, data))
-        counts = aside.get("usage", NULL)
+        counts = trailer.get("usage", NULL)
         if counts == NULL or self._counted:
             return events
         return [*events, usage_from(counts)]

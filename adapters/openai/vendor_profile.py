@@ -40,39 +40,39 @@ class Source(Struct, frozen=True, kw_only=True):
     edition: str
 
 
-class Vendor(Struct, frozen=True, kw_only=True):
-    """One row. What a default says is what goes for a server of which nothing is known.
+class VendorProfile(Struct, frozen=True, kw_only=True):
+    """One row. The defaults are those of a server about which nothing is known.
 
     name:        what `adapter:` in the configuration says.
     base_url:    used where the configuration gives none; of local servers, their own default.
-    unsupported: fields that the vendor documents as refused or ignored, or that the request
-                 which it publishes does not have; by schemas.fields.
-    beyond:      of `REFERENCE_ONLY`, what the vendor reads; `None`: not known, so all is sent.
-    names:       sampling fields of ours by a name of the vendor's, `repeat_penalty`.
-    max_tokens:  the name of the bound where the client used neither; one it used is kept.
-    one_bound:   the vendor knows no other name of it, whichever the client used.
+    unsupported: fields that the vendor documents as refused or ignored, or that its published
+                 request does not have; by schemas.fields.
+    extra_fields: of `REFERENCE_ONLY`, what the vendor reads; `None`: unknown, so all is sent.
+    names:       our sampling fields by the vendor's name, such as `repeat_penalty`.
+    max_tokens:  the name of the limit if the client used neither; a name it used is kept.
+    single_max_tokens_field: the vendor knows only this name, whichever the client used.
     counted_logprobs: a chat's `logprobs` is the number of likely tokens, as in completions.
-    base64:      base64 embeddings are float32, as OpenAI's are; elsewhere numbers are asked for.
+    base64:      base64 embeddings are float32, as OpenAI's are; otherwise numbers are requested.
     stream_usage: `stream_options.include_usage` is understood, and needed.
-    completion, embeddings: the task is offered beside chat.
-    inputs:      the most texts of one request for embeddings; `None`: no bound is known.
-    stop, choices: the most stop strings and choices; `None`: no bound is known.
-    ranges:      other bounds, by field.
-    thoughts:    the fields of a message in which thinking may come back, the first for what we
-                 write; `None`: not known, so it is sent as the client wrote it. Some vendors answer
+    completion, embeddings: the task is offered besides chat.
+    inputs:      the most texts in one embeddings request; `None`: no limit is known.
+    stop, choices: the most stop strings and choices; `None`: no limit is known.
+    ranges:      other limits, by field.
+    thoughts:    the message fields in which reasoning may be sent back, the first for what we
+                 write; `None`: unknown, so it is sent as the client wrote it. Some vendors answer
                  any other with a 400.
-    marked:      every stream ends with `[DONE]`; one that does not was cut short.
-    aside:       a field of a stream's last frame in which usage or an error may stand.
+    marked:      every stream ends with `[DONE]`; one without it was cut short.
+    trailer_field: a field of a stream's last frame that may hold usage or an error.
     sources:     where all this is from.
     """
 
     name: str
     base_url: str = ""
     unsupported: frozenset[str] = frozenset()
-    beyond: frozenset[str] | None = None
+    extra_fields: frozenset[str] | None = None
     names: Mapping[str, str] = {}
     max_tokens: MaxTokensField = "max_tokens"
-    one_bound: bool = False
+    single_max_tokens_field: bool = False
     counted_logprobs: bool = False
     base64: bool = False
     stream_usage: bool = True
@@ -83,16 +83,16 @@ class Vendor(Struct, frozen=True, kw_only=True):
     choices: int | None = None
     ranges: Mapping[str, Range] = {}
     marked: bool = False
-    aside: str = ""
+    trailer_field: str = ""
     thoughts: tuple[str, ...] | None = None
     sources: tuple[Source, ...] = ()
 
     @property
-    def left_out(self) -> frozenset[str]:
+    def omitted_fields(self) -> frozenset[str]:
         """The fields that are not sent."""
-        if self.beyond is None:
+        if self.extra_fields is None:
             return self.unsupported
-        return self.unsupported | (REFERENCE_ONLY - self.beyond)
+        return self.unsupported | (REFERENCE_ONLY - self.extra_fields)
 
     @property
     def read_thoughts(self) -> frozenset[ThoughtKind]:
@@ -113,5 +113,5 @@ class Vendor(Struct, frozen=True, kw_only=True):
         return {"chat": chat, **({"completion": named} if self.completion else {})}
 
 
-COMPATIBLE = Vendor(name="openai")
+COMPATIBLE = VendorProfile(name="openai")
 """Any other server: what it does not know is its own to refuse, so all we can say is sent."""

@@ -5,9 +5,9 @@ down; docs/providers/compatible.md is this table with the rest of what was found
 """
 
 from adapters.base import Range
-from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, Vendor
+from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 
-OPENAI = Vendor(
+OPENAI = VendorProfile(
     name="openai",
     marked=True,
     base_url="https://api.openai.com/v1",
@@ -20,12 +20,12 @@ OPENAI = Vendor(
     sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
 )
 
-VENDORS: tuple[Vendor, ...] = (
-    Vendor(
+VENDORS: tuple[VendorProfile, ...] = (
+    VendorProfile(
         name="cerebras",
         base_url="https://api.cerebras.ai/v1",
         unsupported=frozenset({"metadata"}),
-        beyond=frozenset({"min_tokens"}),
+        extra_fields=frozenset({"min_tokens"}),
         max_tokens="max_completion_tokens",
         embeddings=False,
         stop=4,
@@ -37,7 +37,7 @@ VENDORS: tuple[Vendor, ...] = (
             Source(url="https://inference-docs.cerebras.ai/resources/openai", edition="2026-11"),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="dashscope",
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         unsupported=frozenset({"input.tokens"}),
@@ -54,13 +54,13 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="deepinfra",
         base_url="https://api.deepinfra.com/v1/openai",
         completion=False,
         sources=(Source(url="https://deepinfra.com/docs/openai_api", edition="2026-11"),),
     ),
-    Vendor(
+    VendorProfile(
         name="deepseek",
         base_url="https://api.deepseek.com",
         completion=False,
@@ -75,11 +75,11 @@ VENDORS: tuple[Vendor, ...] = (
             Source(url="https://api-docs.deepseek.com/guides/thinking_mode", edition="2026-11"),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
         unsupported=frozenset({"best_of", "suffix"}),
-        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        extra_fields=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
         names={"typical_p": "typical_p"},
         stream_usage=False,
         stop=4,
@@ -99,7 +99,7 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="groq",
         base_url="https://api.groq.com/openai/v1",
         unsupported=frozenset(
@@ -115,11 +115,11 @@ VENDORS: tuple[Vendor, ...] = (
                 "dimensions",
             }
         ),
-        beyond=frozenset(),
+        extra_fields=frozenset(),
         max_tokens="max_completion_tokens",
         completion=False,
         stop=4,
-        aside="x_groq",
+        trailer_field="x_groq",
         thoughts=("reasoning",),
         sources=(
             Source(url="https://github.com/janhq/jan/issues/8136", edition="2026-05"),
@@ -127,7 +127,7 @@ VENDORS: tuple[Vendor, ...] = (
             Source(url="https://github.com/groq/groq-python", edition="1.7.0"),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="huggingface",
         base_url="https://router.huggingface.co/v1",
         completion=False,
@@ -142,11 +142,11 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="llama-cpp",
         base_url="http://localhost:8080/v1",
         unsupported=frozenset({"best_of", "suffix", "echo", "user", "metadata"}),
-        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        extra_fields=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
         names={"repetition_penalty": "repeat_penalty", "typical_p": "typical_p"},
         ranges={
             "temperature": Range(minimum=0),
@@ -165,13 +165,13 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="lmdeploy",
         base_url="http://localhost:23333/v1",
         unsupported=frozenset(
             {"best_of", "parallel_tool_calls", "metadata", "dimensions", "input.tokens"}
         ),
-        beyond=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
+        extra_fields=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
         max_tokens="max_completion_tokens",
         sources=(
             Source(
@@ -180,7 +180,7 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="lm-studio",
         base_url="http://localhost:1234/v1",
         unsupported=frozenset(
@@ -195,9 +195,9 @@ VENDORS: tuple[Vendor, ...] = (
                 "metadata",
             }
         ),
-        beyond=frozenset({"top_k", "repetition_penalty"}),
+        extra_fields=frozenset({"top_k", "repetition_penalty"}),
         names={"repetition_penalty": "repeat_penalty"},
-        one_bound=True,
+        single_max_tokens_field=True,
         sources=(
             Source(
                 url="https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
@@ -206,7 +206,7 @@ VENDORS: tuple[Vendor, ...] = (
             Source(url="https://lmstudio.ai/docs/developer/api-changelog", edition="0.3.29"),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="minimax",
         base_url="https://api.minimax.io/v1",
         completion=False,
@@ -218,7 +218,7 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="moonshot",
         base_url="https://api.moonshot.ai/v1",
         completion=False,
@@ -227,7 +227,7 @@ VENDORS: tuple[Vendor, ...] = (
             Source(url="https://platform.kimi.ai/docs/api/models-overview", edition="2026-11"),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="nvidia-nim",
         base_url="https://integrate.api.nvidia.com/v1",
         unsupported=frozenset({"input.tokens"}),
@@ -246,12 +246,12 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="openrouter",
         marked=True,
         base_url="https://openrouter.ai/api/v1",
         unsupported=frozenset({"n", "best_of"}),
-        beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
+        extra_fields=frozenset({"top_k", "min_p", "repetition_penalty"}),
         max_tokens="max_completion_tokens",
         sources=(
             Source(url="https://pypi.org/project/openrouter/", edition="1.3.84"),
@@ -262,12 +262,12 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="perplexity",
         base_url="https://api.perplexity.ai",
         unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),
-        beyond=frozenset({"top_k"}),
-        one_bound=True,
+        extra_fields=frozenset({"top_k"}),
+        single_max_tokens_field=True,
         stream_usage=False,
         completion=False,
         embeddings=False,
@@ -278,7 +278,7 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="sambanova",
         base_url="https://api.sambanova.ai/v1",
         unsupported=frozenset(
@@ -297,10 +297,10 @@ VENDORS: tuple[Vendor, ...] = (
                 "input.tokens",
             }
         ),
-        beyond=frozenset({"top_k", "repetition_penalty"}),
+        extra_fields=frozenset({"top_k", "repetition_penalty"}),
         sources=(Source(url="https://pypi.org/project/sambanova/", edition="1.13.0"),),
     ),
-    Vendor(
+    VendorProfile(
         name="together",
         base_url="https://api.together.ai/v1",
         unsupported=frozenset(
@@ -316,15 +316,15 @@ VENDORS: tuple[Vendor, ...] = (
                 "input.tokens",
             }
         ),
-        beyond=frozenset({"top_k", "min_p", "repetition_penalty"}),
-        one_bound=True,
+        extra_fields=frozenset({"top_k", "min_p", "repetition_penalty"}),
+        single_max_tokens_field=True,
         counted_logprobs=True,
         ranges={"top_logprobs": Range(minimum=0, maximum=20)},
         sources=(Source(url="https://github.com/togethercomputer/together-py", edition="3.1.1"),),
     ),
     # In front of TensorRT-LLM: some of these are refused, and what is not made an input tensor is
     # ignored.
-    Vendor(
+    VendorProfile(
         name="triton-openai",
         unsupported=frozenset(
             {
@@ -345,7 +345,7 @@ VENDORS: tuple[Vendor, ...] = (
                 "messages.audio",
             }
         ),
-        beyond=frozenset(),
+        extra_fields=frozenset(),
         embeddings=False,
         sources=(
             Source(
@@ -354,7 +354,7 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="xai",
         marked=True,
         base_url="https://api.x.ai/v1",
@@ -372,7 +372,7 @@ VENDORS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    VendorProfile(
         name="zai",
         base_url="https://api.z.ai/api/paas/v4",
         completion=False,

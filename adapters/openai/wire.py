@@ -20,7 +20,7 @@ class TopLogprob(Struct, frozen=True, kw_only=True):
     bytes: tuple[int, ...] | None = None
 
 
-class TokenLogprob(Struct, frozen=True, kw_only=True):
+class WireTokenLogprob(Struct, frozen=True, kw_only=True):
     token: str
     logprob: float | None = None
     bytes: tuple[int, ...] | None = None
@@ -30,8 +30,8 @@ class TokenLogprob(Struct, frozen=True, kw_only=True):
 class Logprobs(Struct, frozen=True, kw_only=True):
     """`content` and `refusal` in chat; the rest in completions, where `top_logprobs` are maps."""
 
-    content: tuple[TokenLogprob, ...] | None = None
-    refusal: tuple[TokenLogprob, ...] | None = None
+    content: tuple[WireTokenLogprob, ...] | None = None
+    refusal: tuple[WireTokenLogprob, ...] | None = None
     tokens: tuple[str, ...] | None = None
     token_logprobs: tuple[float | None, ...] | None = None
     top_logprobs: tuple[dict[str, float] | None, ...] | None = None
@@ -52,7 +52,7 @@ class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, g
     more: dict[str, Raw] = {}
 
 
-class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A whole message, or the piece of one. The fields typed `None` may be there, but empty."""
 
     role: str | None = None
@@ -77,8 +77,8 @@ class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     """
 
     index: int = 0
-    delta: Message | None = None
-    message: Message | None = None
+    delta: WireMessage | None = None
+    message: WireMessage | None = None
     text: str | None = None
     logprobs: Logprobs | None = None
     finish_reason: str | None = None
@@ -171,13 +171,13 @@ class UsageCounts(Struct, frozen=True, kw_only=True):
     reasoning_tokens: int | None = None
 
 
-class Vector(Struct, frozen=True, kw_only=True):
+class EmbeddingItem(Struct, frozen=True, kw_only=True):
     embedding: list[float] | str
     index: int | None = None
 
 
-class Vectors(Struct, frozen=True, kw_only=True):
-    data: tuple[Vector, ...]
+class EmbeddingList(Struct, frozen=True, kw_only=True):
+    data: tuple[EmbeddingItem, ...]
     id: str | None = None
     model: str | None = None
     usage: Raw = NULL
@@ -187,7 +187,7 @@ read_chunk = msgspec.json.Decoder(Chunk).decode
 read_open_chunk = msgspec.json.Decoder(OpenChunk).decode
 read_head = msgspec.json.Decoder(Head).decode
 read_loose = msgspec.json.Decoder(LooseChunk).decode
-read_vectors = msgspec.json.Decoder(Vectors).decode
+read_vectors = msgspec.json.Decoder(EmbeddingList).decode
 read_loose_choice = msgspec.json.Decoder(LooseChoice).decode
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 read_list = msgspec.json.Decoder(list[Raw]).decode

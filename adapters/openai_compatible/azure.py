@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, TokenEndpoint
 from adapters.openai.adapter import Headers, OpenAIAdapter
-from adapters.openai.vendor_profiles import REFERENCE_ONLY, Vendor
+from adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
 from schemas.errors import InvalidConfig
 from schemas.requests import ChatRequest, Request
 
 SINCE = "2024-09-01"
 """The first version with `max_completion_tokens`, `stream_options` and `parallel_tool_calls`."""
 
-AZURE = Vendor(
+AZURE = VendorProfile(
     name="azure",
     unsupported=REFERENCE_ONLY,
     max_tokens="max_completion_tokens",
@@ -30,7 +30,7 @@ AZURE = Vendor(
     choices=128,
     marked=True,
 )
-DATED = Vendor(
+DATED = VendorProfile(
     name="azure",
     unsupported=REFERENCE_ONLY | {"parallel_tool_calls"},
     base64=True,
@@ -41,7 +41,7 @@ DATED = Vendor(
 )
 """A version before `SINCE`."""
 
-FOUNDRY = Vendor(name="azure", unsupported=REFERENCE_ONLY, marked=True)
+FOUNDRY = VendorProfile(name="azure", unsupported=REFERENCE_ONLY, marked=True)
 """Models of all makers, behind one API that has versions of its own."""
 
 MODEL_IN_BODY = ("/v1", "/models")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from adapters.base import Endpoint, Outbound
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.encode import Body, encode_body, message
-from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from schemas.messages import Message, thinking_of
 from schemas.requests import (
@@ -20,18 +20,18 @@ from schemas.requests import (
     Request,
 )
 
-LAST = 5
+LOWEST_PRIORITY = 5
 """Our priority of a request that asks for none."""
 
 
-class ServedEngineAdapter(OpenAIAdapter):
-    """row: how the server differs from OpenAI. upwards: a higher number goes first."""
+class OpenModelServerAdapter(OpenAIAdapter):
+    """profile: how the server differs from OpenAI. higher_first: a higher number goes first."""
 
-    row: ClassVar[Vendor]
-    upwards: ClassVar[bool] = False
+    profile: ClassVar[VendorProfile]
+    higher_first: ClassVar[bool] = False
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint, self.row)
+        super().__init__(endpoint, self.profile)
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
@@ -43,8 +43,8 @@ class ServedEngineAdapter(OpenAIAdapter):
     def finish_body(self, body: Body, request: Request) -> bytes:
         """Ours is 1 (first) … 5, theirs begins at 0, which goes without saying."""
         own = UNSET if isinstance(request, EmbeddingsRequest) else request.priority
-        if own is not UNSET and body.pop("priority", None) is not None and own != LAST:
-            body["priority"] = LAST - own if self.upwards else own - LAST
+        if own is not UNSET and body.pop("priority", None) is not None and own != LOWEST_PRIORITY:
+            body["priority"] = LOWEST_PRIORITY - own if self.higher_first else own - LOWEST_PRIORITY
         return encode_body(body)
 
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from adapters.base import READABLE, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
-from adapters.openai_compatible.open_model_server import ServedEngineAdapter
+from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from schemas.fields import MESSAGES
 from schemas.messages import AudioPart, Message, Part
 from schemas.requests import ChatRequest, Request
@@ -107,16 +107,16 @@ AUDIO = "messages[].content[].audio_url"
 PRIORITY = {"priority": "priority (1 … 5 as 4 … 0)"}
 
 
-class SglangAdapter(ServedEngineAdapter):
-    """Priorities go upwards, as they do unless the server was told otherwise."""
+class SglangAdapter(OpenModelServerAdapter):
+    """Priorities go higher_first, as they do unless the server was told otherwise."""
 
     name: ClassVar[str] = "sglang"
-    row: ClassVar[Vendor] = Vendor(name="sglang", marked=True)
-    upwards: ClassVar[bool] = True
+    profile: ClassVar[VendorProfile] = VendorProfile(name="sglang", marked=True)
+    higher_first: ClassVar[bool] = True
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = replace(request, messages=tuple(_heard(one) for one in request.messages))
+            request = replace(request, messages=tuple(_with_audio(one) for one in request.messages))
         return super().encode(request, model)
 
     def supported(self) -> Supports:
@@ -136,7 +136,7 @@ class SglangAdapter(ServedEngineAdapter):
         )
 
 
-def _heard(one: Message) -> Message:
+def _with_audio(one: Message) -> Message:
     """The message with its audio where the server looks for it."""
     if not isinstance(one.content, tuple):
         return one

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from adapters.base import READABLE, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.openai.vendor_profiles import Vendor
-from adapters.openai_compatible.open_model_server import ServedEngineAdapter
+from adapters.openai.vendor_profiles import VendorProfile
+from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from schemas.fields import MESSAGES
 
 SAMPLING = frozenset(
@@ -127,9 +127,9 @@ RANGES = {
 PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
 
 
-class VllmAdapter(ServedEngineAdapter):
+class VllmAdapter(OpenModelServerAdapter):
     name: ClassVar[str] = "vllm"
-    row: ClassVar[Vendor] = Vendor(name="vllm", marked=True)
+    profile: ClassVar[VendorProfile] = VendorProfile(name="vllm", marked=True)
 
     def supported(self) -> Supports:
         return Supports(

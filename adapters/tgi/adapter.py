@@ -16,8 +16,7 @@ from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.errors import error_from
 from adapters.openai.adapter import accept, merged_headers
-from adapters.tgi.chat import EXTRA, TgiChat, nucleus
-from adapters.tgi.chat import FIELDS as CHAT
+from adapters.tgi.chat import CHAT, EXTRA, TgiChat, nucleus
 from adapters.tgi.decode import TgiDecoder, prompt_tokens
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest

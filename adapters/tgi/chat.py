@@ -12,15 +12,15 @@ from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.encode import Body, encode_body, message
-from adapters.openai.vendor_profiles import Vendor
+from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest, Request
 from schemas.sampling import Sampling
 
-TGI = Vendor(name="tgi", completion=False, embeddings=False, marked=True)
+TGI = VendorProfile(name="tgi", completion=False, embeddings=False, marked=True)
 
-FIELDS = frozenset(
+CHAT = frozenset(
     {
         "max_tokens",
         "temperature",
@@ -58,7 +58,7 @@ class TgiChat(OpenAIAdapter):
         return super().encode(request, model)
 
     def supported(self) -> Supports:
-        return Supports(client_fields=withheld("tgi"), chat=FIELDS, extra_fields={"chat": EXTRA})
+        return Supports(client_fields=withheld("tgi"), chat=CHAT, extra_fields={"chat": EXTRA})
 
 
 def nucleus(sampling: Sampling) -> Sampling:

@@ -15,7 +15,7 @@ BROKEN = "\ufffd"
 """Stands for an unfinished character; in growing text a later event has the character itself."""
 
 
-class GrowingText:
+class CumulativeText:
     """One choice's events turned into pieces.
 
     While both kinds are possible, pieces after the first wait (for at most `PROOF` events that

@@ -108,7 +108,7 @@ class TritonAdapter:
         several = answers(request.sampling) > 1 and beams(request.sampling) == 1
         name = "generate_stream" if streamed or several else "generate"
         return Outbound(
-            target=door(self._models, model, name),
+            target=model_url(self._models, model, name),
             headers=self._headers[streamed],
             body=_encode(body),
             stream=streamed,
@@ -158,7 +158,7 @@ def models_path(endpoint: Endpoint) -> str:
     return f"{urlsplit(endpoint.base_url).path.rstrip('/')}/v2/models"
 
 
-def door(models: str, model: str, name: str) -> str:
+def model_url(models: str, model: str, name: str) -> str:
     """The target of one of a model's doors.
 
     Raises InvalidRequest for what is no `NAME` or `NAME/versions/VERSION`: behind a wildcard it is

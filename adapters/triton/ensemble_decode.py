@@ -14,7 +14,7 @@ from adapters.decoder_limits import CHOICES, check_room
 from adapters.errors import error_inside
 from adapters.framing import UnmarkedSSEParser
 from adapters.openai.wire import NULL, UNREADABLE
-from adapters.triton.cumulative_text import GrowingText
+from adapters.triton.cumulative_text import CumulativeText
 from adapters.triton.sampling import answers, beams, bound
 from adapters.triton.stop_strings import StopStrings
 from schemas.errors import UpstreamBroken
@@ -28,7 +28,7 @@ PIECES_ONLY = frozenset({"ensemble"})
 """Models that never repeat the text so far."""
 
 
-class Generated(Struct, frozen=True, kw_only=True):
+class EnsembleFrame(Struct, frozen=True, kw_only=True):
     """One event, or a whole answer. A tensor of one item comes as a scalar."""
 
     model_name: str = ""
@@ -39,14 +39,14 @@ class Generated(Struct, frozen=True, kw_only=True):
     error: Raw = NULL
 
 
-_read = msgspec.json.Decoder(Generated).decode
+_read = msgspec.json.Decoder(EnsembleFrame).decode
 
 
 class _Sequence:
     """What is remembered of one answer. tokens: `None` where the server does not count."""
 
     def __init__(self, stops: Sequence[str], *, pieces: bool) -> None:
-        self.text = GrowingText(pieces=pieces)
+        self.text = CumulativeText(pieces=pieces)
         self.stops = StopStrings(stops)
         self.tokens: int | None = None
         self.shown = False
@@ -112,7 +112,7 @@ class TextDecoder:
                 if not sequence.finished:
                     yield from self._show(index, sequence, sequence.text.add(text))
 
-    def _count(self, answer: Generated) -> None:
+    def _count(self, answer: EnsembleFrame) -> None:
         """Tokens of each event; with beams, those of all of them together."""
         if answer.num_input_tokens is not None:
             self._prompt = answer.num_input_tokens
@@ -120,7 +120,7 @@ class TextDecoder:
             sequence = self._sequence(answer.sequence_index, answer)
             sequence.tokens = (sequence.tokens or 0) + answer.num_output_tokens
 
-    def _sequence(self, index: int, answer: Generated) -> _Sequence:
+    def _sequence(self, index: int, answer: EnsembleFrame) -> _Sequence:
         found = self._sequences.get(index)
         if found is None:
             most = max(self._answers, CHOICES)

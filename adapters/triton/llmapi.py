@@ -14,7 +14,7 @@ from msgspec import UnsetType
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.errors import error_from
-from adapters.triton.ensemble import door, headers, models_path, not_offered, prompt_of
+from adapters.triton.ensemble import headers, model_url, models_path, not_offered, prompt_of
 from adapters.triton.llmapi_decode import LlmApiDecoder
 from adapters.triton.sampling import numbers
 from schemas.answers import Embeddings
@@ -86,7 +86,7 @@ class TritonLlmApiAdapter:
             body["streaming"] = True
         name = "generate_stream" if request.stream else "generate"
         return Outbound(
-            target=door(self._models, model, name),
+            target=model_url(self._models, model, name),
             headers=self._headers[request.stream],
             body=_encode(body),
             stream=request.stream,

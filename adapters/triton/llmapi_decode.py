@@ -24,7 +24,7 @@ BROKEN = "\ufffd"
 """An unfinished character, which the next event has whole."""
 
 
-class Generated(Struct, frozen=True, kw_only=True):
+class LlmApiFrame(Struct, frozen=True, kw_only=True):
     """One event, or a whole answer."""
 
     model_name: str = ""
@@ -34,7 +34,7 @@ class Generated(Struct, frozen=True, kw_only=True):
     error: Raw = NULL
 
 
-_read = msgspec.json.Decoder(Generated).decode
+_read = msgspec.json.Decoder(LlmApiFrame).decode
 
 
 class LlmApiDecoder:
@@ -81,7 +81,7 @@ class LlmApiDecoder:
             raise self._broken("stream ended early")
         return (Finished(reason="stop", native=INFERRED),)
 
-    def _end(self, answer: Generated) -> Finished:
+    def _end(self, answer: LlmApiFrame) -> Finished:
         word = answer.finish_reason or NONE
         if word not in FINISH:
             raise UpstreamFailed(f"the answer ended with {word!r}", upstream=self._endpoint.name)

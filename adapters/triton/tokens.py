@@ -15,7 +15,7 @@ from typing import ClassVar
 from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.errors import error_from
 from adapters.openai.adapter import merged_headers
-from adapters.triton.ensemble import door, headers, models_path, not_offered
+from adapters.triton.ensemble import headers, model_url, models_path, not_offered
 from adapters.triton.input_tensors import NAMES, SCALARS, inputs
 from adapters.triton.open_inference_protocol import HEADER_LENGTH, encode_inputs
 from adapters.triton.tokens_decode import InferDecoder
@@ -105,7 +105,7 @@ class TritonTokensAdapter:
         if head is not None:
             binary = (("content-type", "application/octet-stream"), (HEADER_LENGTH, str(head)))
             sent = merged_headers(sent, binary)
-        return Outbound(target=door(self._models, model, "infer"), headers=sent, body=body)
+        return Outbound(target=model_url(self._models, model, "infer"), headers=sent, body=body)
 
     def decoder(self, request: GenerateRequest) -> InferDecoder:
         if not isinstance(request, TokenRequest):

@@ -23,7 +23,7 @@ from schemas.tensors import Tensor
 _Item = TypeVar("_Item", int, float)
 
 
-class Generated(Struct, frozen=True, kw_only=True):
+class TokensFrame(Struct, frozen=True, kw_only=True):
     """One event of the generate extension."""
 
     model_name: str = ""
@@ -35,7 +35,7 @@ class Generated(Struct, frozen=True, kw_only=True):
     error: Raw = NULL
 
 
-_read = msgspec.json.Decoder(Generated).decode
+_read = msgspec.json.Decoder(TokensFrame).decode
 
 
 class GenerateDecoder:

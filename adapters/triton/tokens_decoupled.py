@@ -15,12 +15,12 @@ import msgspec
 
 from adapters.base import Endpoint, Framing, Outbound, Supports
 from adapters.errors import error_from
-from adapters.triton.ensemble import OLDER, door, headers, models_path, not_offered
+from adapters.triton.ensemble import OLDER, headers, model_url, models_path, not_offered
 from adapters.triton.input_tensors import inputs
 from adapters.triton.open_inference_protocol import Input
 from adapters.triton.sampling import INT64, answers, beams
 from adapters.triton.tokens import INPUTS, TOKENS
-from adapters.triton.tokens import SUPPORTS as WHOLE
+from adapters.triton.tokens import SUPPORTS as TOKENS_SUPPORTS
 from adapters.triton.tokens_decode import GenerateDecoder
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -34,7 +34,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 SUPPORTS = msgspec.structs.replace(
-    WHOLE,
+    TOKENS_SUPPORTS,
     tokens=FIELDS,
     translated={
         "tokens": {
@@ -82,7 +82,7 @@ class DecoupledTritonTokensAdapter:
         several = answers(request.sampling) > 1 and alone
         name = "generate_stream" if streamed or several else "generate"
         return Outbound(
-            target=door(self._models, model, name),
+            target=model_url(self._models, model, name),
             headers=self._headers[streamed],
             body=_encode(body),
             stream=streamed,

@@ -12,7 +12,7 @@ from local_engine.text.text_length import reach_of
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidRequest
 from schemas.fields import extra_fields, sent_fields
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 from schemas.requests import EmbeddingsRequest, Prompt
 
 REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
@@ -115,7 +115,9 @@ class TextReader:
             raise InvalidRequest(f"{where} must not be empty", param=where)
         if count > self._shape.longest:
             raise InvalidRequest(
-                too_long(f", and {where} has {count}; shorten it or split it", self._shape.longest),
+                too_long_message(
+                    f", and {where} has {count}; shorten it or split it", self._shape.longest
+                ),
                 param=where,
                 code=CONTEXT_LENGTH,
             )

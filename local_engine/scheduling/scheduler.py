@@ -13,7 +13,7 @@ from msgspec import Struct
 from local_engine.scheduling.block_pool import BlockPool, CorruptBlocks, extend_hashes
 from local_engine.scheduling.sequence import Sequence, State
 from schemas.errors import InvalidRequest
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 AGEING_S = 2.5
 
@@ -87,7 +87,7 @@ class Scheduler:
         longest = self.longest()
         if prompt >= longest:
             raise InvalidRequest(
-                too_long(
+                too_long_message(
                     f", prompt and answer together, and the prompt has {prompt}; shorten it to at "
                     f"most {longest - 1}",
                     longest,

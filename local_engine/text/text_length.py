@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from local_engine.text.token_bytes import byte_table
 from schemas.errors import InvalidRequest
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 COMPOSED = 4
 """Characters that Unicode composition makes one of, at most (U+1F82 is U+03B1 and three marks)."""
@@ -53,7 +53,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         """Raises InvalidRequest for a text that cannot fit."""
         if not self.fits(text):
             raise InvalidRequest(
-                too_long(
+                too_long_message(
                     f"{field} has {len(text)} characters, which cannot be as few as the "
                     f"{self.tokens} tokens that it reads; shorten it"
                 ),
@@ -65,7 +65,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         """Raises InvalidRequest for so many tokens."""
         if count > self.tokens:
             raise InvalidRequest(
-                too_long(
+                too_long_message(
                     f", prompt and answer together, and the prompt has {count}; shorten it to at "
                     f"most {self.tokens}",
                     self.tokens + 1,

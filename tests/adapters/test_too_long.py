@@ -1,4 +1,4 @@
-"""A prompt that is too long has one code and one wording, whatever the vendor's form."""
+"""A prompt that is too long has one code and one wording, whatever the vendor's pattern."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from adapters.base import Endpoint
-from adapters.prompt_too_long import FORMS
+from adapters.prompt_too_long import PATTERNS
 from adapters.registry import Registry
 from schemas.errors import GatewayError, UpstreamRejected
 from schemas.secret import Secret
@@ -308,9 +308,9 @@ def error_of(adapter: str, status: int, body: Json) -> GatewayError:
     return Registry(()).build(adapter, endpoint).error(status, {}, json.dumps(body).encode())
 
 
-@pytest.mark.parametrize("form", RECORDED)
-def test_it_is_a_400_with_the_code_and_the_words_that_clients_look_for(form: str) -> None:
-    error = error_of(*RECORDED[form])
+@pytest.mark.parametrize("pattern", RECORDED)
+def test_it_is_a_400_with_the_code_and_the_words_that_clients_look_for(pattern: str) -> None:
+    error = error_of(*RECORDED[pattern])
 
     assert isinstance(error, UpstreamRejected)
     assert (error.status, error.code) == (400, "context_length_exceeded")
@@ -319,9 +319,9 @@ def test_it_is_a_400_with_the_code_and_the_words_that_clients_look_for(form: str
     assert error.type == "invalid_request_error"
 
 
-@pytest.mark.parametrize("form", RECORDED)
-def test_the_vendors_own_words_and_numbers_stay(form: str) -> None:
-    adapter, status, body = RECORDED[form]
+@pytest.mark.parametrize("pattern", RECORDED)
+def test_the_vendors_own_words_and_numbers_stay(pattern: str) -> None:
+    adapter, status, body = RECORDED[pattern]
     said = json.dumps(body)
 
     end = error_of(adapter, status, body).message.partition("is exceeded: ")[2]
@@ -340,10 +340,10 @@ def test_no_other_failure_is_taken_for_it(other: str) -> None:
 def test_every_form_of_the_table_has_a_recording_and_a_source() -> None:
     said = [json.dumps(body) for _, _, body in RECORDED.values()]
     unseen = [
-        form.vendor
-        for form in FORMS
-        if not any(re.search(form.pattern, one, re.IGNORECASE) for one in said)
+        pattern.vendor
+        for pattern in PATTERNS
+        if not any(re.search(pattern.pattern, one, re.IGNORECASE) for one in said)
     ]
 
     assert unseen == []
-    assert all(form.source.startswith("https://") for form in FORMS)
+    assert all(pattern.source.startswith("https://") for pattern in PATTERNS)

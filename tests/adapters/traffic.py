@@ -3,22 +3,25 @@
 import os
 from pathlib import Path
 
-from adapters.testing import Case, cases
+from adapters.testing import Recording, recordings
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[2]
 RECORDINGS = Path(os.environ.get("STROWGER_RECORDINGS", ROOT.parent / "shared" / "recordings"))
 
 
-def traffic(*names: str) -> list[Case]:
+def traffic(*names: str) -> list[Recording]:
     """Our own fixtures, and the recordings where they are present, whose names begin so."""
     vendors = dict.fromkeys(name.partition("/")[0] for name in names)
     found = (
-        one for root in (FIXTURES, RECORDINGS) for vendor in vendors for one in cases(root / vendor)
+        one
+        for root in (FIXTURES, RECORDINGS)
+        for vendor in vendors
+        for one in recordings(root / vendor)
     )
     return [one for one in found if one.name.startswith(names)]
 
 
-def fixture(name: str) -> Case:
+def fixture(name: str) -> Recording:
     vendor, _, case = name.partition("/")
-    return next(one for one in cases(FIXTURES / vendor) if one.name == f"{vendor}/{case}")
+    return next(one for one in recordings(FIXTURES / vendor) if one.name == f"{vendor}/{case}")

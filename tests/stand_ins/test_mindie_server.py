@@ -8,7 +8,7 @@ from typing import cast
 import httpx
 import pytest
 
-from adapters.testing import Case
+from adapters.testing import Recording
 from tests.adapters.traffic import RECORDINGS, traffic
 from tests.stand_ins.mindie_server import mindie_server
 
@@ -83,7 +83,7 @@ async def test_the_token_interfaces_stream_has_frames_of_the_printed_shapes() ->
     assert shape(found[-1]) == shape(LAST)
 
 
-def recorded(name: str) -> Case:
+def recorded(name: str) -> Recording:
     return next(one for one in traffic(f"mindie/{name}") if one.name == f"mindie/{name}")
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from adapters.base import Supports
-from adapters.capabilities import Unsupported, has_nested, left_out, offered, unsupported
+from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
 from gateway.routing.planning.route import NOTHING, Backend, Route
@@ -57,7 +57,7 @@ def able(
             request=request,
             weight=weight,
             dropped=tuple([problem.field for problem in problems]) if problems else (),
-            left_out=hints + left_out(request, supports),
+            left_out=hints + omitted_content(request, supports),
             defaulted=defaulted,
         )
         if not problems:

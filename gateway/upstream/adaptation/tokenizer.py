@@ -30,7 +30,7 @@ from local_engine.text.control_tokens import ControlTokens, Rendered
 from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long
+from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 MAX_TOKENS = 1 << 20
 """Of a prompt; more than any backend behind a tokenizer reads."""
@@ -261,7 +261,7 @@ def refuse_many(count: int) -> None:
     """Raises InvalidRequest for a prompt of more than MAX_TOKENS."""
     if count > MAX_TOKENS:
         raise InvalidRequest(
-            too_long(
+            too_long_message(
                 f", the most that is translated, and the prompt has {count}; shorten it",
                 MAX_TOKENS,
             ),

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from adapters.capabilities import offered
-from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.recordings import Recording, request_for
 from adapters.conformance.translation_checks import Models
 from adapters.openai.vendor_profiles import VENDORS
 from adapters.registry import Registry
@@ -157,7 +157,7 @@ UNMARKED = ("huggingface/router-cerebras-stream", "openai-compatible/stream-no-d
 """Streams of other servers, which OpenAI itself would never end so."""
 
 
-def recorded(name: str) -> list[Case]:
+def recorded(name: str) -> list[Recording]:
     found = traffic(*TRAFFIC.get(name, ()))
     if name == "openai":
         found = [one for one in found if one.name not in UNMARKED]

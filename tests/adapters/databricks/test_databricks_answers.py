@@ -7,7 +7,7 @@ from msgspec import Raw
 from adapters.base import Endpoint
 from adapters.databricks.adapter import DatabricksAdapter
 from adapters.databricks.oauth import TOKENS
-from adapters.testing import Case, request_for, translate
+from adapters.testing import Recording, request_for, translate
 from schemas.answers import Answer, Fold
 from schemas.errors import (
     UpstreamBroken,
@@ -32,7 +32,7 @@ def databricks(base_url: str = "https://dbc.test") -> DatabricksAdapter:
     return DatabricksAdapter(Endpoint(name="dbx", base_url=base_url, key=Secret("dapi-1")))
 
 
-def answer_of(case: Case) -> Answer:
+def answer_of(case: Recording) -> Answer:
     request = request_for(case)
     assert not isinstance(request, EmbeddingsRequest)
     fold = Fold()
@@ -213,7 +213,7 @@ def test_an_error_inside_a_stream_is_not_its_end() -> None:
         if one.status == 200 and not isinstance(request_for(one), EmbeddingsRequest)
     ],
 )
-def test_every_answer_ends_with_the_usage_that_it_carried(case: Case) -> None:
+def test_every_answer_ends_with_the_usage_that_it_carried(case: Recording) -> None:
     """Compared with the last usage object of the bytes themselves."""
     objects = [
         msgspec.json.decode(line.removeprefix(b"data: "), type=dict[str, object])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from adapters.gemini.finish_reasons import FAILED, FINISH
-from adapters.testing import cases, translate
+from adapters.testing import recordings, translate
 from schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
@@ -234,7 +234,7 @@ def test_a_fault_of_the_request_names_googles_word() -> None:
 
 
 def test_what_the_contract_passes_over_means_what_it_says() -> None:
-    found = {one.name: one for one in cases(RECORDINGS / "gemini")}
+    found = {one.name: one for one in recordings(RECORDINGS / "gemini")}
     if not found:
         pytest.skip("the recordings are not here")
     key, call = found["gemini/error-400-key"], found["gemini/finish-unexpected-tool-call"]

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.base import Endpoint
 from adapters.ollama.adapter import OllamaAdapter
-from adapters.testing import cases, request_for, translate
+from adapters.testing import recordings, request_for, translate
 from schemas.answers import Choice, Fold
 from schemas.errors import (
     UpstreamBroken,
@@ -156,7 +156,9 @@ def test_an_order_to_the_server_is_no_answer(word: str) -> None:
 
 def test_the_recorded_order_to_unload_a_model_is_no_answer() -> None:
     found = [
-        one for one in cases(RECORDINGS / "ollama") if one.name.endswith("/doc-generate-unload")
+        one
+        for one in recordings(RECORDINGS / "ollama")
+        if one.name.endswith("/doc-generate-unload")
     ]
     if not found:
         pytest.skip("the recordings are not here")

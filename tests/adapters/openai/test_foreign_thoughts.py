@@ -8,7 +8,7 @@ import pytest
 from adapters.anthropic.adapter import AnthropicAdapter
 from adapters.base import Adapter
 from adapters.bedrock.adapter import BedrockAdapter
-from adapters.capabilities import left_out
+from adapters.capabilities import omitted_content
 from adapters.gemini.adapter import GeminiAdapter
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.registry import Registry
@@ -62,7 +62,7 @@ def test_claude_gets_its_own_proofs_back_from_either_service(adapter: Adapter) -
     body = adapter.encode(thought(CLAUDE), "anthropic.claude").body
 
     assert b"c2lnbmVk" in body
-    assert not left_out(thought(CLAUDE), adapter.supports)
+    assert not omitted_content(thought(CLAUDE), adapter.supports)
 
 
 @pytest.mark.parametrize("adapter", [ANTHROPIC, BEDROCK], ids=["anthropic", "bedrock"])
@@ -71,7 +71,7 @@ def test_claude_gets_no_thought_of_geminis_and_the_client_is_told(adapter: Adapt
 
     assert b"c2lnbmVk" not in body
     assert b"Hm." not in body
-    assert left_out(thought(GEMINI), adapter.supports) == ("messages.reasoning",)
+    assert omitted_content(thought(GEMINI), adapter.supports) == ("messages.reasoning",)
 
 
 def test_gemini_reads_claudes_thought_without_its_proof() -> None:
@@ -118,7 +118,7 @@ def test_openai_gets_no_field_that_its_reference_does_not_have() -> None:
     body = json.loads(official.encode(thought(CLAUDE), "gpt").body)
 
     assert body["messages"][1] == {"role": "assistant", "content": "yes"}
-    assert left_out(thought(CLAUDE), official.supports) == ("messages.reasoning",)
+    assert omitted_content(thought(CLAUDE), official.supports) == ("messages.reasoning",)
 
 
 def test_a_server_of_which_nothing_is_known_gets_what_the_client_wrote() -> None:

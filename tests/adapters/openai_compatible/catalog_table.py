@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from adapters.base import Range
-from adapters.openai.vendor_profile import Source, Vendor
+from adapters.openai.vendor_profile import Source, VendorProfile
 from adapters.openai.vendor_profiles import VENDORS
 
 HEAD = (
@@ -16,7 +16,7 @@ def table() -> str:
     return "\n".join([*HEAD, *(line(vendor) for vendor in VENDORS)])
 
 
-def line(vendor: Vendor) -> str:
+def line(vendor: VendorProfile) -> str:
     """One row; `-` where there is nothing to say."""
     tasks = [
         name
@@ -26,7 +26,9 @@ def line(vendor: Vendor) -> str:
         )
         if offered
     ]
-    beyond = "not known: all of it" if vendor.beyond is None else code(sorted(vendor.beyond))
+    beyond = (
+        "not known: all of it" if vendor.extra_fields is None else code(sorted(vendor.extra_fields))
+    )
     cells = (
         code([vendor.name]),
         code([vendor.base_url]) if vendor.base_url else "",
@@ -39,8 +41,8 @@ def line(vendor: Vendor) -> str:
     return "| " + " | ".join(cell or "-" for cell in cells) + " |"
 
 
-def others(vendor: Vendor) -> Iterable[str]:
-    if vendor.one_bound:
+def others(vendor: VendorProfile) -> Iterable[str]:
+    if vendor.single_max_tokens_field:
         yield f"the bound is always {code([vendor.max_tokens])}"
     elif vendor.max_tokens != "max_tokens":
         yield f"the bound is {code([vendor.max_tokens])}"
@@ -64,8 +66,8 @@ def others(vendor: Vendor) -> Iterable[str]:
         yield f"{code([field])} {words(bounds)}"
     if vendor.thoughts:
         yield f"thinking goes back as `{vendor.thoughts[0]}`"
-    if vendor.aside:
-        yield f"usage and errors in {code([vendor.aside])}"
+    if vendor.trailer_field:
+        yield f"usage and errors in {code([vendor.trailer_field])}"
 
 
 def words(bounds: Range) -> str:

@@ -8,10 +8,10 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.capabilities import unsupported
-from adapters.conformance.recordings import Case, request_for
+from adapters.conformance.recordings import Recording, request_for
 from adapters.conformance.replay import translate
 from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.vendor_profile import REFERENCE_ONLY, Vendor
+from adapters.openai.vendor_profile import REFERENCE_ONLY, VendorProfile
 from adapters.openai.vendor_profiles import OPENAI, VENDORS
 from schemas.answers import Answer, Fold
 from schemas.errors import (
@@ -41,7 +41,7 @@ def named(name: str, request: ChatRequest) -> set[str]:
     return {one.field for one in unsupported(request, adapter(name).supports)}
 
 
-def events_of(case: Case) -> list[Event]:
+def events_of(case: Recording) -> list[Event]:
     vendor = case.name.partition("/")[0]
     request = request_for(case)
     assert not isinstance(request, EmbeddingsRequest)
@@ -64,15 +64,17 @@ def decoded(raw: Raw | None) -> object:
 
 
 @pytest.mark.parametrize("vendor", [OPENAI, *VENDORS], ids=lambda one: one.name)
-def test_a_row_says_where_it_is_from_and_names_only_fields_that_there_are(vendor: Vendor) -> None:
+def test_a_row_says_where_it_is_from_and_names_only_fields_that_there_are(
+    vendor: VendorProfile,
+) -> None:
     everything = frozenset[str]().union(*FIELDS.values())
 
     assert vendor.sources
     assert all(one.url.startswith("https://") and one.edition for one in vendor.sources)
     assert vendor.unsupported <= everything
-    assert (vendor.beyond or frozenset()) <= REFERENCE_ONLY
+    assert (vendor.extra_fields or frozenset()) <= REFERENCE_ONLY
     assert set(vendor.names) | set(vendor.ranges) <= everything
-    assert not vendor.unsupported & {*vendor.names, *(vendor.beyond or ())}
+    assert not vendor.unsupported & {*vendor.names, *(vendor.extra_fields or ())}
     assert not vendor.unsupported & (MESSAGES - {"messages.remote_image"}) or not vendor.base_url
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.triton.cumulative_text import GrowingText
+from adapters.triton.cumulative_text import CumulativeText
 from adapters.triton.stop_strings import StopStrings
 
 WORDS = st.lists(st.sampled_from([" the", " red", " fox", ".", " é", " 1", "0"]), min_size=1)
 
 
 def shown(events: list[str], *, pieces: bool = False) -> str:
-    text = GrowingText(pieces=pieces)
+    text = CumulativeText(pieces=pieces)
     return "".join([*(text.add(one) for one in events), text.close()])
 
 
@@ -57,7 +57,7 @@ def test_growing_text_that_is_empty_after_its_stop_word_is_shown_once(count: int
 
 
 def test_pieces_that_repeat_themselves_are_not_held_for_ever() -> None:
-    text = GrowingText()
+    text = CumulativeText()
 
     assert "".join(text.add(" ha") for _ in range(12)) == " ha" * 12
 
