@@ -20,7 +20,7 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 
-from gateway.access.auth import WrongKey, too_many
+from gateway.access.auth import WrongKey, too_many_wrong_keys
 from gateway.admin.access import DENIED, SCHEME
 from gateway.admin.routes import admin_routes
 from gateway.asgi.head_requests import Heads
@@ -37,8 +37,8 @@ from gateway.http.resources.operations import operations
 from gateway.http.unserved_apis import instead_of, shortened, with_v1
 from gateway.openapi.hot_routes import documented
 from gateway.state import Gateway
-from gateway.surfaces.hot_route import Paths
-from gateway.surfaces.routes import HOT
+from gateway.surfaces.hot_route import TemplatedPaths
+from gateway.surfaces.routes import HOT_ROUTES
 from schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -74,20 +74,20 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
     def current() -> Gateway:
         return gateway
 
-    hot = {route.path: Endpoint(current, route) for route in HOT}
+    hot = {route.path: Endpoint(current, route) for route in HOT_ROUTES}
 
     def rest() -> ASGIApp:
         handlers = [*_handlers(gateway, hot), admin_routes(current)]
         return Watched(Heads(_litestar(gateway, handlers)), current)
 
-    front = Front(hot, Paths(HOT), rest, lambda: gateway.runtime.door)
+    front = Front(hot, TemplatedPaths(HOT_ROUTES), rest, lambda: gateway.runtime.door)
     if at_once:
         front.complete()
     return front
 
 
 def _handlers(gateway: Gateway, hot: Mapping[str, Endpoint]) -> Iterable[ControllerRouterHandler]:
-    yield from (documented(route, hot[route.path]) for route in HOT)
+    yield from (documented(route, hot[route.path]) for route in HOT_ROUTES)
     yield from operations(gateway)
     yield from description(gateway)
     yield from openai_models(gateway)
@@ -223,7 +223,7 @@ def _elsewhere(app: Litestar, path: str) -> str:
 def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
     headers: dict[str, str] = {}
     if slowed := cast(float, request.scope["state"].get(_SLOWED, 0.0)):
-        exc = too_many(slowed)
+        exc = too_many_wrong_keys(slowed)
     if exc.retry_after is not None:
         headers["retry-after"] = str(ceil(exc.retry_after))
     if isinstance(exc, MethodNotAllowed) and any(exc.allow):

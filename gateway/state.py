@@ -11,8 +11,8 @@ from typing import Protocol
 
 from gateway.access.auth import Caller
 from gateway.access.ended_sessions import EndedSessions
-from gateway.access.key_shares import Held, Shares
-from gateway.access.wrong_keys import Guesses
+from gateway.access.key_shares import KeyUsages, Reservation
+from gateway.access.wrong_keys import WrongKeyThrottle
 from gateway.asgi.cors import Cors
 from gateway.asgi.large_bodies import Turns
 from gateway.asgi.sse_keepalive import KeepAlive
@@ -116,8 +116,8 @@ class Gateway:
         self.keepalive = KeepAlive(server.sse_keepalive_s)
         self.cors = Cors(server.cors.allow_origins)
         self.random = random.Random(seed)
-        self.shares = Shares()
-        self.guesses = Guesses()
+        self.shares = KeyUsages()
+        self.guesses = WrongKeyThrottle()
         self.large = Turns()
         self.mirrors = Mirrors(self._book_mirrored)
         self.trials: Trials | None = None
@@ -186,7 +186,7 @@ class Gateway:
         if self.unrecorded:
             raise Unavailable("what requests use cannot be recorded now", retry_after=5)
 
-    def hold(self, caller: Caller) -> Held:
+    def hold(self, caller: Caller) -> Reservation:
         """A place for a request of this key; to be closed at its end.
 
         Raises Throttled for a key that has its share of `max_in_flight`, where there are others.
@@ -202,7 +202,7 @@ class Gateway:
                 "that one key may have (server.max_share_per_key of server.max_in_flight)",
                 retry_after=1,
             )
-        return Held(self, share, self._room)
+        return Reservation(self, share, self._room)
 
     def _room(self) -> float:
         """Bytes that the bodies of one key may take: all, where it is the only one."""

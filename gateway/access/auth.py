@@ -126,7 +126,7 @@ class MetricsAccess:
         )
 
 
-def too_many(retry_after: float) -> Throttled:
+def too_many_wrong_keys(retry_after: float) -> Throttled:
     """What is answered to one wrong key too many. retry_after: seconds."""
     return Throttled(
         "too many wrong keys came from this address; the answers to further ones are delayed",

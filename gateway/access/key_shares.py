@@ -6,7 +6,7 @@ from typing import Protocol
 from schemas.errors import Throttled
 
 
-class Share:
+class KeyUsage:
     """What one key's requests have at the moment. in_flight: requests; buffered: bytes."""
 
     __slots__ = ("buffered", "in_flight")
@@ -16,20 +16,20 @@ class Share:
         self.buffered = 0
 
 
-class Shares:
+class KeyUsages:
     """By a key's name; there are as many as the configuration has had keys."""
 
     def __init__(self) -> None:
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, KeyUsage] = {}
 
-    def of(self, key: str) -> Share:
+    def of(self, key: str) -> KeyUsage:
         share = self._shares.get(key)
         if share is None:
-            share = self._shares[key] = Share()
+            share = self._shares[key] = KeyUsage()
         return share
 
 
-class Buffers(Protocol):
+class BodyMemory(Protocol):
     """The memory of all bodies. `buffer` raises Unavailable when it is full."""
 
     def buffer(self, size: int) -> None: ...
@@ -37,12 +37,12 @@ class Buffers(Protocol):
     def release(self, size: int) -> None: ...
 
 
-class Held:
+class Reservation:
     """The place and the memory of one request, given back by `close`."""
 
     __slots__ = ("_buffers", "_room", "_share", "size")
 
-    def __init__(self, buffers: Buffers, share: Share, room: Callable[[], float]) -> None:
+    def __init__(self, buffers: BodyMemory, share: KeyUsage, room: Callable[[], float]) -> None:
         """room: bytes that all requests of this key may have together, as of now."""
         self.size = 0
         self._buffers = buffers

@@ -23,7 +23,7 @@ FORGET_S: Final = 10.0
 FIRST_S, LONGEST_S = 0.1, 5.0
 """The first wait, which doubles with every wrong key, up to the longest."""
 
-MOST_ADDRESSES: Final = 10_000
+MAX_ADDRESSES: Final = 10_000
 MOST_WAITING, MOST_WAITING_EACH = 200, 10
 """Answers that are held back at a time, in all and of one address; others go out at once."""
 
@@ -42,7 +42,7 @@ class _Tally:
         self.logged = False
 
 
-class Guesses:
+class WrongKeyThrottle:
     """Counts wrong keys by address; the oldest of too many addresses are forgotten."""
 
     def __init__(self, clock: Callable[[], float] = now) -> None:
@@ -56,7 +56,7 @@ class Guesses:
 
         shown: the client's address as the log shows it, "" where it shows none.
         """
-        tally, wait = self.noted(address(scope, shown), shown)
+        tally, wait = self.noted(client_network(scope, shown), shown)
         if not wait:
             return 0.0
         if self._waiting < MOST_WAITING and tally.waiting < MOST_WAITING_EACH:
@@ -75,7 +75,7 @@ class Guesses:
         tally = self._tallies.pop(client, None)
         if tally is None:
             tally = _Tally(at)
-            if len(self._tallies) >= MOST_ADDRESSES:
+            if len(self._tallies) >= MAX_ADDRESSES:
                 self._tallies.popitem(last=False)
         self._tallies[client] = tally
         left = tally.count - (at - tally.at) / FORGET_S
@@ -92,7 +92,7 @@ class Guesses:
         return tally, min(FIRST_S * 2 ** (tally.count - FREE - 1), LONGEST_S)
 
 
-def address(scope: HTTPScope, shown: str = "") -> str:
+def client_network(scope: HTTPScope, shown: str = "") -> str:
     """The client's; of IPv6 its network of 64 bits, which is one customer's. "" where unknown.
 
     shown: the one that trusted proxies tell of, where there are any.

@@ -32,7 +32,7 @@ from gateway.routing.planning.request_facts import Facts
 from gateway.routing.planning.route import Backend, Route, RouteTable
 from gateway.routing.planning.when_rules import in_words as conditions
 from gateway.routing.planning.when_rules import unmet
-from gateway.surfaces.routes import Asked
+from gateway.surfaces.routes import ParsedRequest
 from schemas.errors import GatewayError, InvalidRequest, Unavailable
 from schemas.fields import extra_fields, field_value, sent_fields, task_of
 from schemas.requests import EmbeddingsRequest, Request
@@ -57,7 +57,7 @@ class _Group(Struct, frozen=True, kw_only=True, eq=False):
 
 def explain(
     table: RouteTable,
-    asked: Asked,
+    asked: ParsedRequest,
     facts: Facts,
     caller: Caller,
     *,

@@ -11,7 +11,7 @@ from gateway.explain.explanation import Explanation
 from gateway.explain.simulated_outage import is_meant
 from gateway.routing.planning.request_facts import Facts
 from gateway.runtime import Runtime
-from gateway.surfaces.routes import asked
+from gateway.surfaces.routes import parse_any
 from schemas.errors import InvalidRequest
 
 
@@ -40,7 +40,7 @@ def answered(question: Question, runtime: Runtime, now: float) -> Explanation:
     """
     caller = _caller(runtime, question.key)
     _check_down(runtime, question.down)
-    request = asked(
+    request = parse_any(
         question.body,
         path=question.path,
         model=question.model,

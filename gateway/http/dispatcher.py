@@ -9,7 +9,7 @@ from gateway.asgi.client_timeouts import in_time
 from gateway.asgi.cross_site import Door
 from gateway.http.endpoint import Endpoint
 from gateway.http.error_envelopes import envelope
-from gateway.surfaces.hot_route import Paths
+from gateway.surfaces.hot_route import TemplatedPaths
 from schemas.errors import Forbidden, GatewayError
 
 
@@ -22,7 +22,7 @@ class Front:
     def __init__(
         self,
         hot: Mapping[str, Endpoint],
-        paths: Paths,
+        paths: TemplatedPaths,
         rest: Callable[[], ASGIApp],
         door: Callable[[], Door | None] = lambda: None,
     ) -> None:

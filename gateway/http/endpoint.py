@@ -13,8 +13,8 @@ from typing import Final
 
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from gateway.access.auth import Caller, WrongKey, check_priority, too_many
-from gateway.access.key_shares import Held
+from gateway.access.auth import Caller, WrongKey, check_priority, too_many_wrong_keys
+from gateway.access.key_shares import Reservation
 from gateway.asgi.body_complexity import Weight, weighed
 from gateway.asgi.decompression import ENCODINGS, inflate
 from gateway.asgi.disconnect import HangUp
@@ -30,7 +30,7 @@ from gateway.routing.request_record import Trip
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, Surface, plain
-from gateway.surfaces.hot_route import HotRoute, Paths
+from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
@@ -53,7 +53,7 @@ class Endpoint:
         self._route = route
         self._surface = route.surface
         self._default_model = route.default_model
-        self._paths = Paths((route,)) if route.templated else None
+        self._paths = TemplatedPaths((route,)) if route.templated else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -121,7 +121,7 @@ class Endpoint:
             caller = runtime.keyring.caller(scope["headers"])
         except WrongKey:
             if retry_after := await gateway.guesses.slow(scope, runtime.clients.of(scope)):
-                raise too_many(retry_after) from None
+                raise too_many_wrong_keys(retry_after) from None
             raise
         trip.caller = caller.name
         check_type(head, self._surface.accepts)
@@ -161,7 +161,7 @@ class Endpoint:
         caller: Caller,
         trip: Trip,
         receive: Receive,
-        held: Held,
+        held: Reservation,
     ) -> Request:
         """What the client asks for. A large or compressed body is worked on in a thread, in turn.
 

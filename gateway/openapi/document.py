@@ -10,7 +10,7 @@ from gateway.config.schema import Auth
 from gateway.http.error_envelopes import error_struct
 from gateway.openapi.route_bodies import ADMIN, EVENTS, EVERY, OCTETS, ROUTES, TEXT, Described
 from gateway.surfaces.base import JSON
-from gateway.surfaces.routes import HOT
+from gateway.surfaces.routes import HOT_ROUTES
 
 Tree = MutableMapping[str, object]
 
@@ -65,7 +65,7 @@ def completed(document: Tree, auth: Auth) -> Tree:
     schemes = _tree(components.setdefault("securitySchemes", {}))
     schemes.update(_KEYS)
     refs = _schemas(_tree(components.setdefault("schemas", {})))
-    bodies = {route.path: route for route in HOT}
+    bodies = {route.path: route for route in HOT_ROUTES}
     for path, item in paths.items():
         for method, raw in _tree(item).items():
             operation = _tree(raw)
@@ -98,7 +98,7 @@ def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
     """Puts the schemas of all structs `into` the components; a reference to each."""
     structs = [
         *(answer for described in ROUTES.values() for answer in described.answers),
-        *(route.body for route in HOT),
+        *(route.body for route in HOT_ROUTES),
         *(error_struct(path) for path in ("/v1", "/v2", "/infer_token", "/serving-endpoints")),
     ]
     kinds = list(dict.fromkeys(structs))

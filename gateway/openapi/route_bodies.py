@@ -15,7 +15,7 @@ from gateway.openapi.answer_structs import (
 )
 from gateway.surfaces.databricks.serving_endpoints import ServingEndpoint, ServingEndpointList
 from gateway.surfaces.kserve.bodies import (
-    Listed,
+    IndexEntry,
     ModelConfiguration,
     ModelMetadata,
     ServerMetadata,
@@ -110,7 +110,7 @@ ROUTES: Final[Mapping[str, Described]] = {
         )
     },
     "POST /v2/repository/index": Described(
-        answers=(Listed,), listed=True, statuses=(400, 401, 408, 413, 429)
+        answers=(IndexEntry,), listed=True, statuses=(400, 401, 408, 413, 429)
     ),
     "POST /v1/feedback": Described(
         answers=(FeedbackTaken,), also=(202,), statuses=(400, 401, 404, 408, 413, 429, 503)

@@ -70,7 +70,7 @@ class Renderer(Protocol):
         ...
 
 
-class VectorRenderer(Protocol):
+class EmbeddingsRenderer(Protocol):
     """Writes the answer to an embeddings request."""
 
     def headers(self, backend: str) -> Headers:
@@ -115,7 +115,7 @@ class Surface(Protocol):
         ...
 
     @overload
-    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer:
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer:
         """A fresh renderer for the answer to `request`, which this surface parsed.
 
         request_id: a UUIDv7; the answer's id is made of it, and its time is when the answer

@@ -24,7 +24,7 @@ W = TypeVar("W", bound=msgspec.Struct)
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
-MOST_FIELDS: Final = 1_000
+MAX_FIELDS: Final = 1_000
 """At the top of a body that has unknown ones among them."""
 
 _SHOWN: Final = 300
@@ -35,7 +35,7 @@ _MISSING: Final = re.compile(r"Object missing required field (.*)")
 _INDEX: Final = re.compile(r"\[\d+\]")
 
 
-class Reader(Generic[W]):
+class BodyReader(Generic[W]):
     """Decodes whole bodies into one wire struct.
 
     wire:    forbids unknown fields.
@@ -59,7 +59,7 @@ class Reader(Generic[W]):
         self._known = frozenset(field.encode_name for field in msgspec.structs.fields(wire))
         self._allowed = allowed
         self._where = where
-        self._numbers = Numbers(wire, numbers, where, allowed) if numbers else None
+        self._numbers = NumberLists(wire, numbers, where, allowed) if numbers else None
 
     def read(self, body: bytes) -> tuple[W, dict[str, Raw]]:
         """The known fields, and the unknown ones that are not null. Raises InvalidRequest."""
@@ -72,9 +72,9 @@ class Reader(Generic[W]):
         except ValidationError:
             return self._set_aside(body)
         except (DecodeError, RecursionError, UnicodeDecodeError) as exc:
-            raise refusal(exc, self._where, self._allowed) from exc
+            raise invalid_request(exc, self._where, self._allowed) from exc
 
-    def _in_pieces(self, body: bytes, numbers: "Numbers[W]") -> tuple[W, dict[str, Raw]]:
+    def _in_pieces(self, body: bytes, numbers: "NumberLists[W]") -> tuple[W, dict[str, Raw]]:
         try:
             wire, found = numbers.strict.decode(body), {}
         except ValidationError:
@@ -88,10 +88,10 @@ class Reader(Generic[W]):
             wire = (lenient or self._lenient).decode(body)
             fields = _fields.decode(body)
         except (DecodeError, RecursionError) as exc:
-            raise refusal(exc, self._where, self._allowed) from exc
-        if len(fields) > MOST_FIELDS:
+            raise invalid_request(exc, self._where, self._allowed) from exc
+        if len(fields) > MAX_FIELDS:
             raise InvalidRequest(
-                f"the body has {len(fields)} fields; at most {MOST_FIELDS} are taken",
+                f"the body has {len(fields)} fields; at most {MAX_FIELDS} are taken",
                 param=self._where or None,
             )
         known = self._known
@@ -99,7 +99,7 @@ class Reader(Generic[W]):
         return wire, {name: raw for name, raw in unknown.items() if not is_null(raw)}
 
 
-class Numbers(Generic[W]):
+class NumberLists(Generic[W]):
     """The wire struct again, with its long lists as JSON, which is then decoded in pieces."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Numbers(Generic[W]):
         where: str,
         allowed: Mapping[str, str],
     ) -> None:
-        """fields, where, allowed: as for `Reader`."""
+        """fields, where, allowed: as for `BodyReader`."""
         self._whole = {name: _decoder(whole) for name, (whole, _) in fields.items()}
         self._flat = {name: _decoder(numbers) for name, (_, numbers) in fields.items()}
         self._where = where
@@ -135,7 +135,7 @@ class Numbers(Generic[W]):
                 try:
                     value = self._long(raw, name, where) if is_long(raw) else whole.decode(raw)
                 except (DecodeError, RecursionError) as exc:
-                    raise refusal(exc, where, self._allowed) from exc
+                    raise invalid_request(exc, where, self._allowed) from exc
             msgspec.structs.force_setattr(wire, name, value)
         return wire
 
@@ -188,18 +188,18 @@ def is_object(raw: Raw) -> bool:
     return memoryview(raw)[0] == _BRACE
 
 
-def given(raw: Raw | UnsetType) -> Raw | UnsetType:
+def null_to_unset(raw: Raw | UnsetType) -> Raw | UnsetType:
     """`UNSET` for a null, which counts as absent."""
     return UNSET if raw is UNSET or is_null(raw) else raw
 
 
-def refusal(
+def invalid_request(
     exc: DecodeError | RecursionError | UnicodeDecodeError, where: str, allowed: Mapping[str, str]
 ) -> InvalidRequest:
     """What a failed decode means to the client.
 
     where:   the path of the value that was decoded, "" for the whole body.
-    allowed: as for `Reader`.
+    allowed: as for `BodyReader`.
     """
     if isinstance(exc, RecursionError):
         return InvalidRequest("the body is nested too deeply", param=where or None)

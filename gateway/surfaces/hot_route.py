@@ -30,7 +30,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
         return "{" in self.path
 
 
-class Paths:
+class TemplatedPaths:
     """Finds the first of some templated routes that a path matches."""
 
     def __init__(self, routes: Sequence[HotRoute]) -> None:

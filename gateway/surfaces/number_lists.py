@@ -13,7 +13,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Decodes(Protocol[T_co]):
+class ListDecoder(Protocol[T_co]):
     """A decoder of flat lists."""
 
     def decode(self, buf: bytes, /) -> Sequence[T_co]: ...
@@ -31,7 +31,7 @@ def is_long(raw: Raw) -> bool:
     return len(view) > SHORT and view[0] == 0x5B and b'"' not in bytes(view)
 
 
-def flat_pieces(data: bytes, decoder: Decodes[T]) -> Iterator[Sequence[T]]:
+def flat_pieces(data: bytes, decoder: ListDecoder[T]) -> Iterator[Sequence[T]]:
     """The numbers of a list, or of nested lists, in order, a piece at a time.
 
     data: valid JSON without strings. decoder: of a flat list of such numbers.
@@ -46,7 +46,7 @@ def flat_pieces(data: bytes, decoder: Decodes[T]) -> Iterator[Sequence[T]]:
         at = end + 1
 
 
-def flat(data: bytes, decoder: Decodes[T]) -> tuple[T, ...]:
+def flat(data: bytes, decoder: ListDecoder[T]) -> tuple[T, ...]:
     """All of them."""
     found: list[T] = []
     for piece in flat_pieces(data, decoder):
@@ -54,7 +54,7 @@ def flat(data: bytes, decoder: Decodes[T]) -> tuple[T, ...]:
     return tuple(found)
 
 
-def lists(data: bytes, decoder: Decodes[T]) -> tuple[T, ...] | tuple[tuple[T, ...], ...]:
+def lists(data: bytes, decoder: ListDecoder[T]) -> tuple[T, ...] | tuple[tuple[T, ...], ...]:
     """A list of numbers, or a list of such lists. data, decoder: as for `flat_pieces`."""
     if data.count(b"[") == 1:
         return flat(data, decoder)
@@ -65,7 +65,7 @@ def lists(data: bytes, decoder: Decodes[T]) -> tuple[T, ...] | tuple[tuple[T, ..
     return tuple([_inner(piece, decoder) for piece in inner])
 
 
-def _inner(piece: bytes, decoder: Decodes[T]) -> tuple[T, ...]:
+def _inner(piece: bytes, decoder: ListDecoder[T]) -> tuple[T, ...]:
     """piece: a list without its closing bracket, and perhaps a comma in front."""
     before, bracket, numbers = piece.partition(b"[")
     if before.strip(b", \t\r\n") or not bracket:

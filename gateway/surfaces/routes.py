@@ -8,15 +8,15 @@ from msgspec import Raw, Struct
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.databricks.surface import ROUTES as DATABRICKS
-from gateway.surfaces.decoding import UNREADABLE, check_utf8, refusal
-from gateway.surfaces.hot_route import HotRoute, Paths
+from gateway.surfaces.decoding import UNREADABLE, check_utf8, invalid_request
+from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.kserve.surface import ROUTES as KSERVE
 from gateway.surfaces.mindie.surface import ROUTES as MINDIE
 from gateway.surfaces.openai.surface import ROUTES as OPENAI
 from schemas.errors import InvalidRequest, RouteNotFound
 from schemas.requests import Request
 
-HOT: Final[tuple[HotRoute, ...]] = (
+HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *OPENAI,
     *MINDIE,
     *DATABRICKS,
@@ -56,12 +56,12 @@ _ANYTHING: Final[dict[str, str]] = {
 }
 """Where nobody says the surface: whose a body with this field is."""
 
-_ROUTES: Final = {route.path: route for route in HOT}
-_PATHS: Final = Paths(HOT)
+_ROUTES: Final = {route.path: route for route in HOT_ROUTES}
+_PATHS: Final = TemplatedPaths(HOT_ROUTES)
 _fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ParsedRequest(Struct, frozen=True, kw_only=True):
     """A request, and the path that it came on or would come on."""
 
     path: str
@@ -69,7 +69,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     request: Request
 
 
-def asked(
+def parse_any(
     body: bytes,
     *,
     path: str = "",
@@ -77,7 +77,7 @@ def asked(
     default_model: str = "",
     max_choices: int = 256,
     headers: Iterable[tuple[bytes, bytes]] = (),
-) -> Asked:
+) -> ParsedRequest:
     """What `body` asks for, parsed as the request path does.
 
     path:          of a route, a surface's name, or "": by what stands in the body.
@@ -96,7 +96,9 @@ def asked(
         model=named or ((model or default_model) if route.default_model else ""),
         headers=headers,
     )
-    return Asked(path=place, surface=route.surface.name, request=route.surface.parse(inbound))
+    return ParsedRequest(
+        path=place, surface=route.surface.name, request=route.surface.parse(inbound)
+    )
 
 
 def _by_content(body: bytes, surface: str, model: str) -> str:
@@ -104,7 +106,7 @@ def _by_content(body: bytes, surface: str, model: str) -> str:
         check_utf8(body)
         found = _fields.decode(body)
     except UNREADABLE as exc:
-        raise refusal(exc, "", {}) from exc
+        raise invalid_request(exc, "", {}) from exc
     if not surface:
         surface = next((owner for field, owner in _ANYTHING.items() if field in found), "")
     if surface not in _BY_CONTENT:

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 from markupsafe import Markup
 
-from gateway.access.auth import EVERYONE, too_many
+from gateway.access.auth import EVERYONE, too_many_wrong_keys
 from gateway.admin.access import ACTOR, DENIED
 from gateway.admin.page.chat import chat_section
 from gateway.admin.page.document import page, sign_in_page
@@ -82,7 +82,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             request.scope["state"][DENIED] = "a wrong operator's key"
             client = gateway.runtime.clients.of(request.scope)
             if retry_after := await gateway.guesses.slow(request.scope, client):
-                raise too_many(retry_after)
+                raise too_many_wrong_keys(retry_after)
             return _html(sign_in_page("That is not the operator’s key."), 401)
         request.scope["state"][ACTOR] = "admin key"
         cookie = set_cookie(Sessions(key, gateway.ended).begin(), secure=_over_tls(request))

@@ -21,7 +21,7 @@ from gateway.state import Gateway
 from gateway.surfaces.databricks.serving_endpoints import (
     TASKS,
     Deployment,
-    Served,
+    ServedEntity,
     ServingEndpoint,
     endpoint_body,
     endpoints_body,
@@ -73,13 +73,13 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
     return [endpoints, endpoint]
 
 
-def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
+def served_entities(runtime: Runtime, route: Route, asked: str) -> list[ServedEntity]:
     """The route's backends, and those of its fallbacks, which get no traffic of their own.
 
     asked: the name that the client uses, which a wildcard hands on.
     """
     providers = {provider.name: provider for provider in runtime.config.providers}
-    found: dict[str, Served] = {}
+    found: dict[str, ServedEntity] = {}
     for backend, weight in _shares(runtime, route):
         name, model = backend.name, backend.model
         if model == "*":
@@ -88,7 +88,7 @@ def served_entities(runtime: Runtime, route: Route, asked: str) -> list[Served]:
             continue
         provider = providers[backend.name.partition("/")[0]]
         deployment, message = _state(backend.known(asked), runtime.engines.get(provider.name))
-        found[name] = Served(
+        found[name] = ServedEntity(
             name=name,
             model=model,
             adapter="" if provider.engine else provider.adapter,

@@ -20,7 +20,7 @@ from gateway.state import Gateway
 from gateway.surfaces.decoding import UNREADABLE
 from gateway.surfaces.kserve.bodies import (
     VERSION,
-    Listed,
+    IndexEntry,
     config_body,
     index_body,
     model_body,
@@ -103,14 +103,16 @@ def _asked(path: str) -> _Asked:
     return _Asked(model=model, what=what)
 
 
-def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[Listed]:
+def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[IndexEntry]:
     table = gateway.runtime.table
-    found: list[Listed] = []
+    found: list[IndexEntry] = []
     for name in gateway.model_names(caller):
         reason = _why_not(gateway, table.find(name))
         if reason and only_ready:
             continue
-        found.append(Listed(name=name, state="UNAVAILABLE" if reason else "READY", reason=reason))
+        found.append(
+            IndexEntry(name=name, state="UNAVAILABLE" if reason else "READY", reason=reason)
+        )
     return found
 
 

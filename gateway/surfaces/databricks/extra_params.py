@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw
 
-from gateway.surfaces.decoding import is_null, refusal
+from gateway.surfaces.decoding import invalid_request, is_null
 from schemas.errors import InvalidRequest
 
 FIELD: Final = "extra_params"
@@ -33,7 +33,7 @@ _texts: Final = msgspec.json.Decoder(dict[str, str])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
-def unfolded(body: bytes, extra: Raw) -> bytes:
+def merge_extra_params(body: bytes, extra: Raw) -> bytes:
     """The body with these fields at its top level.
 
     body: a JSON object that has `extra` under `extra_params`.
@@ -42,7 +42,7 @@ def unfolded(body: bytes, extra: Raw) -> bytes:
     try:
         texts = _texts.decode(extra)
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, FIELD, {FIELD: "an object whose values are strings"}) from exc
+        raise invalid_request(exc, FIELD, {FIELD: "an object whose values are strings"}) from exc
     fields = _fields.decode(body)
     del fields[FIELD]
     for name, text in texts.items():

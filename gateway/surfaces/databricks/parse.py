@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.databricks.extra_params import unfolded
-from gateway.surfaces.databricks.reasoning import with_thoughts
+from gateway.surfaces.databricks.extra_params import merge_extra_params
+from gateway.surfaces.databricks.reasoning import move_reasoning
 from gateway.surfaces.databricks.wire import (
     DATABRICKS_CHAT_ALLOWED,
     DATABRICKS_COMPLETION_ALLOWED,
@@ -24,7 +24,7 @@ from gateway.surfaces.databricks.wire import (
     DatabricksEmbeddingsWire,
     InvocationWire,
 )
-from gateway.surfaces.decoding import UNREADABLE, Reader, check_utf8, is_null, refusal
+from gateway.surfaces.decoding import UNREADABLE, BodyReader, check_utf8, invalid_request, is_null
 from gateway.surfaces.openai.parse import (
     MAX_CHOICES,
     parse_chat,
@@ -44,13 +44,13 @@ from schemas.fields import Task
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, Request
 
-_chat: Final[Reader[ChatWire]] = Reader(
+_chat: Final[BodyReader[ChatWire]] = BodyReader(
     DatabricksChatWire, DATABRICKS_CHAT_ALLOWED, numbers=CHAT_NUMBERS
 )
-_completion: Final[Reader[CompletionWire]] = Reader(
+_completion: Final[BodyReader[CompletionWire]] = BodyReader(
     DatabricksCompletionWire, DATABRICKS_COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS
 )
-_embeddings: Final[Reader[EmbeddingsWire]] = Reader(
+_embeddings: Final[BodyReader[EmbeddingsWire]] = BodyReader(
     DatabricksEmbeddingsWire, DATABRICKS_EMBEDDINGS_ALLOWED, numbers=INPUT_NUMBERS
 )
 
@@ -91,7 +91,7 @@ def parse_invocation(body: bytes, *, model: str, max_choices: int = MAX_CHOICES)
     wire = _read(body)
     task = _task(wire, model)
     if isinstance(wire.extra_params, Raw) and not is_null(wire.extra_params):
-        body = unfolded(body, wire.extra_params)
+        body = merge_extra_params(body, wire.extra_params)
     return parse_task(task, body, model=model, max_choices=max_choices)
 
 
@@ -116,7 +116,7 @@ def _read(body: bytes) -> InvocationWire:
             check_utf8(body)
         return _invocation.decode(body)
     except UNREADABLE as exc:
-        raise refusal(exc, "", DATABRICKS_CHAT_ALLOWED) from exc
+        raise invalid_request(exc, "", DATABRICKS_CHAT_ALLOWED) from exc
 
 
 def _task(wire: InvocationWire, model: str) -> Task:
@@ -144,7 +144,7 @@ def _read_chat(body: bytes, model: str, max_choices: int) -> ChatRequest:
     request = parse_chat(body, model=model, max_choices=max_choices, reader=_chat)
     for place, message in enumerate(request.messages):
         _check_message(message, place)
-    messages = tuple(with_thoughts(one, place) for place, one in enumerate(request.messages))
+    messages = tuple(move_reasoning(one, place) for place, one in enumerate(request.messages))
     return replace(request, messages=messages)
 
 
@@ -159,7 +159,7 @@ def _check_message(message: Message, place: int) -> None:
         try:
             answers = _addressed.decode(message.raw).tool_call_id
         except (DecodeError, RecursionError) as exc:
-            raise refusal(exc, f"messages[{place}]", DATABRICKS_CHAT_ALLOWED) from exc
+            raise invalid_request(exc, f"messages[{place}]", DATABRICKS_CHAT_ALLOWED) from exc
         if answers:
             raise InvalidRequest(f"{where} belongs in a message of role tool", param=where)
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import refusal
+from gateway.surfaces.decoding import invalid_request
 from schemas.messages import Message, OpaquePart, Part, Thought
 
 READABLE: Final = "summary_text"
@@ -43,7 +43,7 @@ _list: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
-def with_thoughts(message: Message, place: int) -> Message:
+def move_reasoning(message: Message, place: int) -> Message:
     """The message with its reasoning parts moved to where every dialect finds them.
 
     place: of the message, for the path in an error. Raises InvalidRequest.
@@ -76,7 +76,7 @@ def _read(part: Part, where: str) -> tuple[_Summary, ...] | None:
             return None
         return _reasoning.decode(part.raw).summary
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, where, {}) from exc
+        raise invalid_request(exc, where, {}) from exc
 
 
 def _rewritten(message: Message, thoughts: Container[int]) -> Raw:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gateway.surfaces.base import Headers, Renderer, VectorRenderer
+from gateway.surfaces.base import EmbeddingsRenderer, Headers, Renderer
 from gateway.surfaces.databricks.errors import error_frame
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings
@@ -54,10 +54,10 @@ class DatabricksRenderer:
         return served_by(backend)
 
 
-class DatabricksVectors:
+class DatabricksEmbeddingsRenderer:
     """What `inner` writes."""
 
-    def __init__(self, inner: VectorRenderer) -> None:
+    def __init__(self, inner: EmbeddingsRenderer) -> None:
         self._inner = inner
 
     def embeddings(self, embeddings: Embeddings) -> bytes:

@@ -34,7 +34,7 @@ PROVIDERS: Final[dict[str, str]] = {
 """Our adapters -> the providers that the service's clients know; all others are `custom`."""
 
 
-class Served(Struct, frozen=True, kw_only=True):
+class ServedEntity(Struct, frozen=True, kw_only=True):
     """One backend of a model.
 
     name:    PROVIDER/MODEL. model: the provider's own name for it.
@@ -130,7 +130,7 @@ class ServingEndpointList(Struct, frozen=True, kw_only=True):
     endpoints: list[ServingEndpoint]
 
 
-def serving_endpoint(name: str, served: Sequence[Served], *, created: int) -> ServingEndpoint:
+def serving_endpoint(name: str, served: Sequence[ServedEntity], *, created: int) -> ServingEndpoint:
     """A model by one of its names.
 
     served:  its backends, at least one, each once. created: Unix seconds.
@@ -184,7 +184,7 @@ def percentages(weights: Sequence[float]) -> list[int]:
     return shares
 
 
-def _entity(served: Served, task: str, created: int) -> _Entity:
+def _entity(served: ServedEntity, task: str, created: int) -> _Entity:
     external: _External | UnsetType = UNSET
     foundation: _Foundation | UnsetType = UNSET
     if served.adapter:

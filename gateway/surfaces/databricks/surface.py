@@ -2,10 +2,10 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.databricks.errors import error_body
 from gateway.surfaces.databricks.parse import parse_invocation, parse_task
-from gateway.surfaces.databricks.render import DatabricksRenderer, DatabricksVectors
+from gateway.surfaces.databricks.render import DatabricksEmbeddingsRenderer, DatabricksRenderer
 from gateway.surfaces.databricks.wire import (
     DatabricksChatWire,
     DatabricksCompletionWire,
@@ -45,12 +45,12 @@ class DatabricksSurface:
         return parse_task(self.task, body, model=model, max_choices=most)
 
     @overload
-    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
-    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if isinstance(request, EmbeddingsRequest):
-            return DatabricksVectors(self._openai.renderer(request, request_id))
+            return DatabricksEmbeddingsRenderer(self._openai.renderer(request, request_id))
         return DatabricksRenderer(self._openai.renderer(request, request_id))
 
     def error(self, exc: GatewayError) -> bytes:

@@ -20,7 +20,7 @@ _ANY_ZLIB: Final = 47
 """zlib's window bits that recognise both gzip and deflate."""
 
 
-class Tail:
+class BinaryTail:
     """The bytes behind the JSON; tensors take theirs from it in the order of the JSON."""
 
     def __init__(self, data: memoryview) -> None:
@@ -46,12 +46,12 @@ class Tail:
             )
 
 
-def cut(inbound: Inbound) -> tuple[bytes, Tail]:
+def split_body(inbound: Inbound) -> tuple[bytes, BinaryTail]:
     """A body's JSON, and what follows it. Raises InvalidRequest, BodyTooLarge."""
-    body = inflated(inbound)
+    body = decompress(inbound)
     given = _header(inbound.headers, HEADER)
     if not given:
-        return body, Tail(memoryview(b""))
+        return body, BinaryTail(memoryview(b""))
     if not given.isdigit() or len(given) > 18 or int(given) > len(body):
         raise InvalidRequest(
             f"inference-header-content-length: {given.decode('latin-1')!r} must be the JSON's "
@@ -59,7 +59,7 @@ def cut(inbound: Inbound) -> tuple[bytes, Tail]:
             param="inference-header-content-length",
         )
     length = int(given)
-    return body[:length], Tail(memoryview(body)[length:])
+    return body[:length], BinaryTail(memoryview(body)[length:])
 
 
 def json_length(inbound: Inbound) -> int:
@@ -69,7 +69,7 @@ def json_length(inbound: Inbound) -> int:
     return min(int(given), size) if given.isdigit() and len(given) < 19 else size
 
 
-def inflated(inbound: Inbound) -> bytes:
+def decompress(inbound: Inbound) -> bytes:
     """The body without its content-encoding. Raises InvalidRequest, BodyTooLarge."""
     encoding = _header(inbound.headers, b"content-encoding").strip().lower()
     if encoding in (b"", b"identity"):

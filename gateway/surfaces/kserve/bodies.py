@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, Shape, Spec
+from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, Shape, TensorSpec
 from schemas.errors import GatewayError
 
 VERSION: Final = "1"
@@ -88,7 +88,7 @@ class ModelConfiguration(Struct, frozen=True, kw_only=True):
     model_transaction_policy: _Transactions
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class IndexEntry(Struct, frozen=True, kw_only=True):
     """A line of the repository's index. state: READY or UNAVAILABLE. reason: "" when ready."""
 
     name: str
@@ -138,17 +138,17 @@ def config_body(name: str) -> bytes:
     )
 
 
-def index_body(models: Iterable[Listed]) -> bytes:
+def index_body(models: Iterable[IndexEntry]) -> bytes:
     return _encode(list(models))
 
 
-def _tensors(specs: Sequence[Spec]) -> list[_Tensor]:
+def _tensors(specs: Sequence[TensorSpec]) -> list[_Tensor]:
     return [
         _Tensor(name=spec.name, datatype=spec.datatypes[0], shape=spec.shapes[0]) for spec in specs
     ]
 
 
-def _config(specs: Sequence[Spec], *, optional: bool) -> list[_ConfigTensor]:
+def _config(specs: Sequence[TensorSpec], *, optional: bool) -> list[_ConfigTensor]:
     return [
         _ConfigTensor(
             name=spec.name,

@@ -10,13 +10,13 @@ from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve.generate_wire import GenerateWire, Text, read_generate
-from gateway.surfaces.kserve.infer_errors import checked_prompt, pad_of, words_of
+from gateway.surfaces.kserve.infer_fields import checked_prompt, pad_token, word_list
 from gateway.surfaces.kserve.requests import (
     GenerateReply,
     GenerateTextRequest,
     GenerateTokensRequest,
 )
-from gateway.surfaces.kserve.sampling import Terms, check, sampling_of
+from gateway.surfaces.kserve.sampling import SamplingTerms, check, sampling_of
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest
 
@@ -75,7 +75,7 @@ def parse_generate(
 
 
 def _text_request(
-    model: str, wire: GenerateWire, terms: Terms, reply: GenerateReply, *, streams: bool
+    model: str, wire: GenerateWire, terms: SamplingTerms, reply: GenerateReply, *, streams: bool
 ) -> GenerateTextRequest:
     text = _text(wire)
     for name in _TOKENS_ONLY:
@@ -98,7 +98,7 @@ def _token_request(
     model: str,
     wire: GenerateWire,
     tokens: tuple[int, ...],
-    terms: Terms,
+    terms: SamplingTerms,
     reply: GenerateReply,
     *,
     streams: bool,
@@ -128,7 +128,7 @@ def _token_request(
     )
 
 
-def _reply(wire: GenerateWire, terms: Terms, *, streams: bool) -> GenerateReply:
+def _reply(wire: GenerateWire, terms: SamplingTerms, *, streams: bool) -> GenerateReply:
     stream = _flag(_pick("stream", wire.stream, wire.streaming))
     if stream and not streams:
         raise InvalidRequest(
@@ -140,7 +140,7 @@ def _reply(wire: GenerateWire, terms: Terms, *, streams: bool) -> GenerateReply:
         id=wire.id or "",
         pieces=stream and terms.beams == 1,
         sequences=terms.beams == 1 and terms.rows > 1,
-        pad=pad_of(terms),
+        pad=pad_token(terms),
         with_input=not _flag(wire.exclude_input_in_output, silent=True),
         log_probs=terms.log_probs,
         context_logits=_flag(wire.return_context_logits),
@@ -151,12 +151,12 @@ def _reply(wire: GenerateWire, terms: Terms, *, streams: bool) -> GenerateReply:
     )
 
 
-def _terms(wire: GenerateWire) -> Terms:
+def _terms(wire: GenerateWire) -> SamplingTerms:
     most = _number(_pick("max_tokens", wire.max_tokens, wire.request_output_len))
     if isinstance(most, UnsetType):
         raise InvalidRequest("max_tokens is required", param="max_tokens")
     early = _number(wire.early_stopping)
-    return Terms(
+    return SamplingTerms(
         max_tokens=most,
         beam_width=_number(wire.beam_width),
         sequences=_number(wire.num_return_sequences),
@@ -200,7 +200,7 @@ def _text(wire: GenerateWire) -> str:
 
 
 def _words(given: Text) -> tuple[str, ...] | UnsetType:
-    return words_of((given,) if isinstance(given, str) else given or ())
+    return word_list((given,) if isinstance(given, str) else given or ())
 
 
 def _pick(

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from gateway.surfaces.base import Headers
 from gateway.surfaces.kserve.bodies import VERSION, error_body
-from gateway.surfaces.kserve.outputs import Outputs, count, cum_log_prob, lacks
+from gateway.surfaces.kserve.outputs import Outputs, count, cum_log_prob, missing_output
 from gateway.surfaces.kserve.requests import GenerateTextRequest, GenerateTokensRequest
 from gateway.surfaces.kserve.tensors import json_of_tensor
 from gateway.surfaces.sse import frame
@@ -172,7 +172,7 @@ class GenerateRenderer:
         for place, token in enumerate(event.ids):
             logprobs = event.logprobs[place : place + 1]
             if self._reply.log_probs and not logprobs:
-                raise lacks("output_log_probs")
+                raise missing_output("output_log_probs")
             text = event.text if place == last else ""
             yield msgspec.structs.replace(
                 self._piece(event.index, text, logprobs),

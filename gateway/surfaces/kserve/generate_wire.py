@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.surfaces.decoding import Reader
+from gateway.surfaces.decoding import BodyReader
 from schemas.errors import InvalidRequest
 
 Int = int | tuple[int] | None
@@ -145,7 +145,7 @@ ALLOWED: Final = {
     "id": "a string",
 }
 
-_READER: Final = Reader(GenerateWire, ALLOWED, numbers={"input_ids": (_TOKENS, _TOKENS)})
+_READER: Final = BodyReader(GenerateWire, ALLOWED, numbers={"input_ids": (_TOKENS, _TOKENS)})
 
 
 def read_generate(body: bytes) -> GenerateWire:

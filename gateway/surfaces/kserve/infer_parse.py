@@ -8,17 +8,17 @@ from typing import Final, Literal
 from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.binary import cut
+from gateway.surfaces.kserve.binary import split_body
 from gateway.surfaces.kserve.bodies import VERSION
-from gateway.surfaces.kserve.infer_errors import (
+from gateway.surfaces.kserve.infer_fields import (
     NAMES,
-    draft_of,
-    lora_of,
-    pad_of,
-    prompt_of,
-    prompt_table_of,
-    refuse_streams,
-    terms_of,
+    draft_tokens,
+    lora_adapter,
+    pad_token,
+    prompt_ids,
+    prompt_table,
+    reject_streaming,
+    sampling_terms,
 )
 from gateway.surfaces.kserve.inputs import Inputs, read_inputs
 from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
@@ -26,9 +26,9 @@ from gateway.surfaces.kserve.requests import (
     InferReply,
     InferRequest,
     InferTextRequest,
-    Wanted,
+    RequestedOutput,
 )
-from gateway.surfaces.kserve.sampling import Terms, check, sampling_of
+from gateway.surfaces.kserve.sampling import SamplingTerms, check, sampling_of
 from gateway.surfaces.kserve.wire import INFER, InferParameters, InferWire
 from schemas.errors import InvalidRequest
 
@@ -37,16 +37,16 @@ _NO_PARAMETERS: Final = InferParameters()
 
 def parse_infer(inbound: Inbound) -> InferRequest | InferTextRequest:
     """Raises InvalidRequest whose param is the tensor's name, or the JSON's path."""
-    json, tail = cut(inbound)
+    json, tail = split_body(inbound)
     wire, unknown = INFER.read(json)
     if unknown:
         name = min(unknown)
         raise InvalidRequest(f"{name}: an infer request has no such field", param=name)
     _check_model(wire, inbound.model)
     inputs = read_inputs(wire.inputs, tail)
-    refuse_streams(inputs)
+    reject_streaming(inputs)
     text = inputs.texts("text_input")
-    terms = terms_of(inputs, text=not isinstance(text, UnsetType))
+    terms = sampling_terms(inputs, text=not isinstance(text, UnsetType))
     names = {ours: inputs.sent(*theirs) for ours, theirs in NAMES.items()}
     check(terms, names, max_choices=inbound.max_choices)
     if isinstance(text, UnsetType):
@@ -54,31 +54,33 @@ def parse_infer(inbound: Inbound) -> InferRequest | InferTextRequest:
     return _text_request(inbound.model, wire, inputs, terms, text[0])
 
 
-def _token_request(model: str, wire: InferWire, inputs: Inputs, terms: Terms) -> InferRequest:
+def _token_request(
+    model: str, wire: InferWire, inputs: Inputs, terms: SamplingTerms
+) -> InferRequest:
     parameters = wire.parameters or _NO_PARAMETERS
     return InferRequest(
         model=model,
-        tokens=prompt_of(inputs),
+        tokens=prompt_ids(inputs),
         sampling=sampling_of(terms),
         optional=("pad_id",) if inputs.has("end_id") else ("end_id", "pad_id"),
         priority=priority(parameters.priority),
         timeout_s=timeout_s(parameters.timeout),
-        lora=lora_of(inputs),
-        prompt_table=prompt_table_of(inputs),
-        draft=draft_of(inputs),
+        lora=lora_adapter(inputs),
+        prompt_table=prompt_table(inputs),
+        draft=draft_tokens(inputs),
         return_context_logits=inputs.flag("return_context_logits") or UNSET,
         return_generation_logits=inputs.flag("return_generation_logits") or UNSET,
         reply=InferReply(
             id=wire.id or "",
             outputs=_outputs(wire, inputs, "tokens"),
-            pad=pad_of(terms),
+            pad=pad_token(terms),
             with_input=not inputs.flag("exclude_input_in_output", silent=True),
         ),
     )
 
 
 def _text_request(
-    model: str, wire: InferWire, inputs: Inputs, terms: Terms, text: str
+    model: str, wire: InferWire, inputs: Inputs, terms: SamplingTerms, text: str
 ) -> InferTextRequest:
     for spec in INPUTS:
         if spec.of == "tokens" and inputs.has(spec.name):
@@ -132,17 +134,17 @@ def _check_model(wire: InferWire, model: str) -> None:
 
 def _outputs(
     wire: InferWire, inputs: Inputs, kind: Literal["tokens", "text"]
-) -> tuple[Wanted, ...]:
+) -> tuple[RequestedOutput, ...]:
     """Those asked for; all that the request's flags call for where it names none."""
     binary = bool((wire.parameters or _NO_PARAMETERS).binary_data_output)
     offered = {spec.name: spec for spec in OUTPUTS if spec.of in (kind, "both")}
     if not wire.outputs:
         return tuple(
-            Wanted(name=spec.name, binary=binary)
+            RequestedOutput(name=spec.name, binary=binary)
             for spec in offered.values()
             if not spec.flag or inputs.flag(spec.flag)
         )
-    found: dict[str, Wanted] = {}
+    found: dict[str, RequestedOutput] = {}
     for place, output in enumerate(wire.outputs):
         spec = offered.get(output.name)
         path = f"outputs[{place}].name"
@@ -157,5 +159,7 @@ def _outputs(
                 f"{path}: {output.name} exists only where {spec.flag} is true", param=path
             )
         own = output.parameters.binary_data if output.parameters else None
-        found[output.name] = Wanted(name=output.name, binary=binary if own is None else own)
+        found[output.name] = RequestedOutput(
+            name=output.name, binary=binary if own is None else own
+        )
     return tuple(found.values())

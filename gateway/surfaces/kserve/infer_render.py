@@ -13,7 +13,7 @@ from gateway.surfaces.base import JSON, Headers
 from gateway.surfaces.kserve.binary import HEADER, OCTETS, joined
 from gateway.surfaces.kserve.bodies import VERSION, error_body
 from gateway.surfaces.kserve.outputs import Outputs, TextOutputs
-from gateway.surfaces.kserve.requests import InferRequest, InferTextRequest, Wanted
+from gateway.surfaces.kserve.requests import InferRequest, InferTextRequest, RequestedOutput
 from gateway.surfaces.kserve.tensors import (
     DATATYPES,
     Datatype,
@@ -95,7 +95,7 @@ class InferRenderer:
         return frame(error_body(exc))
 
 
-def _output(wanted: Wanted, tensor: Tensor | tuple[str, ...]) -> _Output:
+def _output(wanted: RequestedOutput, tensor: Tensor | tuple[str, ...]) -> _Output:
     binary = wanted.binary
     if isinstance(tensor, Tensor):
         datatype, shape = DATATYPES[tensor.dtype], tensor.shape

@@ -7,8 +7,8 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.surfaces.kserve.binary import Tail
-from gateway.surfaces.kserve.parameter_tables import INPUT, Spec, shown
+from gateway.surfaces.kserve.binary import BinaryTail
+from gateway.surfaces.kserve.parameter_tables import INPUT, TensorSpec, shape_text
 from gateway.surfaces.kserve.tensors import (
     Datatype,
     numbers,
@@ -97,7 +97,7 @@ class Inputs:
         return name in self._tensors or name in self._texts
 
 
-def read_inputs(wires: Sequence[InputWire], tail: Tail) -> Inputs:
+def read_inputs(wires: Sequence[InputWire], tail: BinaryTail) -> Inputs:
     """Raises InvalidRequest naming the tensor, and what is allowed."""
     tensors: dict[str, Tensor] = {}
     texts: dict[str, tuple[str, ...]] = {}
@@ -120,7 +120,7 @@ def read_inputs(wires: Sequence[InputWire], tail: Tail) -> Inputs:
     return Inputs(tensors, texts)
 
 
-def _tensor(spec: Spec, wire: InputWire, tail: Tail) -> Tensor:
+def _tensor(spec: TensorSpec, wire: InputWire, tail: BinaryTail) -> Tensor:
     datatype = cast(Datatype, wire.datatype)
     data = _data(wire, tail)
     if isinstance(data, Raw):
@@ -130,14 +130,14 @@ def _tensor(spec: Spec, wire: InputWire, tail: Tail) -> Tensor:
     return _without_batch(tensor, spec) if len(tensor.shape) > spec.rank else tensor
 
 
-def _strings(wire: InputWire, tail: Tail) -> tuple[str, ...]:
+def _strings(wire: InputWire, tail: BinaryTail) -> tuple[str, ...]:
     data = _data(wire, tail)
     if isinstance(data, Raw):
         return strings_of_json(wire.name, wire.shape, data)
     return strings_of_bytes(wire.name, wire.shape, data)
 
 
-def _data(wire: InputWire, tail: Tail) -> Raw | bytes:
+def _data(wire: InputWire, tail: BinaryTail) -> Raw | bytes:
     """JSON, or the bytes behind it."""
     size = wire.parameters.binary_data_size if wire.parameters else None
     if size is None:
@@ -153,7 +153,7 @@ def _data(wire: InputWire, tail: Tail) -> Raw | bytes:
     return tail.take(wire.name, size)
 
 
-def _check(spec: Spec, wire: InputWire) -> None:
+def _check(spec: TensorSpec, wire: InputWire) -> None:
     if wire.datatype not in spec.datatypes:
         raise InvalidRequest(
             f"{spec.name}: datatype {wire.datatype} must be {' or '.join(spec.datatypes)}",
@@ -161,12 +161,13 @@ def _check(spec: Spec, wire: InputWire) -> None:
         )
     if not spec.takes(wire.shape):
         raise InvalidRequest(
-            f"{spec.name}: shape {list(wire.shape)} must be {' or '.join(map(shown, spec.shapes))}",
+            f"{spec.name}: shape {list(wire.shape)} must be "
+            f"{' or '.join(map(shape_text, spec.shapes))}",
             param=spec.name,
         )
 
 
-def _without_batch(tensor: Tensor, spec: Spec) -> Tensor:
+def _without_batch(tensor: Tensor, spec: TensorSpec) -> Tensor:
     """The tensor without the side of one in front of those that it means."""
     if spec.name == "prompt_embedding_table" and len(tensor.shape) == 2:
         return tensor

@@ -85,7 +85,7 @@ class Outputs:
         """[1, prompt, V] float32."""
         logits = self._answer.context_logits
         if logits is None:
-            raise lacks("context_logits")
+            raise missing_output("context_logits")
         return Tensor(dtype=logits.dtype, shape=(1, *logits.shape), data=logits.data)
 
     def _generation_logits(self) -> Tensor:
@@ -95,7 +95,7 @@ class Outputs:
         for choice in self._choices:
             logits = choice.generation_logits
             if logits is None:
-                raise lacks("generation_logits")
+                raise missing_output("generation_logits")
             width = logits.shape[1]
             rows += (logits.data, bytes((self._longest - logits.shape[0]) * width * _FLOAT))
         shape = (1, len(self._choices), self._longest, width)
@@ -131,7 +131,7 @@ class TextOutputs:
         each = [[one.logprob or 0.0 for one in choice.logprobs] for choice in self._choices]
         longest = max(map(len, each), default=0)
         if not longest:
-            raise lacks("output_log_probs")
+            raise missing_output("output_log_probs")
         values = [value for own in each for value in (*own, *([0.0] * (longest - len(own))))]
         return float32((1, len(each), longest), values)
 
@@ -140,7 +140,7 @@ def log_probs(choice: Choice) -> list[float]:
     """Of each token. Raises UpstreamBroken where one is missing."""
     values = [one.logprob for one in choice.logprobs if one.logprob is not None]
     if len(values) != len(choice.token_ids):
-        raise lacks("output_log_probs")
+        raise missing_output("output_log_probs")
     return values
 
 
@@ -151,12 +151,12 @@ def cum_log_prob(choice: Choice) -> float:
     return fsum(one.logprob or 0.0 for one in choice.logprobs)
 
 
-def lacks(what: str) -> UpstreamBroken:
+def missing_output(what: str) -> UpstreamBroken:
     return UpstreamBroken(f"its answer has no {what}, which were asked for", upstream="backend")
 
 
 def count(value: int | None, name: str) -> int:
     """Raises UpstreamBroken where the backend does not tell."""
     if value is None:
-        raise lacks(name)
+        raise missing_output(name)
     return value

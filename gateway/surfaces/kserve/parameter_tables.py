@@ -14,7 +14,7 @@ from gateway.surfaces.kserve.tensors import Datatype
 Shape = tuple[int, ...]
 
 
-class Spec(Struct, frozen=True, kw_only=True):
+class TensorSpec(Struct, frozen=True, kw_only=True):
     """One tensor. datatypes, shapes: those taken, the documented one first; -1 is any side.
 
     required: a request of tokens must have it. of: which requests have it.
@@ -50,19 +50,21 @@ WORDS: Final = ((1, 2, -1), (2, -1))
 FLOATS: Final[tuple[Datatype, ...]] = ("FP16", "BF16", "FP32")
 
 
-def _one(name: str, *datatypes: Datatype) -> Spec:
-    return Spec(name=name, datatypes=datatypes, shapes=ONE)
+def _one(name: str, *datatypes: Datatype) -> TensorSpec:
+    return TensorSpec(name=name, datatypes=datatypes, shapes=ONE)
 
 
-def _tokens_only(name: str, datatype: Datatype, *shapes: Shape) -> Spec:
-    return Spec(name=name, datatypes=(datatype,), shapes=shapes, of="tokens")
+def _tokens_only(name: str, datatype: Datatype, *shapes: Shape) -> TensorSpec:
+    return TensorSpec(name=name, datatypes=(datatype,), shapes=shapes, of="tokens")
 
 
 INPUTS: Final = (
-    Spec(name="request_output_len", datatypes=("INT32",), shapes=((1, 1), (1,)), required=True),
-    Spec(name="input_ids", datatypes=("INT32",), shapes=ROW, required=True, of="tokens"),
+    TensorSpec(
+        name="request_output_len", datatypes=("INT32",), shapes=((1, 1), (1,)), required=True
+    ),
+    TensorSpec(name="input_ids", datatypes=("INT32",), shapes=ROW, required=True, of="tokens"),
     _tokens_only("input_lengths", "INT32", *ONE),
-    Spec(name="text_input", datatypes=("BYTES",), shapes=ONE, of="text"),
+    TensorSpec(name="text_input", datatypes=("BYTES",), shapes=ONE, of="text"),
     _one("max_tokens", "INT32"),
     _one("streaming", "BOOL"),
     _one("stream", "BOOL"),
@@ -95,12 +97,12 @@ INPUTS: Final = (
     _one("seed", "UINT64"),
     _one("end_id", "INT32"),
     _one("pad_id", "INT32"),
-    Spec(name="embedding_bias", datatypes=("FP32",), shapes=ROW),
-    Spec(name="bad_words_list", datatypes=("INT32",), shapes=WORDS),
-    Spec(name="stop_words_list", datatypes=("INT32",), shapes=WORDS),
-    Spec(name="bad_words", datatypes=("BYTES",), shapes=ROW),
-    Spec(name="stop_words", datatypes=("BYTES",), shapes=ROW),
-    Spec(
+    TensorSpec(name="embedding_bias", datatypes=("FP32",), shapes=ROW),
+    TensorSpec(name="bad_words_list", datatypes=("INT32",), shapes=WORDS),
+    TensorSpec(name="stop_words_list", datatypes=("INT32",), shapes=WORDS),
+    TensorSpec(name="bad_words", datatypes=("BYTES",), shapes=ROW),
+    TensorSpec(name="stop_words", datatypes=("BYTES",), shapes=ROW),
+    TensorSpec(
         name="prompt_embedding_table",
         datatypes=FLOATS,
         shapes=((-1,), *TABLE),
@@ -108,7 +110,7 @@ INPUTS: Final = (
     ),
     _tokens_only("prompt_vocab_size", "INT32", *ONE),
     _tokens_only("lora_task_id", "UINT64", *ONE),
-    Spec(name="lora_weights", datatypes=FLOATS, shapes=TABLE, of="tokens"),
+    TensorSpec(name="lora_weights", datatypes=FLOATS, shapes=TABLE, of="tokens"),
     _tokens_only("lora_config", "INT32", (-1, 3), (1, -1, 3)),
     _one("return_log_probs", "BOOL"),
     _tokens_only("return_context_logits", "BOOL", *ONE),
@@ -118,39 +120,41 @@ INPUTS: Final = (
     _one("return_num_output_tokens", "BOOL"),
     _one("exclude_input_in_output", "BOOL"),
     _tokens_only("draft_input_ids", "INT32", (-1,), (1, -1)),
-    Spec(name="draft_logits", datatypes=("FP32", "FP16", "BF16"), shapes=TABLE, of="tokens"),
+    TensorSpec(name="draft_logits", datatypes=("FP32", "FP16", "BF16"), shapes=TABLE, of="tokens"),
 )
 
 OUTPUTS: Final = (
     _tokens_only("output_ids", "INT32", (-1, -1)),
     _tokens_only("sequence_length", "INT32", (-1,)),
-    Spec(name="text_output", datatypes=("BYTES",), shapes=((-1,),), of="text"),
-    Spec(
+    TensorSpec(name="text_output", datatypes=("BYTES",), shapes=((-1,),), of="text"),
+    TensorSpec(
         name="output_log_probs",
         datatypes=("FP32",),
         shapes=((1, -1, -1),),
         flag="return_log_probs",
     ),
-    Spec(name="cum_log_probs", datatypes=("FP32",), shapes=((1, -1),), flag="return_log_probs"),
-    Spec(
+    TensorSpec(
+        name="cum_log_probs", datatypes=("FP32",), shapes=((1, -1),), flag="return_log_probs"
+    ),
+    TensorSpec(
         name="context_logits",
         datatypes=("FP32",),
         shapes=((1, -1, -1),),
         flag="return_context_logits",
     ),
-    Spec(
+    TensorSpec(
         name="generation_logits",
         datatypes=("FP32",),
         shapes=((1, -1, -1, -1),),
         flag="return_generation_logits",
     ),
-    Spec(
+    TensorSpec(
         name="num_input_tokens",
         datatypes=("INT32",),
         shapes=((1,),),
         flag="return_num_input_tokens",
     ),
-    Spec(
+    TensorSpec(
         name="num_output_tokens",
         datatypes=("INT32",),
         shapes=((1,),),
@@ -161,6 +165,6 @@ OUTPUTS: Final = (
 INPUT: Final = {spec.name: spec for spec in INPUTS}
 
 
-def shown(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     """[1, -1] as `[1, n]`."""
     return f"[{', '.join('n' if side < 0 else str(side) for side in shape)}]"

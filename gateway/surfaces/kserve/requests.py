@@ -5,7 +5,7 @@ from msgspec import Struct
 from schemas.requests import CompletionRequest, TokenRequest
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RequestedOutput(Struct, frozen=True, kw_only=True):
     """One output tensor of an answer, and whether its data goes behind the JSON."""
 
     name: str
@@ -20,7 +20,7 @@ class InferReply(Struct, frozen=True, kw_only=True):
     """
 
     id: str = ""
-    outputs: tuple[Wanted, ...]
+    outputs: tuple[RequestedOutput, ...]
     pad: int = -1
     with_input: bool = False
 

@@ -17,7 +17,7 @@ from schemas.tensors import Tensor
 _T = TypeVar("_T")
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class SamplingTerms(Struct, frozen=True, kw_only=True):
     """What a client asked of the sampler, under TensorRT-LLM's own meanings.
 
     top_k:          0 is off. top_p: 0 is off. With neither, the likeliest token is taken.
@@ -108,7 +108,7 @@ RANGES: Final[Mapping[str, _Range]] = {
 }
 
 
-def check(terms: Terms, names: Mapping[str, str], *, max_choices: int) -> None:
+def check(terms: SamplingTerms, names: Mapping[str, str], *, max_choices: int) -> None:
     """Raises InvalidRequest naming what is out of range.
 
     names: what the client calls a term, where that differs.
@@ -129,7 +129,7 @@ def check(terms: Terms, names: Mapping[str, str], *, max_choices: int) -> None:
         raise InvalidRequest(f"{sequences}: must be at most {most}", param=sequences)
 
 
-def sampling_of(terms: Terms) -> Sampling:
+def sampling_of(terms: SamplingTerms) -> Sampling:
     """The terms in our words. What the client left out and we need not say stays left out.
 
     All beams come back unless the client says otherwise, which elsewhere is not so: n says it.
@@ -165,7 +165,7 @@ def sampling_of(terms: Terms) -> Sampling:
     )
 
 
-def _candidates(terms: Terms) -> int | None | UnsetType:
+def _candidates(terms: SamplingTerms) -> int | None | UnsetType:
     """0 keeps the whole vocabulary; said only where the client said it."""
     return None if terms.top_k == 0 else terms.top_k
 

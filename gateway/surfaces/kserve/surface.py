@@ -6,9 +6,9 @@ extensions for binary data and for generating text. gRPC is not among them.
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.kserve.binary import OCTETS, inflated, json_length
+from gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
 from gateway.surfaces.kserve.bodies import VERSION, error_body
 from gateway.surfaces.kserve.generate_parse import parse_generate
 from gateway.surfaces.kserve.generate_render import GenerateRenderer
@@ -45,10 +45,10 @@ class InferSurface:
         return parse_infer(inbound)
 
     @overload
-    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
-    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if isinstance(request, InferRequest | InferTextRequest):
             return InferRenderer(request)
         raise _not_ours(request)
@@ -75,13 +75,13 @@ class GenerateSurface:
         return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_generate(inbound, inflated(inbound), streams=self._streams)
+        return parse_generate(inbound, decompress(inbound), streams=self._streams)
 
     @overload
-    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
-    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if isinstance(request, GenerateTextRequest | GenerateTokensRequest):
             return GenerateRenderer(request)
         raise _not_ours(request)

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import Reader
+from gateway.surfaces.decoding import BodyReader
 
 
 class InputParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,4 +74,4 @@ ALLOWED: Final = {
     "parameters.timeout": "an integer, microseconds",
 }
 
-INFER: Final = Reader(InferWire, ALLOWED)
+INFER: Final = BodyReader(InferWire, ALLOWED)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import Reader, given
+from gateway.surfaces.decoding import BodyReader, null_to_unset
 from gateway.surfaces.mindie.wire import (
     ALLOWED,
     DEFAULT_NEW_TOKENS,
@@ -38,8 +38,8 @@ class _Text(Struct, frozen=True, kw_only=True):
 
 
 _text: Final = msgspec.json.Decoder(_Text)
-_body: Final = Reader(InferTokenOuter, ALLOWED, numbers={"input_id": (TOKENS, TOKENS)})
-_parameters: Final = Reader(ParametersWire, ALLOWED, where="parameters")
+_body: Final = BodyReader(InferTokenOuter, ALLOWED, numbers={"input_id": (TOKENS, TOKENS)})
+_parameters: Final = BodyReader(ParametersWire, ALLOWED, where="parameters")
 
 
 def parse_infer_token(body: bytes, *, model: str) -> TokenRequest:
@@ -55,7 +55,7 @@ def parse_infer_token(body: bytes, *, model: str) -> TokenRequest:
             param="model",
         )
     wire, unknown = _outer(body)
-    raw = given(wire.parameters)
+    raw = null_to_unset(wire.parameters)
     asked, strange = (_SILENT, _NOTHING) if raw is UNSET else _parameters.read(bytes(raw))
     if unknown or strange:
         _check_places(unknown, strange)
@@ -92,7 +92,7 @@ def _outer(body: bytes) -> tuple[InferTokenOuter, dict[str, Raw]]:
 
 def _has_text(body: bytes) -> bool:
     try:
-        return given(_text.decode(body).inputs) is not UNSET
+        return null_to_unset(_text.decode(body).inputs) is not UNSET
     except (DecodeError, RecursionError):
         return False
 

@@ -2,7 +2,7 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.mindie.errors import error_body
 from gateway.surfaces.mindie.parse import parse_infer_token
@@ -33,10 +33,10 @@ class MindieSurface:
         return parse_infer_token(inbound.body, model=inbound.model)
 
     @overload
-    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
-    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if not isinstance(request, TokenRequest):
             raise GatewayError("MindIE's token interface answers nothing but token requests")
         return InferTokenRenderer(request)

@@ -102,7 +102,7 @@ def model_body(name: str, created: int | float) -> bytes:
     return encode(OpenAIModel(id=name, created=int(created)))
 
 
-class EmbeddingsRenderer:
+class OpenAIEmbeddingsRenderer:
     """Renders the vectors as numbers or as base64, as the request asks and not as they came."""
 
     def __init__(self, request: EmbeddingsRequest, *, id: str) -> None:

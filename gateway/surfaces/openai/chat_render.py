@@ -8,8 +8,13 @@ from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.reasoning import Blocks, Detail, details, flat_signature
-from gateway.surfaces.openai.render_common import Rendering
+from gateway.surfaces.openai.base_renderer import OpenAIRenderer
+from gateway.surfaces.openai.reasoning import (
+    ReasoningBlocks,
+    ReasoningDetail,
+    flat_signature,
+    reasoning_details,
+)
 from gateway.surfaces.openai.stream_chunks import (
     ChatLogprob,
     chat_logprobs,
@@ -17,7 +22,7 @@ from gateway.surfaces.openai.stream_chunks import (
     with_members,
 )
 from gateway.surfaces.openai.whole_tool_calls import FIELD as CALLS
-from gateway.surfaces.openai.whole_tool_calls import with_others
+from gateway.surfaces.openai.whole_tool_calls import merge_tool_calls
 from gateway.surfaces.sse import one_line
 from schemas.answers import Choice
 from schemas.events import (
@@ -72,7 +77,7 @@ class _Delta(Struct, frozen=True, kw_only=True):
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     reasoning_signature: str | UnsetType = UNSET
-    reasoning_details: list[Detail] | UnsetType = UNSET
+    reasoning_details: list[ReasoningDetail] | UnsetType = UNSET
     tool_calls: tuple[_ToolCall, ...] | UnsetType = UNSET
 
 
@@ -97,7 +102,7 @@ class _Message(Struct, frozen=True, kw_only=True):
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     reasoning_signature: str | UnsetType = UNSET
-    reasoning_details: list[Detail] | UnsetType = UNSET
+    reasoning_details: list[ReasoningDetail] | UnsetType = UNSET
     tool_calls: list[Struct | Raw] | UnsetType = UNSET
 
 
@@ -113,7 +118,7 @@ class _Choice(Struct, frozen=True, kw_only=True):
 _EMPTY: Final = _Delta()
 
 
-class ChatRenderer(Rendering):
+class ChatRenderer(OpenAIRenderer):
     """Renders one answer. Mutable: which choices began, and which tools lack arguments, too."""
 
     WHOLE = "chat.completion"
@@ -134,7 +139,7 @@ class ChatRenderer(Rendering):
         self._reasoning_content = reasoning != "reasoning"
         self._begun: set[int] = set()
         self._tools: dict[tuple[int, int], bool] = {}
-        self._blocks = Blocks()
+        self._blocks = ReasoningBlocks()
 
     def _event(self, event: Event, out: list[bytes]) -> None:
         match event:
@@ -235,7 +240,7 @@ class ChatRenderer(Rendering):
         )
         self._put(choice, out)
 
-    def _thought(self, text: str, signature: str, blocks: list[Detail]) -> _Delta:
+    def _thought(self, text: str, signature: str, blocks: list[ReasoningDetail]) -> _Delta:
         return _Delta(
             reasoning=text if text and self._reasoning else UNSET,
             reasoning_content=text if text and self._reasoning_content else UNSET,
@@ -260,13 +265,13 @@ class ChatRenderer(Rendering):
     def _whole_thought(self, choice: Choice) -> _Delta:
         last = choice.thoughts[-1] if choice.thoughts else Thought()
         signature = flat_signature(last.signature, last.format)
-        return self._thought(choice.reasoning, signature, details(choice.thoughts))
+        return self._thought(choice.reasoning, signature, reasoning_details(choice.thoughts))
 
     def _message(self, choice: Choice) -> _Message:
         thought = self._whole_thought(choice) if choice.reasoning or choice.thoughts else _EMPTY
         calls: list[Struct | Raw] = [_whole_call(call) for call in choice.tool_calls]
         if CALLS in choice.opaque:
-            calls = with_others(calls, choice.opaque[CALLS])
+            calls = merge_tool_calls(calls, choice.opaque[CALLS])
         return _Message(
             content=_content(choice),
             refusal=choice.refusal,

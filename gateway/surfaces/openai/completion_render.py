@@ -9,7 +9,7 @@ from typing import assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.render_common import Rendering
+from gateway.surfaces.openai.base_renderer import OpenAIRenderer
 from gateway.surfaces.openai.stream_chunks import (
     encode,
     finite,
@@ -57,7 +57,7 @@ class _Choice(Struct, frozen=True, kw_only=True):
     reasoning: str | UnsetType = UNSET
 
 
-class CompletionRenderer(Rendering):
+class CompletionRenderer(OpenAIRenderer):
     """Renders one answer. Mutable: how far each choice's text has come, too."""
 
     WHOLE = CHUNK = "text_completion"

@@ -5,9 +5,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import given, refusal
+from gateway.surfaces.decoding import invalid_request, null_to_unset
 from gateway.surfaces.openai.parts import read_calls, read_parts
-from gateway.surfaces.openai.reasoning import read_thoughts
+from gateway.surfaces.openai.reasoning import read_reasoning
 from gateway.surfaces.openai.wire import ALLOWED
 from gateway.surfaces.strict_structs import strict
 from schemas.errors import InvalidRequest
@@ -31,7 +31,7 @@ class _MessageWire(Struct, frozen=True, kw_only=True):
 
 _decoder: Final = msgspec.json.Decoder(_MessageWire)
 _strict: Final = msgspec.json.Decoder(strict(_MessageWire))
-MOST_MESSAGES: Final = 10_000
+MAX_MESSAGES: Final = 10_000
 _SPEAKERS: Final = frozenset(("user", "system", "developer"))
 
 
@@ -40,9 +40,9 @@ def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, 
 
     strictly: fields that our schema does not have are wrong, too, whatever the error says.
     """
-    if len(raws) > MOST_MESSAGES:
+    if len(raws) > MAX_MESSAGES:
         raise InvalidRequest(
-            f"messages has {len(raws)} entries; at most {MOST_MESSAGES} are taken", param="messages"
+            f"messages has {len(raws)} entries; at most {MAX_MESSAGES} are taken", param="messages"
         )
     return tuple([_read(raw, place, strictly) for place, raw in enumerate(raws)])
 
@@ -51,7 +51,7 @@ def _read(raw: Raw, place: int, strictly: bool) -> Message:
     try:
         wire = _strict.decode(raw) if strictly else _decoder.decode(raw)
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, f"messages[{place}]", ALLOWED) from exc
+        raise invalid_request(exc, f"messages[{place}]", ALLOWED) from exc
     role, content = wire.role, wire.content
     if content and role in _SPEAKERS and type(content) is str and not wire.tool_calls:
         name = wire.name
@@ -88,7 +88,7 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
     if wire.function_call is not UNSET or wire.audio is not UNSET:
         opaque = (*opaque, *_other_dialect(wire))
     thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning
-    thoughts = read_thoughts(wire.reasoning_details, place) if wire.reasoning_details else ()
+    thoughts = read_reasoning(wire.reasoning_details, place) if wire.reasoning_details else ()
     if content is None and not (calls or opaque or thinking or thoughts):
         raise _wrong(place, "content", "is required in an assistant message without tool_calls")
     signature = wire.reasoning_signature
@@ -106,7 +106,10 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
 
 def _other_dialect(wire: _MessageWire) -> tuple[OpaquePart, ...]:
     """What of an earlier answer only the OpenAI dialect can say."""
-    named = (("function_call", given(wire.function_call)), ("audio", given(wire.audio)))
+    named = (
+        ("function_call", null_to_unset(wire.function_call)),
+        ("audio", null_to_unset(wire.audio)),
+    )
     return tuple([OpaquePart(type=kind, raw=raw) for kind, raw in named if raw is not UNSET])
 
 

@@ -13,7 +13,7 @@ from typing import Final, Literal, cast
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import Reader, is_null, is_object
+from gateway.surfaces.decoding import BodyReader, is_null, is_object
 from gateway.surfaces.openai.messages import read_messages
 from gateway.surfaces.openai.stream_options import read_stream_options
 from gateway.surfaces.openai.tools import read_response_format, read_tool_choice, read_tools
@@ -60,9 +60,9 @@ _RARE: Final = (
 _NOTHING_RARE: Final = (None,) * len(_RARE)
 _rare: Final[Callable[[SamplingWire], tuple[object, ...]]] = attrgetter(*_RARE)
 
-CHAT_READER: Final = Reader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
-COMPLETION_READER: Final = Reader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
-EMBEDDINGS_READER: Final = Reader(EmbeddingsWire, ALLOWED, numbers=INPUT_NUMBERS)
+CHAT_READER: Final = BodyReader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
+COMPLETION_READER: Final = BodyReader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
+EMBEDDINGS_READER: Final = BodyReader(EmbeddingsWire, ALLOWED, numbers=INPUT_NUMBERS)
 
 
 def parse_chat(
@@ -70,7 +70,7 @@ def parse_chat(
     *,
     model: str = "",
     max_choices: int = MAX_CHOICES,
-    reader: Reader[ChatWire] = CHAT_READER,
+    reader: BodyReader[ChatWire] = CHAT_READER,
 ) -> ChatRequest:
     """`POST /v1/chat/completions`.
 
@@ -145,7 +145,7 @@ def parse_completion(
     model: str = "",
     max_choices: int = MAX_CHOICES,
     raw_prompt: bool = True,
-    reader: Reader[CompletionWire] = COMPLETION_READER,
+    reader: BodyReader[CompletionWire] = COMPLETION_READER,
 ) -> CompletionRequest:
     """`POST /v1/completions`.
 
@@ -185,7 +185,7 @@ def parse_completion(
 
 
 def parse_embeddings(
-    body: bytes, *, model: str = "", reader: Reader[EmbeddingsWire] = EMBEDDINGS_READER
+    body: bytes, *, model: str = "", reader: BodyReader[EmbeddingsWire] = EMBEDDINGS_READER
 ) -> EmbeddingsRequest:
     """`POST /v1/embeddings`. model, reader: as for `parse_chat`. Raises InvalidRequest."""
     wire, extra = reader.read(body)

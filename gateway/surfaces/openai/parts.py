@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError
 
-from gateway.surfaces.decoding import refusal
+from gateway.surfaces.decoding import invalid_request
 from gateway.surfaces.openai.wire import ALLOWED, NonEmpty
 from gateway.surfaces.strict_structs import strict, strict_type
 from schemas.errors import InvalidRequest
@@ -154,13 +154,13 @@ def _opaque(
 ) -> OpaquePart:
     """A value of a type that we do not know; `why` is raised if we do know it."""
     if not isinstance(why, ValidationError):
-        raise refusal(why, where, ALLOWED) from why
+        raise invalid_request(why, where, ALLOWED) from why
     try:
         kind = kinds.decode(raw).type
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, where, ALLOWED) from exc
+        raise invalid_request(exc, where, ALLOWED) from exc
     if kind in _KNOWN:
-        raise refusal(why, where, ALLOWED) from why
+        raise invalid_request(why, where, ALLOWED) from why
     return OpaquePart(type=kind, raw=raw)
 
 

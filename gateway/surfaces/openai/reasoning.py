@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import refusal
+from gateway.surfaces.decoding import invalid_request
 from gateway.surfaces.openai.wire import ALLOWED
 from schemas.events import ReasoningDelta
 from schemas.messages import CLAUDE, Thought
@@ -20,7 +20,7 @@ UNKNOWN = "unknown"
 """OpenRouter's word for a format that it cannot tell."""
 
 
-class Detail(Struct, frozen=True, kw_only=True):
+class ReasoningDetail(Struct, frozen=True, kw_only=True):
     """One block. format: whose proof it holds. index: its place among the choice's."""
 
     type: Literal["reasoning.text", "reasoning.encrypted"]
@@ -45,7 +45,7 @@ class _Read(Struct, frozen=True, kw_only=True):
 _read: Final = msgspec.json.Decoder(_Read)
 
 
-def read_thoughts(raws: list[Raw], message: int) -> tuple[Thought, ...]:
+def read_reasoning(raws: list[Raw], message: int) -> tuple[Thought, ...]:
     """message: its place, for the path in an error. Raises InvalidRequest."""
     thoughts: list[Thought] = []
     for place, raw in enumerate(raws):
@@ -53,7 +53,7 @@ def read_thoughts(raws: list[Raw], message: int) -> tuple[Thought, ...]:
             read = _read.decode(raw)
         except (DecodeError, RecursionError) as exc:
             where = f"messages[{message}].reasoning_details[{place}]"
-            raise refusal(exc, where, ALLOWED) from exc
+            raise invalid_request(exc, where, ALLOWED) from exc
         text = read.text if read.summary is None else read.summary
         thoughts.append(
             Thought(
@@ -66,7 +66,7 @@ def read_thoughts(raws: list[Raw], message: int) -> tuple[Thought, ...]:
     return tuple(thoughts)
 
 
-def details(thoughts: Iterable[Thought]) -> list[Detail]:
+def reasoning_details(thoughts: Iterable[Thought]) -> list[ReasoningDetail]:
     """[] where no block has anything but its text, which `reasoning` says already."""
     known = list(thoughts)
     if not any(thought.signature or thought.data for thought in known):
@@ -82,13 +82,13 @@ def flat_signature(signature: str, format: str) -> str:
     return signature if format in ("", CLAUDE) else ""
 
 
-class Blocks:
+class ReasoningBlocks:
     """The blocks of a stream, put together until they are whole."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, int], list[str]] = {}
 
-    def add(self, event: ReasoningDelta) -> list[Detail]:
+    def add(self, event: ReasoningDelta) -> list[ReasoningDetail]:
         """The block that this piece completes, if its vendor wants to see it again."""
         key = (event.index, event.block)
         self._texts.setdefault(key, []).append(event.text)
@@ -101,15 +101,15 @@ class Blocks:
         return [_detail(thought, event.block)]
 
 
-def _detail(thought: Thought, place: int) -> Detail:
+def _detail(thought: Thought, place: int) -> ReasoningDetail:
     if thought.data:
-        return Detail(
+        return ReasoningDetail(
             type="reasoning.encrypted",
             data=thought.data,
             format=thought.format or UNSET,
             index=place,
         )
-    return Detail(
+    return ReasoningDetail(
         type="reasoning.text",
         text=thought.text,
         signature=thought.signature or UNSET,

@@ -23,7 +23,7 @@ NEVER: Final = -9999.0
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
-class Identity(Struct, frozen=True, kw_only=True):
+class ChunkIdentity(Struct, frozen=True, kw_only=True):
     """What every chunk of an answer repeats. created: Unix seconds."""
 
     id: str
@@ -32,13 +32,13 @@ class Identity(Struct, frozen=True, kw_only=True):
     model: str
 
 
-class Chunks:
+class ChunkWriter:
     """Frames of one stream.
 
     head, tail: stand before and after a chunk's choice; they change with `started` and `count`.
     """
 
-    def __init__(self, identity: Identity, *, usage: bool, running: bool) -> None:
+    def __init__(self, identity: ChunkIdentity, *, usage: bool, running: bool) -> None:
         """usage: a last chunk carries it. running: every chunk carries the counts so far."""
         self._identity = identity
         self._include_usage = usage
@@ -103,7 +103,7 @@ class Chunks:
         self._told.update(once)
         return members(once)
 
-    def _write(self, identity: Identity) -> None:
+    def _write(self, identity: ChunkIdentity) -> None:
         self.head = b"".join((b"data: ", encode(identity)[:-1], b',"choices":['))
         usage = b',"usage":' + self._counts if self._counts else b""
         self.tail = b"".join((b"]", self._scalars, usage, b"}\n\n"))

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import is_null, refusal
+from gateway.surfaces.decoding import invalid_request, is_null
 from gateway.surfaces.openai.wire import ALLOWED
 from schemas.fields import STREAM_OPTIONS
 
@@ -34,11 +34,11 @@ _options: Final = msgspec.json.Decoder(_Options)
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
-Asked = tuple[bool, bool, tuple[str, ...]]
+StreamOptions = tuple[bool, bool, tuple[str, ...]]
 """Usage at the end, usage on every chunk, and the paths of options that a backend may lack."""
 
 
-def read_stream_options(raw: Raw | UnsetType, extra: dict[str, Raw]) -> Asked:
+def read_stream_options(raw: Raw | UnsetType, extra: dict[str, Raw]) -> StreamOptions:
     """All options but `include_usage` go to `extra`. Raises InvalidRequest."""
     if raw is UNSET:
         return False, False, ()
@@ -48,14 +48,14 @@ def read_stream_options(raw: Raw | UnsetType, extra: dict[str, Raw]) -> Asked:
         return _usage_among_others(raw, extra)
 
 
-def _usage_among_others(raw: Raw, extra: dict[str, Raw]) -> Asked:
+def _usage_among_others(raw: Raw, extra: dict[str, Raw]) -> StreamOptions:
     if is_null(raw):
         return False, False, ()
     try:
         wanted = _options.decode(raw)
         options = _fields.decode(raw)
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, STREAM_OPTIONS, ALLOWED) from exc
+        raise invalid_request(exc, STREAM_OPTIONS, ALLOWED) from exc
     options.pop("include_usage", None)
     others = {name: value for name, value in options.items() if not is_null(value)}
     if others:

@@ -2,9 +2,14 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, Renderer, VectorRenderer
+from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.openai.bodies import EmbeddingsRenderer, error_body, model_body, models_body
+from gateway.surfaces.openai.bodies import (
+    OpenAIEmbeddingsRenderer,
+    error_body,
+    model_body,
+    models_body,
+)
 from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from gateway.surfaces.openai.completion_render import CompletionRenderer
 from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
@@ -70,10 +75,10 @@ class OpenAISurface:
                 raise _no_tokens()
 
     @overload
-    def renderer(self, request: EmbeddingsRequest, request_id: str) -> VectorRenderer: ...
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
-    def renderer(self, request: Request, request_id: str) -> Renderer | VectorRenderer:
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         created = created_at(request_id)
         match request:
             case ChatRequest():
@@ -92,7 +97,7 @@ class OpenAISurface:
                     running_usage=self._running_usage,
                 )
             case EmbeddingsRequest():
-                return EmbeddingsRenderer(request, id=f"embd-{request_id}")
+                return OpenAIEmbeddingsRenderer(request, id=f"embd-{request_id}")
             case TokenRequest():
                 raise _no_tokens()
 

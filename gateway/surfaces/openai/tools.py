@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from gateway.surfaces.decoding import is_null, is_object, refusal
+from gateway.surfaces.decoding import invalid_request, is_null, is_object
 from gateway.surfaces.openai.wire import ALLOWED, FunctionName, NonEmpty
 from gateway.surfaces.strict_structs import strict
 from schemas.errors import InvalidRequest
@@ -135,9 +135,9 @@ def _read_tool(raw: Raw, where: str, reader: "msgspec.json.Decoder[_FunctionWire
         kind = _decode(_typed, raw, where).type
         if kind != "function":
             return OpaqueTool(type=kind, raw=raw)
-        raise refusal(exc, where, ALLOWED) from exc
+        raise invalid_request(exc, where, ALLOWED) from exc
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, where, ALLOWED) from exc
+        raise invalid_request(exc, where, ALLOWED) from exc
     return FunctionTool(
         name=wire.name,
         description=UNSET if wire.description is None else wire.description,
@@ -171,4 +171,4 @@ def _decode(decoder: "msgspec.json.Decoder[T]", raw: Raw, where: str) -> T:
     try:
         return decoder.decode(raw)
     except (DecodeError, RecursionError) as exc:
-        raise refusal(exc, where, ALLOWED) from exc
+        raise invalid_request(exc, where, ALLOWED) from exc

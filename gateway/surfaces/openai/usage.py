@@ -12,7 +12,7 @@ from msgspec import DecodeError, Raw, Struct
 
 from schemas.events import Usage
 
-MOST_BYTES: Final = 16_384
+MAX_BYTES: Final = 16_384
 """Of a vendor's `usage`; of a larger one only the counts that we read reach the client."""
 
 _PROMPT: Final = "prompt_tokens_details"
@@ -99,7 +99,7 @@ def _has_only_counts(raw: Raw | None) -> bool:
 
 def _theirs(raw: Raw | None) -> dict[str, Raw]:
     """Nothing where the vendor sent no object, or one that is too large."""
-    return {} if raw is None or len(memoryview(raw)) > MOST_BYTES else _object(raw)
+    return {} if raw is None or len(memoryview(raw)) > MAX_BYTES else _object(raw)
 
 
 def _object(raw: Raw) -> dict[str, Raw]:

@@ -24,7 +24,7 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
-def with_others(calls: Sequence[Struct | Raw], entries: Raw) -> list[Struct | Raw]:
+def merge_tool_calls(calls: Sequence[Struct | Raw], entries: Raw) -> list[Struct | Raw]:
     """All calls in the backend's order.
 
     calls: the function calls. entries: ordered by index; one without a type, or of type function,

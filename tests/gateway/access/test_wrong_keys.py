@@ -10,7 +10,14 @@ import pytest
 from litestar.types import HTTPScope
 
 from gateway.access import wrong_keys as guesses
-from gateway.access.wrong_keys import FORGET_S, FREE, LONGEST_S, MOST_ADDRESSES, Guesses, address
+from gateway.access.wrong_keys import (
+    FORGET_S,
+    FREE,
+    LONGEST_S,
+    MAX_ADDRESSES,
+    WrongKeyThrottle,
+    client_network,
+)
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import answers, provider
 
@@ -75,7 +82,7 @@ async def test_requests_without_a_key_are_not_guesses(tmp_path: Path) -> None:
 
 def test_waits_grow_and_are_forgotten() -> None:
     at = time.time()
-    table = Guesses(lambda: at)
+    table = WrongKeyThrottle(lambda: at)
 
     waits = [table.noted("10.0.0.1")[1] for _ in range(FREE + 8)]
     other = table.noted("10.0.0.2")[1]
@@ -88,12 +95,12 @@ def test_waits_grow_and_are_forgotten() -> None:
 
 
 def test_the_table_is_bounded() -> None:
-    table = Guesses(lambda: 0.0)
+    table = WrongKeyThrottle(lambda: 0.0)
 
-    for n in range(MOST_ADDRESSES + 50):
+    for n in range(MAX_ADDRESSES + 50):
         table.noted(str(n))
 
-    assert len(table._tallies) == MOST_ADDRESSES  # pyright: ignore[reportPrivateUsage]
+    assert len(table._tallies) == MAX_ADDRESSES  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +113,6 @@ def test_the_table_is_bounded() -> None:
     ],
 )
 def test_an_ipv6_network_is_one_client(one: str, other: str, same: bool) -> None:
-    found = [address(cast(HTTPScope, {"client": (host, 1)})) for host in (one, other)]
+    found = [client_network(cast(HTTPScope, {"client": (host, 1)})) for host in (one, other)]
 
     assert (found[0] == found[1]) is same

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.experiments.service.feedback import FeedbackBody
-from gateway.surfaces.routes import HOT
+from gateway.surfaces.routes import HOT_ROUTES
 
 Json = dict[str, object]
 
@@ -136,7 +136,7 @@ class Fuzz:
     def __init__(self, seed: int, routes: Sequence[tuple[str, str]]) -> None:
         self._random = random.Random(seed)
         self._routes = routes
-        self._fields = {route.path: _names(route.body) for route in HOT}
+        self._fields = {route.path: _names(route.body) for route in HOT_ROUTES}
         self._fields["/v1/feedback"] = _names(FeedbackBody)
 
     def next(self) -> Sent:

@@ -21,7 +21,7 @@ from gateway.access import wrong_keys as guesses
 from gateway.app import build_app
 from gateway.http.dispatcher import Front
 from gateway.state import Gateway
-from gateway.surfaces.routes import HOT
+from gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.http.fuzzing import Fuzz, Sent
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
@@ -44,7 +44,7 @@ def routes(gateway: Gateway) -> list[tuple[str, str]]:
     while not isinstance(app, Litestar):
         app = vars(app)["_inner"]
     found = [(how, route.path) for route in app.routes for how in getattr(route, "methods", ())]
-    posts = [("POST", route.path) for route in HOT]
+    posts = [("POST", route.path) for route in HOT_ROUTES]
     return sorted({one for one in found if one[0] in ("GET", "POST")}) + posts * 4
 
 
@@ -182,7 +182,7 @@ async def test_many_hostile_requests_are_answered_and_harm_nothing(
 
 
 def test_a_seed_makes_the_same_requests_again() -> None:
-    posts = [("POST", route.path) for route in HOT]
+    posts = [("POST", route.path) for route in HOT_ROUTES]
     make: Callable[[], list[bytes]] = lambda: [  # noqa: E731
         one.data for fuzz in (Fuzz(1, posts),) for one in (fuzz.next() for _ in range(50))
     ]

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gateway.openapi.route_bodies import ROUTES
-from gateway.surfaces.routes import HOT
+from gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.shared_engine import SharedEngine
 
@@ -172,7 +172,7 @@ async def test_an_infer_answer_in_bytes_is_as_described(gateway: Serving, docume
     fits(document, "POST /v2/models/{model}/infer", answer)
 
 
-@pytest.mark.parametrize("path", [route.path for route in HOT])
+@pytest.mark.parametrize("path", [route.path for route in HOT_ROUTES])
 async def test_errors_are_as_described_on_every_route_that_answers(
     path: str, gateway: Serving, document: Json
 ) -> None:
@@ -240,7 +240,7 @@ async def test_the_routes_described_are_those_that_there_are(document: Json) -> 
     }
 
     assert {one for one in described if "/admin" not in one} == set(ROUTES)
-    assert {f"POST {route.path}" for route in HOT} <= described
+    assert {f"POST {route.path}" for route in HOT_ROUTES} <= described
     assert len(described) > len(ROUTES)
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gateway.http.unserved_apis import LONGEST, MISSING
-from gateway.surfaces.routes import HOT
+from gateway.surfaces.routes import HOT_ROUTES
 from gateway.telemetry.access_log import TOLD
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
@@ -64,7 +64,7 @@ async def test_a_known_api_that_is_missing_names_what_to_use_instead(
 
 
 def test_no_row_hides_a_route_that_is_served() -> None:
-    served = [route.path.replace("{model}", "m").replace("{version}", "1") for route in HOT]
+    served = [route.path.replace("{model}", "m").replace("{version}", "1") for route in HOT_ROUTES]
 
     assert [path for path in served for row in MISSING if row.path.fullmatch(path)] == []
 

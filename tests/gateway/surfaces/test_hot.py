@@ -2,13 +2,15 @@
 
 import pytest
 
-from gateway.surfaces.hot_route import HotRoute, Paths
+from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.openai.surface import CHAT
 from gateway.surfaces.openai.wire import ChatWire
 
 
-def routes(*paths: str) -> Paths:
-    return Paths([HotRoute(path=path, surface=CHAT, body=ChatWire, summary="x") for path in paths])
+def routes(*paths: str) -> TemplatedPaths:
+    return TemplatedPaths(
+        [HotRoute(path=path, surface=CHAT, body=ChatWire, summary="x") for path in paths]
+    )
 
 
 ASKED = "/v1/models/{model}/ask"

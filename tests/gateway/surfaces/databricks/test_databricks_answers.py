@@ -20,7 +20,7 @@ from gateway.surfaces.databricks.surface import (
     INVOCATIONS,
     ROUTES,
 )
-from gateway.surfaces.hot_route import Paths
+from gateway.surfaces.hot_route import TemplatedPaths
 from gateway.surfaces.openai.surface import CHAT as OPENAI
 from schemas.answers import Embeddings
 from schemas.errors import (
@@ -238,7 +238,7 @@ def test_a_silent_stream_is_kept_alive_by_what_mlflow_skips() -> None:
 
 
 def test_the_openai_clients_paths_are_not_endpoints_of_these_names() -> None:
-    paths = Paths(ROUTES)
+    paths = TemplatedPaths(ROUTES)
 
     assert paths.find("/serving-endpoints/chat/completions") == ("", "")
     assert paths.find("/serving-endpoints/chat/invocations")[1] == "chat"

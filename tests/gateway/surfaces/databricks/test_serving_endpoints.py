@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gateway.surfaces.databricks.serving_endpoints import (
     Deployment,
-    Served,
+    ServedEntity,
     ServingEndpoint,
     endpoint_body,
     endpoints_body,
@@ -28,15 +28,17 @@ from gateway.surfaces.databricks.serving_endpoints import (
 )
 from schemas.fields import Task
 
-LOCAL = Served(name="here/tiny", model="tiny", adapter="", weight=2.0, tasks=("chat", "completion"))
-REMOTE = Served(name="far/m", model="m", adapter="openai", weight=1.0, tasks=("chat",))
+LOCAL = ServedEntity(
+    name="here/tiny", model="tiny", adapter="", weight=2.0, tasks=("chat", "completion")
+)
+REMOTE = ServedEntity(name="far/m", model="m", adapter="openai", weight=1.0, tasks=("chat",))
 
 
-def shown(*served: Served) -> ServingEndpoint:
+def shown(*served: ServedEntity) -> ServingEndpoint:
     return serving_endpoint("chat", served, created=1_700_000_000)
 
 
-def read(*served: Served) -> ServingEndpointDetailed:
+def read(*served: ServedEntity) -> ServingEndpointDetailed:
     return ServingEndpointDetailed.from_dict(json.loads(endpoint_body(shown(*served))))
 
 
@@ -101,7 +103,7 @@ def test_an_endpoint_is_ready_when_someone_can_answer(
     deployments: tuple[Deployment, ...], ready: EndpointStateReady
 ) -> None:
     served = [
-        Served(name=str(n), model="m", adapter="", weight=1, tasks=("chat",), deployment=one)
+        ServedEntity(name=str(n), model="m", adapter="", weight=1, tasks=("chat",), deployment=one)
         for n, one in enumerate(deployments)
     ]
 
@@ -122,7 +124,7 @@ def test_an_endpoint_is_ready_when_someone_can_answer(
     ],
 )
 def test_an_endpoints_task_is_the_most_telling_one(tasks: tuple[Task, ...], word: str) -> None:
-    served = Served(name="a/m", model="m", adapter="other", weight=1, tasks=tasks)
+    served = ServedEntity(name="a/m", model="m", adapter="other", weight=1, tasks=tasks)
 
     endpoint = read(served)
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve.infer_parse import parse_infer
 from gateway.surfaces.kserve.parameter_tables import INPUTS
-from gateway.surfaces.kserve.requests import Wanted
+from gateway.surfaces.kserve.requests import RequestedOutput
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable
 from schemas.sampling import Sampling
@@ -319,7 +319,7 @@ def test_the_answers_outputs_are_those_that_the_flags_call_for() -> None:
     plain = parsed().reply.outputs
     more = parsed(flags, parameters={"binary_data_output": True}).reply.outputs
 
-    assert plain == (Wanted(name="output_ids"), Wanted(name="sequence_length"))
+    assert plain == (RequestedOutput(name="output_ids"), RequestedOutput(name="sequence_length"))
     assert [(one.name, one.binary) for one in more] == [
         ("output_ids", True),
         ("sequence_length", True),
@@ -339,8 +339,8 @@ def test_outputs_may_be_chosen_each_with_its_own_form() -> None:
     )
 
     assert request.reply.outputs == (
-        Wanted(name="sequence_length", binary=False),
-        Wanted(name="output_ids", binary=True),
+        RequestedOutput(name="sequence_length", binary=False),
+        RequestedOutput(name="output_ids", binary=True),
     )
 
 

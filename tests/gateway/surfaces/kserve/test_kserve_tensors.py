@@ -21,9 +21,9 @@ from tritonclient.http._utils import _get_inference_request
 from tritonclient.utils import np_to_triton_dtype
 
 from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.binary import MAX_INFLATED, cut
+from gateway.surfaces.kserve.binary import MAX_INFLATED, split_body
 from gateway.surfaces.kserve.infer_render import InferRenderer
-from gateway.surfaces.kserve.requests import InferReply, InferRequest, Wanted
+from gateway.surfaces.kserve.requests import InferReply, InferRequest, RequestedOutput
 from gateway.surfaces.kserve.tensors import (
     DATATYPES,
     Datatype,
@@ -68,7 +68,7 @@ def test_what_tritons_client_puts_behind_the_json_is_read_as_it_was(given: list[
     body, length = _get_inference_request(sent, "", None, 0, False, False, 0, None, None)
     headers = [(b"inference-header-content-length", b"%d" % length)] if length else []
 
-    json, tail = cut(Inbound(body=body, max_choices=1, headers=headers))
+    json, tail = split_body(Inbound(body=body, max_choices=1, headers=headers))
     sizes = [each.nbytes for each in given]
     read = [
         tensor_of_bytes("t", datatype(array), array.shape, tail.take("t", size))
@@ -99,7 +99,9 @@ def test_tritons_client_reads_our_outputs_in_both_forms(
     tensor = Tensor(dtype="float32", shape=(2, 3), data=logits.tobytes())
     choice = Choice(index=0, tool_calls=[], logprobs=[], token_ids=ids, opaque={})
     answer = Answer(started=Started(), choices=[choice], context_logits=tensor)
-    wanted = tuple(Wanted(name=name, binary=binary) for name in ("context_logits", "output_ids"))
+    wanted = tuple(
+        RequestedOutput(name=name, binary=binary) for name in ("context_logits", "output_ids")
+    )
     renderer = InferRenderer(
         InferRequest(model="m", tokens=(1,), reply=InferReply(id="7", outputs=wanted))
     )
@@ -176,7 +178,7 @@ def test_json_data_of_another_kind_or_size_is_refused(
 def test_bytes_that_fit_no_tensor_are_refused() -> None:
     body = b'{"a":1}xyz'
     headers = [(b"inference-header-content-length", b"7")]
-    _, tail = cut(Inbound(body=body, max_choices=1, headers=headers))
+    _, tail = split_body(Inbound(body=body, max_choices=1, headers=headers))
 
     with pytest.raises(InvalidRequest, match="t: binary_data_size is 4, but 3 bytes are left"):
         tail.take("t", 4)
@@ -193,14 +195,14 @@ def test_a_length_of_the_json_that_cannot_be_is_refused(length: bytes) -> None:
     headers = [(b"inference-header-content-length", length)]
 
     with pytest.raises(InvalidRequest, match="must be the JSON's length, at most the body's 2"):
-        cut(Inbound(body=b"{}", max_choices=1, headers=headers))
+        split_body(Inbound(body=b"{}", max_choices=1, headers=headers))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "GZIP"])
 def test_a_compressed_body_is_unfolded(encoding: str) -> None:
     body = gzip.compress(b"{}") if encoding.lower() == "gzip" else zlib.compress(b"{}")
 
-    json, _ = cut(inbound(body, encoding))
+    json, _ = split_body(inbound(body, encoding))
 
     assert json == b"{}"
 
@@ -214,14 +216,14 @@ def test_a_compressed_body_has_a_bound_and_must_be_whole() -> None:
     whole = gzip.compress(b"{}" * 100)
 
     with pytest.raises(BodyTooLarge, match="unfolds to more than"):
-        cut(inbound(bomb, "gzip"))
+        split_body(inbound(bomb, "gzip"))
     for broken in (whole[:-3], whole + b"x"):
         with pytest.raises(InvalidRequest, match="cut short, or something follows"):
-            cut(inbound(broken, "gzip"))
+            split_body(inbound(broken, "gzip"))
     with pytest.raises(InvalidRequest, match="the body is no gzip"):
-        cut(inbound(b"{}", "gzip"))
+        split_body(inbound(b"{}", "gzip"))
     with pytest.raises(InvalidRequest, match="'br' is not read here; send gzip, deflate or none"):
-        cut(inbound(b"{}", "br"))
+        split_body(inbound(b"{}", "br"))
 
 
 def test_what_json_cannot_write_becomes_the_nearest_that_it_can() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from openai.types import CreateEmbeddingResponse
 
-from gateway.surfaces.openai.bodies import EmbeddingsRenderer
+from gateway.surfaces.openai.bodies import OpenAIEmbeddingsRenderer
 from gateway.surfaces.openai.parse import parse_embeddings
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, UpstreamBroken
@@ -30,7 +30,7 @@ def rendered(
     usage: Usage | None = None,
     model: str = "",
 ) -> bytes:
-    renderer = EmbeddingsRenderer(embeddings(encoding_format=form), id="embd-1")
+    renderer = OpenAIEmbeddingsRenderer(embeddings(encoding_format=form), id="embd-1")
     return renderer.embeddings(
         Embeddings(vectors=vectors, usage=usage or Usage(prompt_tokens=3), model=model)
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.surfaces.openai.usage import MOST_BYTES, embeddings_usage_json, usage_json
+from gateway.surfaces.openai.usage import MAX_BYTES, embeddings_usage_json, usage_json
 from schemas.events import Usage
 
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -56,7 +56,7 @@ def test_all_members_of_an_embeddings_usage_are_there_too(theirs: dict[str, obje
 
 def test_of_a_usage_that_is_too_large_only_the_counts_go_on() -> None:
     ours = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    note = "x" * (MOST_BYTES - len('{"note": ""}'))
+    note = "x" * (MAX_BYTES - len('{"note": ""}'))
 
     fits, large = (
         json.loads(usage_json(Usage(prompt_tokens=1, completion_tokens=2, raw=raw({"note": text}))))

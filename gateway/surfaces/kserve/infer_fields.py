@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.kserve.inputs import Inputs
-from gateway.surfaces.kserve.sampling import Terms
+from gateway.surfaces.kserve.sampling import SamplingTerms
 from gateway.surfaces.kserve.tensors import numbers
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable
@@ -32,10 +32,10 @@ NAMES: Final = {
 """Our word for a term, and its tensor's names: the seed's first, and today's."""
 
 
-def terms_of(inputs: Inputs, *, text: bool) -> Terms:
+def sampling_terms(inputs: Inputs, *, text: bool) -> SamplingTerms:
     """text: the prompt is text, which ends where its tokenizer does."""
     end_id = inputs.integer("end_id")
-    return Terms(
+    return SamplingTerms(
         max_tokens=numbers(inputs.required(*NAMES["max_tokens"]))[0],
         beam_width=inputs.integer("beam_width"),
         sequences=inputs.integer("num_return_sequences"),
@@ -59,27 +59,27 @@ def terms_of(inputs: Inputs, *, text: bool) -> Terms:
         embedding_bias=inputs.tensor("embedding_bias"),
         bad_word_ids=inputs.words("bad_words_list"),
         stop_words=inputs.words("stop_words_list"),
-        bad_words=words_of(inputs.texts("bad_words")),
-        stop=words_of(inputs.texts("stop_words")),
+        bad_words=word_list(inputs.texts("bad_words")),
+        stop=word_list(inputs.texts("stop_words")),
         log_probs=inputs.flag("return_log_probs"),
     )
 
 
-def words_of(given: tuple[str, ...] | UnsetType) -> tuple[str, ...] | UnsetType:
+def word_list(given: tuple[str, ...] | UnsetType) -> tuple[str, ...] | UnsetType:
     """An empty string is no word, and an empty list asks for nothing."""
     if isinstance(given, UnsetType):
         return UNSET
     return tuple(word for word in given if word) or UNSET
 
 
-def pad_of(terms: Terms) -> int:
+def pad_token(terms: SamplingTerms) -> int:
     """What fills up beams of unequal length: the pad token, else the end token."""
     if not isinstance(terms.pad_id, UnsetType):
         return terms.pad_id
     return NO_END if isinstance(terms.end_id, UnsetType) else terms.end_id
 
 
-def refuse_streams(inputs: Inputs) -> None:
+def reject_streaming(inputs: Inputs) -> None:
     for name in ("streaming", "stream"):
         if inputs.flag(name):
             raise InvalidRequest(
@@ -105,7 +105,7 @@ def refuse_streams(inputs: Inputs) -> None:
         )
 
 
-def prompt_of(inputs: Inputs) -> tuple[int, ...]:
+def prompt_ids(inputs: Inputs) -> tuple[int, ...]:
     return checked_prompt(inputs.tokens("input_ids"), inputs.integer("input_lengths"))
 
 
@@ -132,7 +132,7 @@ def checked_prompt(tokens: tuple[int, ...], length: int | UnsetType) -> tuple[in
     return tokens
 
 
-def lora_of(inputs: Inputs) -> LoraRequest | UnsetType:
+def lora_adapter(inputs: Inputs) -> LoraRequest | UnsetType:
     task = inputs.integer("lora_task_id")
     weights, config = inputs.tensor("lora_weights"), inputs.tensor("lora_config")
     if isinstance(task, UnsetType):
@@ -148,7 +148,7 @@ def lora_of(inputs: Inputs) -> LoraRequest | UnsetType:
     return LoraRequest(task_id=task, weights=weights, config=config)
 
 
-def prompt_table_of(inputs: Inputs) -> PromptTable | UnsetType:
+def prompt_table(inputs: Inputs) -> PromptTable | UnsetType:
     table, size = inputs.tensor("prompt_embedding_table"), inputs.integer("prompt_vocab_size")
     if isinstance(table, UnsetType):
         if size is not UNSET:
@@ -164,7 +164,7 @@ def prompt_table_of(inputs: Inputs) -> PromptTable | UnsetType:
     return PromptTable(table=table, vocab_size=size)
 
 
-def draft_of(inputs: Inputs) -> Draft | UnsetType:
+def draft_tokens(inputs: Inputs) -> Draft | UnsetType:
     if not inputs.has("draft_input_ids"):
         if inputs.has("draft_logits"):
             raise InvalidRequest(

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from gateway.surfaces.base import Headers
 from gateway.surfaces.openai.bodies import error_body
-from gateway.surfaces.openai.stream_chunks import Chunks, Identity, encode, with_members
+from gateway.surfaces.openai.stream_chunks import ChunkIdentity, ChunkWriter, encode, with_members
 from gateway.surfaces.openai.usage import usage_json
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Choice
@@ -27,7 +27,7 @@ class _Answer(Struct, frozen=True, kw_only=True):
     usage: Raw | UnsetType = UNSET
 
 
-class Rendering(ABC):
+class OpenAIRenderer(ABC):
     """Renders one answer. Mutable: usage, and what stands around a choice's plain text.
 
     A plain piece of text is by far the most frequent event, so its frame is three byte strings:
@@ -62,10 +62,10 @@ class Rendering(ABC):
         self._after = b""
 
     @cached_property
-    def _chunks(self) -> Chunks:
+    def _chunks(self) -> ChunkWriter:
         """Made when the first chunk is due: an answer that is not streamed has none."""
-        return Chunks(
-            Identity(id=self._id, object=self.CHUNK, created=self._created, model=self._model),
+        return ChunkWriter(
+            ChunkIdentity(id=self._id, object=self.CHUNK, created=self._created, model=self._model),
             usage=self._include_usage,
             running=self._running_usage,
         )
