@@ -88,16 +88,16 @@ def dtype_reason(device: str, available: Available) -> str:
 
 def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
     """Every kernel of the device is called once, and its result compared with torch's."""
-    settled = select_kernels(device, dtype, TYPICAL, thorough=True)
-    for trial in settled.trials:
+    selection = select_kernels(device, dtype, TYPICAL, thorough=True)
+    for trial in selection.trials:
         yield f"kernel {trial.kernel}", trial.problem or f"right, for {trial.role}"
-    if not settled.trials:
-        said: list[str] = []
-        cpu_kernels("auto", device, dtype, said.append)
-        yield "kernels", said[-1] if said else "of torch itself"
-    if settled.probe is not None:
-        reason = f"; {settled.probe.problem}" if settled.probe.problem else ""
-        yield "sampling operator", settled.probe.version.value + reason
+    if not selection.trials:
+        reported: list[str] = []
+        cpu_kernels("auto", device, dtype, reported.append)
+        yield "kernels", reported[-1] if reported else "of torch itself"
+    if selection.probe is not None:
+        reason = f"; {selection.probe.problem}" if selection.probe.problem else ""
+        yield "sampling operator", selection.probe.version.value + reason
 
 
 def _release(version: str) -> str:

@@ -63,11 +63,11 @@ def main(arguments: list[str], hosting: Hosting = host) -> int:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--config", type=Path)
     options = parser.parse_args(arguments)
-    orders = StopSignals()
+    stop_signals = StopSignals()
     try:
         config = _configuration(options.config)
         if options.config is None:
-            orders.watch_stdin()
+            stop_signals.watch_stdin()
         if sys.stderr.isatty():
             transformers_logging.enable_progress_bar()
         else:
@@ -82,7 +82,7 @@ def main(arguments: list[str], hosting: Hosting = host) -> int:
     watchdog = guard(service, config.step_timeout_s)
     watchdog.start()
     try:
-        return asyncio.run(_serve(service, options.socket, orders))
+        return asyncio.run(_serve(service, options.socket, stop_signals))
     finally:
         watchdog.stop()
         faulthandler.cancel_dump_traceback_later()
@@ -106,15 +106,15 @@ def guard(service: Service, limit_s: float) -> Watchdog:
     return Watchdog(service.pulse, limit_s=limit_s, hung=end, tick=rearm)
 
 
-async def _serve(service: Service, path: Path, orders: StopSignals) -> int:
+async def _serve(service: Service, path: Path, stop_signals: StopSignals) -> int:
     """Listens until it is told to stop, or the engine's thread ends by itself."""
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-    orders.then(lambda: loop.call_soon_threadsafe(told.set))
+    stop_requested = asyncio.Event()
+    stop_signals.then(lambda: loop.call_soon_threadsafe(stop_requested.set))
     service.start()
     server = await loop.create_unix_server(lambda: Connection(service), sock=_listener(path))
     _report(READY)
-    stopping = asyncio.ensure_future(told.wait())
+    stopping = asyncio.ensure_future(stop_requested.wait())
     broken = asyncio.ensure_future(service.ended())
     await asyncio.wait((stopping, broken), return_when=asyncio.FIRST_COMPLETED)
     server.close()

@@ -56,8 +56,8 @@ class Ours:
             max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT
         )
         pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
-        drawer = StepSampler(shape.vocab_size, device)
-        self.lane = ModelLane(runner, Scheduler(limits, pool), drawer, drafts=drafts)
+        sampler = StepSampler(shape.vocab_size, device)
+        self.lane = ModelLane(runner, Scheduler(limits, pool), sampler, drafts=drafts)
 
     def step_bytes(self, batch: int, context: int) -> int:
         """The least that a decoding step of ours must read from memory."""

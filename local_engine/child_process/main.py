@@ -14,7 +14,7 @@ import threading
 from array import array
 from typing import TYPE_CHECKING, cast
 
-from local_engine.child_process import messages as work
+from local_engine.child_process import messages as messages
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -44,24 +44,24 @@ class Child:
         self._compilers: dict[tuple[str, int, tuple[int, ...]], LLTokenizer] = {}
 
     def serve(self) -> None:
-        orders, answers = sys.stdin.buffer, sys.stdout.buffer
-        while body := work.read(orders):
-            match work.decode_message.decode(body):
-                case work.Load(key=key, tokenizer=tokenizer):
+        tasks, replies = sys.stdin.buffer, sys.stdout.buffer
+        while body := messages.read(tasks):
+            match messages.decode_message.decode(body):
+                case messages.Load(key=key, tokenizer=tokenizer):
                     self._sources[key] = tokenizer
-                case work.CpuLimit(cpu_s=seconds):
+                case messages.CpuLimit(cpu_s=seconds):
                     limit_cpu(seconds)
                 case task:
-                    work.write(answers, self._done(task))
+                    messages.write(replies, self._done(task))
 
-    def _done(self, task: work.Task) -> work.Reply:
+    def _done(self, task: messages.Task) -> messages.Reply:
         """Rust code panics with an exception that is not an Exception."""
         try:
-            return self._encode(task) if isinstance(task, work.Encode) else self._compile(task)
+            return self._encode(task) if isinstance(task, messages.Encode) else self._compile(task)
         except BaseException as exc:  # noqa: BLE001  the parent reports it to the client
-            return work.Broken(reason=f"{type(exc).__name__}: {exc}"[:REASON])
+            return messages.Broken(reason=f"{type(exc).__name__}: {exc}"[:REASON])
 
-    def _encode(self, task: work.Encode) -> work.Encoded:
+    def _encode(self, task: messages.Encode) -> messages.Encoded:
         tokenizer = self._tokenizers.get(task.key)
         if tokenizer is None:
             import tokenizers
@@ -72,9 +72,9 @@ class Child:
             tokenizer = self._tokenizers[task.key] = cast("BatchEncoder", read)
         (found,) = tokenizer.encode_batch_fast([task.text], add_special_tokens=task.special)
         ids = found.ids if task.most is None else found.ids[-task.most :]
-        return work.Encoded(ids=array("I", ids).tobytes(), count=len(found))
+        return messages.Encoded(ids=array("I", ids).tobytes(), count=len(found))
 
-    def _compile(self, task: work.Compile) -> work.Compiled:
+    def _compile(self, task: messages.Compile) -> messages.Compiled:
         from llguidance import LLTokenizer
 
         from local_engine.child_process.grammar_compiler import compiled

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from local_engine.child_process import messages as work
+from local_engine.child_process import messages as messages
 
 IDLE = 2
 """Children that are kept for the next task."""
@@ -49,8 +49,8 @@ class Pool:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(
-        self, task: work.Task, *, tokenizer: str, cpu_s: int, size: int = 0
-    ) -> work.Reply:
+        self, task: messages.Task, *, tokenizer: str, cpu_s: int, size: int = 0
+    ) -> messages.Reply:
         """tokenizer: the tokenizer.json that the task's `key` stands for. size: bytes of the task.
 
         Cancelling kills the child. Raises TooMuchWork and Starved.
@@ -99,7 +99,7 @@ class _Child:
         self._running = False
         self._ended = False
 
-    def call(self, task: work.Task, tokenizer: str, cpu_s: int) -> work.Reply:
+    def call(self, task: messages.Task, tokenizer: str, cpu_s: int) -> messages.Reply:
         """Blocks, so it runs in a thread. Raises TooMuchWork, and Starved where it was ended."""
         with self._lock:
             if self._ended:
@@ -115,23 +115,23 @@ class _Child:
                     _reap(process)
         if not body:
             raise TooMuchWork(_ending(process.wait()))
-        answer = work.decode_reply.decode(body)
-        if isinstance(answer, work.Broken):
+        answer = messages.decode_reply.decode(body)
+        if isinstance(answer, messages.Broken):
             raise TooMuchWork(answer.reason)
         return answer
 
     def _exchange(
-        self, process: subprocess.Popen[bytes], task: work.Task, tokenizer: str, cpu_s: int
+        self, process: subprocess.Popen[bytes], task: messages.Task, tokenizer: str, cpu_s: int
     ) -> bytes:
         """The answer's bytes; b"" where the child ended before it."""
-        orders, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
+        tasks, replies = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
         try:
             if self._known.get(task.key) is not tokenizer:
-                work.write(orders, work.Load(key=task.key, tokenizer=tokenizer))
+                messages.write(tasks, messages.Load(key=task.key, tokenizer=tokenizer))
                 self._known[task.key] = tokenizer
-            work.write(orders, work.CpuLimit(cpu_s=cpu_s))
-            work.write(orders, task)
-            return work.read(answers)
+            messages.write(tasks, messages.CpuLimit(cpu_s=cpu_s))
+            messages.write(tasks, task)
+            return messages.read(replies)
         except OSError:
             return b""
 

@@ -76,11 +76,11 @@ class Offload:
 
 async def run_offloaded(work: Callable[[Offload], _Result]) -> _Result:
     """Does it in a thread. Cancelling ends the child process that it waits for."""
-    errand = Offload(asyncio.get_running_loop())
+    offload = Offload(asyncio.get_running_loop())
     try:
-        return await asyncio.to_thread(work, errand)
+        return await asyncio.to_thread(work, offload)
     finally:
-        errand.abandon()
+        offload.abandon()
 
 
 def reading_gate(name: str) -> Gate:
@@ -99,7 +99,7 @@ class TextEncoder:
         self._text = ""
 
     def encode(
-        self, text: str, *, special: bool, most: int | None = None, errand: Offload | None = None
+        self, text: str, *, special: bool, most: int | None = None, offload: Offload | None = None
     ) -> tuple[list[int], int]:
         """The tokens, and how many there are: of more than `most` only the last so many are given.
 
@@ -107,7 +107,7 @@ class TextEncoder:
         errand: where a child process may be waited for; without, all texts are encoded here.
         Raises InvalidRequest for a text that takes too long, and Unavailable.
         """
-        if errand is None or len(text) <= LONG:
+        if offload is None or len(text) <= LONG:
             (found,) = self._backend.encode_batch_fast([text], add_special_tokens=special)
             count = len(found)
             ids = found.ids if most is None or count <= most else found.ids[-most:]
@@ -115,7 +115,7 @@ class TextEncoder:
         self._text = self._text or self._source()
         task = Encode(key=self._key, text=text, special=special, most=most)
         try:
-            answer = errand.run(task, self._text)
+            answer = offload.run(task, self._text)
         except TooMuchWork as exc:
             raise InvalidRequest(
                 f"a text of {len(text)} characters takes too much to tokenize: {exc}; shorten it"

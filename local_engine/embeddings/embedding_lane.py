@@ -72,13 +72,13 @@ class EmbeddingLane:
 
     def step(self, now: float) -> list[Embedded]:
         """Late requests end; then one batch goes through the model."""
-        told: list[Embedded] = []
+        ended: list[Embedded] = []
         for inputs in self._queue.late(now):
             self.drop(inputs.id, "expired")
-            told.append(Embedded(id=inputs.id, outcome="expired"))
+            ended.append(Embedded(id=inputs.id, outcome="expired"))
         batch = self._queue.take(self._budget)
         if not batch:
-            return told
+            return ended
         began = self._clock()
         try:
             vectors = self._encoder.embed(
@@ -86,16 +86,16 @@ class EmbeddingLane:
             )
         except torch.OutOfMemoryError as exc:
             if len(batch) == 1:
-                return told + self._failed(batch, exc)
+                return ended + self._failed(batch, exc)
             self._queue.put_back(batch)
             self._budget = max(1, self._budget // 2)
-            return told
+            return ended
         except RuntimeError as exc:
-            return told + self._failed(batch, exc)
+            return ended + self._failed(batch, exc)
         self._step_time.add(self._clock() - began)
         self._steps += 1
         self._computed += sum(len(pick.row) for pick in batch)
-        return told + self._settled(batch, vectors)
+        return ended + self._collect(batch, vectors)
 
     def stats(self) -> Stats:
         """What waits are inputs, what has finished are requests; there is no cache."""
@@ -111,7 +111,7 @@ class EmbeddingLane:
             step_time=self._step_time.histogram(),
         )
 
-    def _settled(self, batch: list[Pick], vectors: Tensor) -> list[Embedded]:
+    def _collect(self, batch: list[Pick], vectors: Tensor) -> list[Embedded]:
         done: list[Embedded] = []
         for pick, vector in zip(batch, vectors.unbind(), strict=True):
             id = pick.inputs.id

@@ -67,7 +67,7 @@ class EmbeddingEncoder:
     def __init__(
         self,
         path: str,
-        recipe: SentenceTransformersConfig,
+        st_config: SentenceTransformersConfig,
         *,
         device: str,
         dtype: torch.dtype | None,
@@ -77,7 +77,7 @@ class EmbeddingEncoder:
 
         Raises InvalidConfig naming the model and why it cannot be served.
         """
-        config, module = _load(path, recipe.subfolder, dtype)
+        config, module = _load(path, st_config.subfolder, dtype)
         if dtype is None and slow_16 and module.dtype in (torch.bfloat16, torch.float16):
             module.float()
         module.eval().requires_grad_(requires_grad=False)
@@ -90,11 +90,11 @@ class EmbeddingEncoder:
         self._device = device
         self._pad = int(cast(int | None, getattr(text, "pad_token_id", None)) or 0)
         self._two_sided = _two_sided(path, text)
-        self._pooling = recipe.pooling or _default_pooling(config, two_sided=self._two_sided)
+        self._pooling = st_config.pooling or _default_pooling(config, two_sided=self._two_sided)
         width = int(cast(int, text.hidden_size)) * len(self._pooling.modes)
-        self._finish = VectorSteps(recipe.steps, width, device)
+        self._finish = VectorSteps(st_config.steps, width, device)
         self.shape = EmbeddingShape(
-            longest=min(_places(module), recipe.longest or longest_context(text)),
+            longest=min(_places(module), st_config.longest or longest_context(text)),
             vocabulary=int(cast(int, text.vocab_size)),
             width=self._finish.width,
             unit=self._finish.unit,

@@ -44,7 +44,7 @@ class TextReader:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        recipe: SentenceTransformersConfig,
+        st_config: SentenceTransformersConfig,
         shape: EmbeddingShape,
         *,
         shrinks: bool,
@@ -54,14 +54,14 @@ class TextReader:
         that send token ids have this model's tokenizer.
         """
         self._tokenizer = tokenizer
-        self._recipe = recipe
+        self._st_config = st_config
         self._shape = shape
-        self._shrinks = shrinks or recipe.shrinks
+        self._shrinks = shrinks or st_config.shrinks
         self._takes_tokens = takes_tokens
         self.reach = reach_of(tokenizer.describe(), shape.longest)
-        self._width = min(recipe.width or shape.width, shape.width)
+        self._width = min(st_config.width or shape.width, shape.width)
 
-    def read(self, request: EmbeddingsRequest, errand: Offload | None = None) -> TokenRows:
+    def read(self, request: EmbeddingsRequest, offload: Offload | None = None) -> TokenRows:
         """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
         _refuse_unsupported(request)
         if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
@@ -72,7 +72,7 @@ class TextReader:
             )
         instruction = self._instruction(request)
         rows = tuple(
-            self._row(prompt, f"input[{place}]" if request.batch else "input", instruction, errand)
+            self._row(prompt, f"input[{place}]" if request.batch else "input", instruction, offload)
             for place, prompt in enumerate(request.inputs)
         )
         return TokenRows(
@@ -87,21 +87,21 @@ class TextReader:
         asked = request.instruction
         texts = all(isinstance(prompt, str) for prompt in request.inputs)
         if asked is UNSET:
-            return self._recipe.default if texts else ""
+            return self._st_config.default if texts else ""
         if not texts:
             raise InvalidRequest(
                 "instruction: goes before text; send the inputs as text, or leave it out",
                 param="instruction",
             )
-        return self._recipe.prompts.get(asked, asked)
+        return self._st_config.prompts.get(asked, asked)
 
     def _row(
-        self, prompt: Prompt, where: str, instruction: str, errand: Offload | None
+        self, prompt: Prompt, where: str, instruction: str, offload: Offload | None
     ) -> tuple[int, ...]:
         if isinstance(prompt, str):
             text = instruction + prompt
             self.reach.refuse(text, where)
-            row, count = self._encode(text, errand)
+            row, count = self._encode(text, offload)
         else:
             row, count = prompt, len(prompt)
             for place, token in enumerate(row[: self._shape.longest]):
@@ -123,10 +123,12 @@ class TextReader:
             )
         return row
 
-    def _encode(self, text: str, errand: Offload | None = None) -> tuple[tuple[int, ...], int]:
+    def _encode(self, text: str, offload: Offload | None = None) -> tuple[tuple[int, ...], int]:
         """The last tokens, as many as the model reads, and how many there are."""
-        lowered = text.lower() if self._recipe.lower_case else text
-        ids, count = self._tokenizer.counted(lowered, most=self._shape.longest, errand=errand)
+        lowered = text.lower() if self._st_config.lower_case else text
+        ids, count = self._tokenizer.encode_prompt(
+            lowered, most=self._shape.longest, offload=offload
+        )
         return tuple(ids), count
 
     def _length(self, instruction: str) -> int:

@@ -139,7 +139,7 @@ def read_config(path: str) -> SentenceTransformersConfig:
         _Bounds(),
     )
     model = _read(path, _join(subfolder, "config.json"), _Model, _Model())
-    recipe = SentenceTransformersConfig(
+    st_config = SentenceTransformersConfig(
         subfolder=subfolder,
         longest=bounds.max_seq_length,
         lower_case=bounds.do_lower_case,
@@ -152,11 +152,11 @@ def read_config(path: str) -> SentenceTransformersConfig:
             or bool(model.matryoshka_dimensions)
         ),
     )
-    return _with_modules(recipe, path, modules) if modules else recipe
+    return _with_modules(st_config, path, modules) if modules else st_config
 
 
 def _with_modules(
-    recipe: SentenceTransformersConfig, path: str, modules: tuple[_Module, ...]
+    st_config: SentenceTransformersConfig, path: str, modules: tuple[_Module, ...]
 ) -> SentenceTransformersConfig:
     first, *rest = modules
     if _kind(first) != "Transformer":
@@ -177,7 +177,7 @@ def _with_modules(
                 raise _unknown(path, module)
     if pooling is None:
         raise InvalidConfig((f"the model at {path}: its modules.json has no Pooling",))
-    return msgspec.structs.replace(recipe, pooling=pooling, steps=tuple(steps))
+    return msgspec.structs.replace(st_config, pooling=pooling, steps=tuple(steps))
 
 
 def _pooling(path: str, module: _Module) -> Pooling:

@@ -22,11 +22,11 @@ class BeamGroups:
     """
 
     def __init__(
-        self, scheduler: Scheduler, copy: Callable[[int, int], None], drawer: StepSampler
+        self, scheduler: Scheduler, copy: Callable[[int, int], None], sampler: StepSampler
     ) -> None:
         self._scheduler = scheduler
         self._copy = copy
-        self._drawer = drawer
+        self._sampler = sampler
         self._of: dict[int, BeamSearch] = {}
         self._ids = count(-1, -1)
 
@@ -40,7 +40,7 @@ class BeamGroups:
 
     def begin(self, job: Job) -> None:
         self._of[job.sequence.id] = BeamSearch(
-            job, vocabulary=self._drawer.vocabulary, device=self._drawer.device
+            job, vocabulary=self._sampler.vocabulary, device=self._sampler.device
         )
 
     def end(self, job: Job) -> None:
@@ -59,7 +59,7 @@ class BeamGroups:
                 touched[id(search)] = search
         return [search for search in touched.values() if search.ready]
 
-    def move(self, search: BeamSearch) -> int:
+    def advance(self, search: BeamSearch) -> int:
         """One token more for every beam; how many live on, 0 when the search is done."""
         candidates = search.choose()
         if search.done:
@@ -83,9 +83,9 @@ class BeamGroups:
             if beam.sequence is not parent:
                 beam.sequence.tokens.append(candidate.token)
                 self._fork(parent, beam.sequence)
-        going = {beam.sequence.id for beam in beams}
+        running = {beam.sequence.id for beam in beams}
         for beam in search.live:
-            if beam.sequence.id not in going:
+            if beam.sequence.id not in running:
                 del self._of[beam.sequence.id]
                 self._scheduler.finish(beam.sequence)
         for candidate, beam in zip(candidates, beams, strict=True):

@@ -107,17 +107,17 @@ class BeamSearch:
         width, length = self.beams.width, self.length + 1
         norms = _normalised([one.score for one in candidates], length, self.beams.length_penalty)
         full = len(self.hypotheses) == width and self.beams.early_stopping is True
-        going: list[Candidate] = []
+        running: list[Candidate] = []
         for rank, (candidate, norm) in enumerate(zip(candidates, norms, strict=True)):
             tokens = [*candidate.parent.sequence.tokens, candidate.token]
             finish, match = ended(self.job, tokens)
             if finish is None:
-                going.append(candidate)
+                running.append(candidate)
             elif rank < width and not full:
                 self._finish(candidate, norm, finish, match)
-        going = going[:width]
-        self.done = not going or self._closed(going[0].score, length)
-        return [] if self.done else going
+        running = running[:width]
+        self.done = not running or self._closed(running[0].score, length)
+        return [] if self.done else running
 
     def beam(self, candidate: Candidate, sequence: Sequence) -> Beam:
         """The candidate as a beam, whose sequence already has its token."""

@@ -22,10 +22,10 @@ class DraftProposer:
         self._vocabulary = vocabulary
         self._lookups: dict[int, PromptLookup] = {}
 
-    def make(self, jobs: Iterable[Job], crowd: int) -> None:
+    def propose(self, jobs: Iterable[Job], running: int) -> None:
         """Gives each job drafts for its next step: none past an end token, or the answer's last
         place. crowd: answers in progress."""
-        if self._most == 0 or crowd > MAX_RUNNING:
+        if self._most == 0 or running > MAX_RUNNING:
             return
         for job in jobs:
             sequence = job.sequence

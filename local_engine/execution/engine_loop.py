@@ -70,7 +70,7 @@ class Engine:
         """A job's prompt must have passed the lane's `refuse`."""
         self._inbox.put(job)
         if self._closed:
-            self._refuse_late_orders()
+            self._fail_late_jobs()
 
     def cancel(self, id: int) -> None:
         """Frees the sequence before the next step; no further delta is promised or forbidden."""
@@ -80,7 +80,7 @@ class Engine:
         """Whatever ends the loop, nobody is left waiting for an answer."""
         try:
             with torch.inference_mode():
-                while self._take_orders():
+                while self._drain_inbox():
                     for name, lane in self._lanes.items():
                         if lane.busy and (deltas := self._step(name, lane.step)):
                             self._deliver(deltas)
@@ -94,46 +94,48 @@ class Engine:
             self._closed = True
             self._deliver([_stopped(id) for id in ids])
             self._embedded([_stopped_inputs(id) for id in inputs])
-            self._refuse_late_orders()
+            self._fail_late_jobs()
             self._ended()
 
     def _step(self, name: str, step: Callable[[float], list[_T]]) -> list[_T]:
         self._pulse.begin(name)
-        brought = step(self._clock())
+        results = step(self._clock())
         self._pulse.end()
-        return brought
+        return results
 
-    def _take_orders(self) -> bool:
+    def _drain_inbox(self) -> bool:
         """Empties the inbox, waiting for it where there is nothing else to do. False: stop."""
         wait = not any(lane.busy for lane in self._all)
         while True:
             try:
-                order = self._inbox.get(block=wait)
+                message = self._inbox.get(block=wait)
             except Empty:
                 return True
             wait = False
-            match order:
+            match message:
                 case None:
                     return False
                 case int():
                     for lane in self._all:
-                        lane.drop(order)
+                        lane.drop(message)
                 case Job():
-                    self._lanes[order.lane].add(order)
+                    self._lanes[message.lane].add(message)
                 case Inputs():
-                    self._embedders[order.lane].add(order)
+                    self._embedders[message.lane].add(message)
 
-    def _refuse_late_orders(self) -> None:
+    def _fail_late_jobs(self) -> None:
         while True:
             try:
-                order = self._inbox.get_nowait()
+                message = self._inbox.get_nowait()
             except Empty:
                 return
-            match order:
+            match message:
                 case Job():
-                    self._deliver([_stopped(one.sequence.id) for one in (order, *order.siblings)])
+                    self._deliver(
+                        [_stopped(one.sequence.id) for one in (message, *message.siblings)]
+                    )
                 case Inputs():
-                    self._embedded([_stopped_inputs(order.id)])
+                    self._embedded([_stopped_inputs(message.id)])
                 case _:
                     continue
 

@@ -119,7 +119,7 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
     gate_up: Linear | nn.Module
     gated: Callable[[Tensor], Tensor]
     down: nn.Module
-    ask: AttentionParams
+    params: AttentionParams
 
 
 class FusedDecoder:
@@ -129,7 +129,7 @@ class FusedDecoder:
         self,
         model: _Model,
         structure: Structure,
-        asks: Mapping[int, AttentionParams],
+        layer_params: Mapping[int, AttentionParams],
         kernels: Kernels,
     ) -> None:
         """Raises LookupError if projections stand alone, or a part of a head only is rotated."""
@@ -138,7 +138,7 @@ class FusedDecoder:
         self._embedding = core.embed_tokens.weight
         self._rotary = core.rotary_emb
         self._layers = [
-            _layer(layer, structure, asks[place], kernels)
+            _layer(layer, structure, layer_params[place], kernels)
             for place, layer in enumerate(core.layers)
         ]
         self._norm = _norm(core.norm)
@@ -198,19 +198,19 @@ class FusedDecoder:
         """x: [T, E], normalised. Returns [T, H x D]. Queries and keys are rotated together."""
         heads, kv_heads, kernels = self._heads, self._kv_heads, self._kernels
         mixed = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, self._width)
-        turned = mixed[:, : heads + kv_heads]
+        rotated = mixed[:, : heads + kv_heads]
         if layer.query_norm is not None and layer.key_norm is not None:
-            query = kernels.norm(turned[:, :heads], layer.query_norm.weight, layer.query_norm.eps)
-            key = kernels.norm(turned[:, heads:], layer.key_norm.weight, layer.key_norm.eps)
-            turned = torch.cat((query, key), dim=1)
-        turned = kernels.rotary.turn(turned, cos, sin)
-        query, key, value = turned[:, :heads], turned[:, heads:], mixed[:, heads + kv_heads :]
-        rows = plan.cache.attend(query, key, value, place, plan, layer.ask)
+            query = kernels.norm(rotated[:, :heads], layer.query_norm.weight, layer.query_norm.eps)
+            key = kernels.norm(rotated[:, heads:], layer.key_norm.weight, layer.key_norm.eps)
+            rotated = torch.cat((query, key), dim=1)
+        rotated = kernels.rotary.rotate(rotated, cos, sin)
+        query, key, value = rotated[:, :heads], rotated[:, heads:], mixed[:, heads + kv_heads :]
+        rows = plan.cache.attend(query, key, value, place, plan, layer.params)
         return rows.reshape(x.shape[0], -1)
 
 
 def fused_decoder(
-    module: nn.Module, asks: Mapping[int, AttentionParams], kernels: Kernels
+    module: nn.Module, layer_params: Mapping[int, AttentionParams], kernels: Kernels
 ) -> FusedDecoder | None:
     """`None` for a model of another kind, or one whose projections could not be joined.
 
@@ -220,13 +220,13 @@ def fused_decoder(
     if structure is None:
         return None
     try:
-        return FusedDecoder(cast(_Model, module), structure, asks, kernels)
+        return FusedDecoder(cast(_Model, module), structure, layer_params, kernels)
     except LookupError:
         return None
 
 
 def _layer(
-    layer: _LayerModule, structure: Structure, ask: AttentionParams, kernels: Kernels
+    layer: _LayerModule, structure: Structure, params: AttentionParams, kernels: Kernels
 ) -> _Layer:
     attention, mlp = layer.self_attn, layer.mlp
     activation = _part(mlp, structure.activation)
@@ -241,7 +241,7 @@ def _layer(
         gate_up=_joint(mlp, structure.gate_up, structure),
         gated=kernels.swiglu if silu else partial(_gated, activation),
         down=mlp.down_proj,
-        ask=ask,
+        params=params,
     )
 
 

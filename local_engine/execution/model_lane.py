@@ -24,19 +24,19 @@ class StepResult(Struct, frozen=True, kw_only=True, eq=False):
     """What a forward pass and the drawing brought: tokens by turn, and searches to go on."""
 
     rows: StepRows
-    turns: list[DrawRequest]
+    draws: list[DrawRequest]
     drawn: list[list[SampledToken]]
     searches: list[BeamSearch]
 
 
 class ModelLane:
-    """Everything but `stats`, `refuse…` and `longest` is the thread's own."""
+    """Everything but `stats`, `validate_prompt_length…` and `longest` is the thread's own."""
 
     def __init__(
         self,
         runner: Runner,
         scheduler: Scheduler,
-        drawer: StepSampler,
+        sampler: StepSampler,
         footprint: Footprint = NOWHERE,
         *,
         drafts: int = 0,
@@ -44,17 +44,17 @@ class ModelLane:
         """drafts: the most tokens that are guessed ahead for an answer; 0: none."""
         self._runner = runner
         self._scheduler = scheduler
-        self._drawer = drawer
+        self._sampler = sampler
         self._footprint = footprint
-        self._relief = OomBackoff(scheduler.budget)
-        self.meter = RequestMetrics()
+        self._oom_backoff = OomBackoff(scheduler.budget)
+        self.metrics = RequestMetrics()
         self._jobs: dict[int, Job] = {}
-        self._unborn: dict[int, list[Job]] = {}
+        self._waiting_siblings: dict[int, list[Job]] = {}
         self._prompts: dict[int, PromptRows] = {}
-        self._searches = BeamGroups(scheduler, runner.copy, drawer)
-        self._guesses = DraftProposer(drafts, drawer.vocabulary)
-        self.refuse = scheduler.refuse
-        self.refuse_beams = scheduler.refuse_beams
+        self._beam_groups = BeamGroups(scheduler, runner.copy, sampler)
+        self._draft_proposer = DraftProposer(drafts, sampler.vocabulary)
+        self.validate_prompt_length = scheduler.validate_prompt_length
+        self.validate_beams = scheduler.validate_beams
         self.longest = scheduler.longest
 
     @property
@@ -67,40 +67,40 @@ class ModelLane:
         self._scheduler.add(job.sequence)
         self._jobs[id] = job
         for one in (job, *job.siblings):
-            self.meter.arrived(one.sequence)
+            self.metrics.arrived(one.sequence)
         if job.siblings:
-            self._unborn[id] = list(job.siblings)
+            self._waiting_siblings[id] = list(job.siblings)
         if job.context or job.prompt_logprobs:
             self._prompts[id] = PromptRows(job)
         if job.beams is not None:
-            self._searches.begin(job)
+            self._beam_groups.begin(job)
 
     def drop(self, id: int) -> None:
         """Frees a sequence at once; one that has ended already is none of our business.
 
         Siblings that were waiting for its prompt go on without it.
         """
-        self.meter.ended(id, "cancelled")
+        self.metrics.ended(id, "cancelled")
         job = self._jobs.pop(id, None)
         if job is None:
-            for waiting in self._unborn.values():
+            for waiting in self._waiting_siblings.values():
                 waiting[:] = [one for one in waiting if one.sequence.id != id]
             return
         self._prompts.pop(id, None)
-        self._guesses.forget(id)
+        self._draft_proposer.forget(id)
         self._scheduler.finish(job.sequence)
-        heirs = self._unborn.pop(id, [])
+        remaining = self._waiting_siblings.pop(id, [])
         if job.beams is not None:
-            self._searches.end(job)
+            self._beam_groups.end(job)
             for one in job.siblings:
-                self.meter.ended(one.sequence.id, "cancelled")
+                self.metrics.ended(one.sequence.id, "cancelled")
             return
-        if heirs:
-            self.add(heirs[0])
-            self._unborn[heirs[0].sequence.id] = heirs[1:]
+        if remaining:
+            self.add(remaining[0])
+            self._waiting_siblings[remaining[0].sequence.id] = remaining[1:]
 
     def drop_all(self) -> list[int]:
-        ids = [one for id in list(self._jobs) for one in self._family(id)]
+        ids = [one for id in list(self._jobs) for one in self._with_siblings(id)]
         for id in reversed(ids):
             self.drop(id)
         return ids
@@ -111,100 +111,102 @@ class ModelLane:
         deltas = [
             Delta(id=id, outcome="expired")
             for sequence in step.expired
-            for id in self._leave(sequence.id, "expired")
+            for id in self._end(sequence.id, "expired")
         ]
         if not step.chunks:
             return deltas
-        began = self.meter.now()
-        self.meter.began(chunk.sequence for chunk in step.chunks)
-        for part in self._relief.parts(step.chunks, self._roll):
+        began = self.metrics.now()
+        self.metrics.began(chunk.sequence for chunk in step.chunks)
+        for part in self._oom_backoff.parts(step.chunks, self._compute):
             if isinstance(part, Computed):
-                deltas += self._settle(part.chunks, part.result)
+                deltas += self._apply(part.chunks, part.result)
             else:
                 deltas += self._failed(part.chunk, part.reason)
-        self._scheduler.budget = self._relief.budget
-        self.meter.stepped(sum(chunk.count for chunk in step.chunks), began)
+        self._scheduler.budget = self._oom_backoff.budget
+        self.metrics.stepped(sum(chunk.count for chunk in step.chunks), began)
         return deltas
 
     def stats(self) -> Stats:
         """May be called from any thread; the numbers need not be of the same step."""
-        return self.meter.stats(self._scheduler, self._footprint)
+        return self.metrics.stats(self._scheduler, self._footprint)
 
     def begin_counting(self) -> None:
         """What was counted so far is forgotten. The lane must be idle."""
-        self.meter = RequestMetrics()
+        self.metrics = RequestMetrics()
         self._scheduler.begin_counting()
 
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after a step."""
         self._scheduler.check()
 
-    def _roll(self, chunks: tuple[Chunk, ...]) -> StepResult:
+    def _compute(self, chunks: tuple[Chunk, ...]) -> StepResult:
         """Compute and draw. Raises RuntimeError for what the device refuses."""
         rows = self._runner.forward(chunks)
-        turns = self._turns(rows)
-        drawn = draw_tokens(self._drawer, rows.logits, turns)
-        return StepResult(rows=rows, turns=turns, drawn=drawn, searches=self._searches.offer(rows))
+        draws = self._draw_requests(rows)
+        drawn = draw_tokens(self._sampler, rows.logits, draws)
+        return StepResult(
+            rows=rows, draws=draws, drawn=drawn, searches=self._beam_groups.offer(rows)
+        )
 
-    def _turns(self, rows: StepRows) -> list[DrawRequest]:
+    def _draw_requests(self, rows: StepRows) -> list[DrawRequest]:
         """Who draws from which rows; siblings that begin now draw from their prompt's last."""
-        turns: list[DrawRequest] = []
+        draws: list[DrawRequest] = []
         for kept in rows.kept:
-            if kept.chunk.rows and kept.chunk.sequence.id not in self._searches:
-                turns += self._turns_of(kept)
-        return turns
+            if kept.chunk.rows and kept.chunk.sequence.id not in self._beam_groups:
+                draws += self._draw_requests_of(kept)
+        return draws
 
-    def _turns_of(self, kept: ChunkRows) -> list[DrawRequest]:
+    def _draw_requests_of(self, kept: ChunkRows) -> list[DrawRequest]:
         sequence = kept.chunk.sequence
         job = self._jobs[sequence.id]
         drafts = tuple(sequence.drafts[: kept.chunk.rows - 1])
-        siblings = self._unborn.get(sequence.id, ())
+        siblings = self._waiting_siblings.get(sequence.id, ())
         return [
             DrawRequest(job=job, row=kept.draw, drafts=drafts),
             *(DrawRequest(job=sibling, row=kept.draw, parent=job) for sibling in siblings),
         ]
 
-    def _settle(self, chunks: Many[Chunk], rolled: StepResult) -> list[Delta]:
+    def _apply(self, chunks: Many[Chunk], computed: StepResult) -> list[Delta]:
         """Every answer gets its tokens, the chunks count as computed, and siblings begin."""
-        logits, now = rolled.rows.logits, self.meter.now()
-        for kept in rolled.rows.kept:
+        logits, now = computed.rows.logits, self.metrics.now()
+        for kept in computed.rows.kept:
             if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
                 prompt.add(kept.chunk.start, logits[kept.first : kept.first + kept.count])
         deltas = [
-            self._give(turn, tokens, logits, now)
-            for turn, tokens in zip(rolled.turns, rolled.drawn, strict=True)
+            self._append_tokens(draw, tokens, logits, now)
+            for draw, tokens in zip(computed.draws, computed.drawn, strict=True)
         ]
         right = {delta.id: len(delta.drawn) for delta in deltas}
         for chunk in chunks:
             tokens = right.get(chunk.sequence.id, 1)
             self._scheduler.advance(chunk, max(0, chunk.rows - tokens))
             if chunk.rows > 1:
-                self._guesses.learn(chunk.sequence, chunk.rows - 1, tokens - 1)
+                self._draft_proposer.learn(chunk.sequence, chunk.rows - 1, tokens - 1)
             chunk.sequence.drafts.clear()
-        for turn in rolled.turns:
-            if turn.parent is not None:
-                self._begin(turn.job, turn.parent)
+        for draw in computed.draws:
+            if draw.parent is not None:
+                self._begin(draw.job, draw.parent)
         for delta in deltas:
             if delta.outcome is not None:
-                self.meter.ended(delta.id, delta.outcome)
+                self.metrics.ended(delta.id, delta.outcome)
                 self.drop(delta.id)
-        for search in rolled.searches:
-            deltas += self._move(search, now)
-        going = [turn.job for turn in rolled.turns if turn.job.sequence.id in self._jobs]
-        self._guesses.make(going, len(self._jobs))
+        for search in computed.searches:
+            deltas += self._advance_search(search, now)
+        running = [draw.job for draw in computed.draws if draw.job.sequence.id in self._jobs]
+        self._draft_proposer.propose(running, len(self._jobs))
         return deltas
 
     def _begin(self, job: Job, parent: Job) -> None:
         """A sibling goes on from its parent's prompt."""
-        self._unborn.pop(parent.sequence.id, None)
+        self._waiting_siblings.pop(parent.sequence.id, None)
         self._jobs[job.sequence.id] = job
         self._fork(parent.sequence, job.sequence)
 
-    def _give(
-        self, turn: DrawRequest, drawn: list[SampledToken], logits: Tensor, now: float
+    def _append_tokens(
+        self, draw: DrawRequest, drawn: list[SampledToken], logits: Tensor, now: float
     ) -> Delta:
         """Appends the tokens, up to one that ends the answer."""
-        job, sequence = turn.job, turn.job.sequence
+        job, sequence = draw.job, draw.job.sequence
         first = sequence.generated == 0
         outcome: Outcome | None = None
         match: tuple[int, ...] = ()
@@ -213,18 +215,18 @@ class ModelLane:
             sequence.tokens.append(drawn[count].token)
             outcome, match = ended(job, sequence.tokens)
             count += 1
-        self.meter.drew(sequence, count, now)
-        self.meter.drafted(len(turn.drafts), count - 1 if turn.drafts else 0)
+        self.metrics.drew(sequence, count, now)
+        self.metrics.drafted(len(draw.drafts), count - 1 if draw.drafts else 0)
         reason = field = ""
         if job.grammar is not None and (reason := job.grammar.failure):
             outcome, field = "failed", job.grammar.field
         elif outcome is None and job.grammar is not None and job.grammar.over:
             outcome = "stop_sequence"
-        cached = max((turn.parent or job).sequence.cached, 0)
-        if first and turn.parent is None:
+        cached = max((draw.parent or job).sequence.cached, 0)
+        if first and draw.parent is None:
             sequence.fresh = False
         prompt = self._prompts.pop(sequence.id, None)
-        rows = logits[turn.row : turn.row + count].cpu() if job.generation else None
+        rows = logits[draw.row : draw.row + count].cpu() if job.generation else None
         return Delta(
             id=sequence.id,
             drawn=tuple(drawn[:count]),
@@ -238,17 +240,17 @@ class ModelLane:
             prompt=prompt.drawn if prompt is not None else (),
         )
 
-    def _move(self, search: BeamSearch, now: float) -> list[Delta]:
+    def _advance_search(self, search: BeamSearch, now: float) -> list[Delta]:
         """One token more for every beam of a search, or its answers."""
         lead = search.job.sequence
-        going = self._searches.move(search)
-        self.meter.drew(lead, max(going, 1), now)
-        if going:
+        running = self._beam_groups.advance(search)
+        self.metrics.drew(lead, max(running, 1), now)
+        if running:
             return []
         prompt = self._prompts.get(lead.id)
-        deltas = answers(search, self._family(lead.id), prompt)
+        deltas = answers(search, self._with_siblings(lead.id), prompt)
         for delta in deltas:
-            self.meter.ended(delta.id, delta.outcome or "")
+            self.metrics.ended(delta.id, delta.outcome or "")
         self.drop(lead.id)
         return deltas
 
@@ -257,19 +259,19 @@ class ModelLane:
         if copy is not None:
             self._runner.copy(*copy)
 
-    def _family(self, id: int) -> list[int]:
+    def _with_siblings(self, id: int) -> list[int]:
         """An answer, and those that wait for its prompt."""
-        return [id, *(one.sequence.id for one in self._unborn.get(id, ()))]
+        return [id, *(one.sequence.id for one in self._waiting_siblings.get(id, ()))]
 
-    def _leave(self, id: int, outcome: Outcome) -> list[int]:
+    def _end(self, id: int, outcome: Outcome) -> list[int]:
         """A sequence's answer, and those that wait for its prompt, are over; their ids."""
-        id = self._searches.owner(id)
+        id = self._beam_groups.owner(id)
         if id not in self._jobs:
             return []
-        ids = self._family(id)
-        self._unborn.pop(id, None)
+        ids = self._with_siblings(id)
+        self._waiting_siblings.pop(id, None)
         for one in ids:
-            self.meter.ended(one, outcome)
+            self.metrics.ended(one, outcome)
         self.drop(id)
         return ids
 
@@ -278,5 +280,5 @@ class ModelLane:
         text = f"the device cannot compute this answer, not even alone: {reason}"
         return [
             Delta(id=id, outcome="failed", reason=text)
-            for id in self._leave(chunk.sequence.id, "failed")
+            for id in self._end(chunk.sequence.id, "failed")
         ]

@@ -67,9 +67,9 @@ class Runner:
         self._device = device
         self.block_size = kernels.page
         self._cache = TORCH.cache(self.block_size)
-        self._lean: FusedDecoder | None = None
+        self._fused: FusedDecoder | None = None
         try:
-            expected, asks = self._trial()
+            expected, layer_params = self._trial()
         except (RuntimeError, TypeError, ValueError) as exc:
             raise InvalidConfig((f"the model's layers cannot be run here: {exc}",)) from exc
         if self._cache.layers != loaded.layers:
@@ -79,7 +79,7 @@ class Runner:
                     "way that the engine can serve; serve it by another engine",
                 )
             )
-        self.kernels = kernels if kernels is TORCH else self._proven(kernels, expected)
+        self.kernels = kernels if kernels is TORCH else self._verified(kernels, expected)
         block_bytes = self._cache.slot_bytes * self.block_size
         self.blocks = min(kv_bytes // block_bytes, -(-max_tokens // self.block_size))
         if self.blocks < 1:
@@ -89,20 +89,20 @@ class Runner:
         spare = 0 if capture is None else 1
         self._cache = self.kernels.cache((self.blocks + spare) * self.block_size)
         for candidate in (self.kernels, replace(TORCH, page=self.block_size)):
-            self._lean = fused_decoder(loaded.module, asks, candidate)
-            if self._lean is None or self._agrees(expected):
+            self._fused = fused_decoder(loaded.module, layer_params, candidate)
+            if self._fused is None or self._agrees(expected):
                 break
-            self._lean = None
+            self._fused = None
         self._trial()
-        self.graphs = None if capture is None else self._capturing(capture)
+        self.graphs = None if capture is None else self._capture_graphs(capture)
 
-    def _capturing(self, capture: Capture) -> DecodeGraphs | None:
+    def _capture_graphs(self, capture: Capture) -> DecodeGraphs | None:
         """`None` where a step is more than kernels over the flash cache."""
-        cache, lean = self._cache, self._lean
-        if lean is None or not isinstance(cache, FlashCache) or self._loaded.sites is not None:
+        cache, fused = self._cache, self._fused
+        if fused is None or not isinstance(cache, FlashCache) or self._loaded.sites is not None:
             return None
         return DecodeGraphs(
-            lambda ids, positions, plan: lean(ids, positions, None, plan),
+            lambda ids, positions, plan: fused(ids, positions, None, plan),
             cache,
             capture,
             spare=self.blocks * self.block_size,
@@ -110,7 +110,7 @@ class Runner:
             device=self._device,
         )
 
-    def _proven(self, kernels: Kernels, expected: Tensor) -> Kernels:
+    def _verified(self, kernels: Kernels, expected: Tensor) -> Kernels:
         """`kernels` if the whole model says with them what it says with torch's, else torch's."""
         for candidate in (kernels, replace(TORCH, page=self.block_size)):
             self._cache = candidate.cache(self.block_size)
@@ -177,9 +177,9 @@ class Runner:
         return self._cache.slot_bytes * self.block_size * self.blocks
 
     @property
-    def lean(self) -> bool:
+    def fused(self) -> bool:
         """Whether the model runs without transformers' modules."""
-        return self._lean is not None
+        return self._fused is not None
 
     def _adapt(self, laid: "Laid") -> None:
         """Tells the model's layers which of the step's rows want which adapter."""
@@ -201,8 +201,8 @@ class Runner:
         if replaced is not None:
             embedded = cast(Tensor, self._loaded.embed(ids))
             embedded.index_copy_(0, replaced.rows, replaced.values)
-        if self._lean is not None:
-            return self._lean(ids, positions, keep, plan, embedded).float()
+        if self._fused is not None:
+            return self._fused(ids, positions, keep, plan, embedded).float()
         output = self._loaded.forward(
             input_ids=ids.unsqueeze(0) if embedded is None else None,
             inputs_embeds=None if embedded is None else embedded.unsqueeze(0),
@@ -224,7 +224,7 @@ class Runner:
         share = Share(count=TRIAL_TOKENS, keys=TRIAL_TOKENS, blocks=(0,))
         plan = self._plan(places, (), (span,), (share,))
         ids = places * 37 % self._loaded.vocab
-        return self._run(ids, places, None, plan), plan.asks
+        return self._run(ids, places, None, plan), plan.layer_params
 
     def _plan(
         self,
@@ -240,7 +240,7 @@ class Runner:
             spans=spans,
             shares=shares,
             masks={},
-            asks={},
+            layer_params={},
         )
 
 

@@ -48,8 +48,8 @@ class OomBackoff:
     def __init__(self, most: int) -> None:
         """most: the token budget of a step."""
         self._most = most
-        self._calm = 0
-        self._barren = 0
+        self._clean_steps = 0
+        self._failed_steps = 0
         self.budget = most
         """Tokens that the next step should have at most."""
 
@@ -72,17 +72,17 @@ class OomBackoff:
                 case Refused():
                     refused += 1
             yield part
-        self._learn(largest, refused=refused > 0, undisturbed=pieces == 1 and refused == 0)
+        self._learn(largest, refused=refused > 0, clean=pieces == 1 and refused == 0)
 
-    def _learn(self, largest: int, *, refused: bool, undisturbed: bool) -> None:
+    def _learn(self, largest: int, *, refused: bool, clean: bool) -> None:
         """A refused token explains the failure by itself; otherwise the size was to blame."""
-        self._barren = self._barren + 1 if largest == 0 else 0
-        if self._barren >= MAX_FAILED_STEPS:
+        self._failed_steps = self._failed_steps + 1 if largest == 0 else 0
+        if self._failed_steps >= MAX_FAILED_STEPS:
             raise BrokenDevice(f"nothing could be computed in {MAX_FAILED_STEPS} steps in a row")
-        self._calm = self._calm + 1 if undisturbed else 0
-        if self._calm >= STEPS_BEFORE_GROWTH:
-            self.budget, self._calm = min(self._most, 2 * self.budget), 0
-        if not undisturbed and not refused:
+        self._clean_steps = self._clean_steps + 1 if clean else 0
+        if self._clean_steps >= STEPS_BEFORE_GROWTH:
+            self.budget, self._clean_steps = min(self._most, 2 * self.budget), 0
+        if not clean and not refused:
             self.budget = largest
 
 

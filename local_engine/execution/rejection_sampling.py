@@ -15,7 +15,7 @@ from local_engine.sampling.sampler import probabilities, processed
 
 
 def verify(
-    drawer: StepSampler,
+    sampler: StepSampler,
     logits: Tensor,
     answer: SamplingState,
     drafts: tuple[int, ...],
@@ -29,15 +29,15 @@ def verify(
     drawn: list[SampledToken] = []
     for place, draft in enumerate(drafts):
         row = logits[place : place + 1]
-        token = _settle(drawer, row, answer, place, draft, proposal[place])
+        token = _accept_or_redraw(sampler, row, answer, place, draft, proposal[place])
         drawn.append(_drawn(row[0], token, answer.params.logprobs))
         if token != draft:
             return drawn
-    return drawn + drawer.draw(logits[len(drafts) :], [answer], [len(drafts)])
+    return drawn + sampler.draw(logits[len(drafts) :], [answer], [len(drafts)])
 
 
-def _settle(
-    drawer: StepSampler, row: Tensor, answer: SamplingState, place: int, draft: int, guess: Tensor
+def _accept_or_redraw(
+    sampler: StepSampler, row: Tensor, answer: SamplingState, place: int, draft: int, guess: Tensor
 ) -> int:
     """The draft, or the token that takes its place; history and grammar are told.
 
@@ -48,10 +48,10 @@ def _settle(
         [answer.params],
         [position],
         [answer.history],
-        vocabulary=drawer.vocabulary,
-        device=drawer.device,
+        vocabulary=sampler.vocabulary,
+        device=sampler.device,
     )
-    allowed = allowed_by([answer.grammar], drawer.vocabulary, drawer.device)
+    allowed = allowed_by([answer.grammar], sampler.vocabulary, sampler.device)
     wanted = probabilities(processed(row, rows, allowed), rows)[0].double()
     offered = guess.to(wanted.device).double().softmax(-1)
     seed = torch.tensor([[answer.params.seed]], dtype=torch.int64, device=wanted.device)
@@ -61,7 +61,7 @@ def _settle(
         rest = (wanted - offered).clamp_min_(0)
         if not bool(rest.sum() > 0):
             rest = wanted
-        ids = torch.arange(drawer.vocabulary, device=wanted.device).unsqueeze(0)
+        ids = torch.arange(sampler.vocabulary, device=wanted.device).unsqueeze(0)
         token = int((rest / exponentials(keys, ids)[0]).argmax())
     rows.advance([token])
     if answer.grammar is not None:

@@ -41,43 +41,43 @@ class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def draw_tokens(
-    drawer: StepSampler, logits: Tensor, turns: Sequence[DrawRequest]
+    sampler: StepSampler, logits: Tensor, draws: Sequence[DrawRequest]
 ) -> list[list[SampledToken]]:
     """The tokens of each turn: its right drafts and one more. logits: [R, V] float32."""
-    drawn: list[list[SampledToken]] = [[] for _ in turns]
-    open_turns: list[int] = []
-    for place, turn in enumerate(turns):
-        if turn.proposal is None:
-            open_turns.append(place)
+    drawn: list[list[SampledToken]] = [[] for _ in draws]
+    open_draws: list[int] = []
+    for place, draw in enumerate(draws):
+        if draw.proposal is None:
+            open_draws.append(place)
         else:
-            rows = logits[turn.row : turn.row + 1 + len(turn.drafts)]
-            drawn[place] = verify(drawer, rows, turn.job, turn.drafts, turn.proposal)
+            rows = logits[draw.row : draw.row + 1 + len(draw.drafts)]
+            drawn[place] = verify(sampler, rows, draw.job, draw.drafts, draw.proposal)
     depth = 0
-    while open_turns:
+    while open_draws:
         places = [
             (place, depth + more)
-            for place in open_turns
-            for more in range(1 if turns[place].stateful else 1 + len(turns[place].drafts))
+            for place in open_draws
+            for more in range(1 if draws[place].stateful else 1 + len(draws[place].drafts))
         ]
-        rows = [turns[place].row + more for place, more in places]
+        rows = [draws[place].row + more for place, more in places]
         asked = logits if rows == list(range(logits.shape[0])) else logits[rows]
-        tokens = drawer.draw(
-            asked, [turns[place].job for place, _ in places], [more for _, more in places]
+        tokens = sampler.draw(
+            asked, [draws[place].job for place, _ in places], [more for _, more in places]
         )
         for (place, more), token in zip(places, tokens, strict=True):
-            if len(drawn[place]) == more and _right(turns[place], drawn[place]):
+            if len(drawn[place]) == more and _right(draws[place], drawn[place]):
                 drawn[place].append(token)
-        open_turns = [
+        open_draws = [
             place
-            for place in open_turns
-            if turns[place].stateful
-            and len(drawn[place]) == depth + 1 <= len(turns[place].drafts)
-            and _right(turns[place], drawn[place])
+            for place in open_draws
+            if draws[place].stateful
+            and len(drawn[place]) == depth + 1 <= len(draws[place].drafts)
+            and _right(draws[place], drawn[place])
         ]
         depth += 1
     return drawn
 
 
-def _right(turn: DrawRequest, drawn: Sequence[SampledToken]) -> bool:
+def _right(draw: DrawRequest, drawn: Sequence[SampledToken]) -> bool:
     """Whether what was drawn so far is what was guessed."""
-    return all(one.token == draft for one, draft in zip(drawn, turn.drafts, strict=False))
+    return all(one.token == draft for one, draft in zip(drawn, draw.drafts, strict=False))

@@ -66,7 +66,7 @@ class StepSampler:
         checked. An answer with a history or a grammar may appear once only.
         Waits for the device: this is the step's one copy to the host.
         """
-        rows = self._settled(batch, ahead or [0] * len(batch))
+        rows = self._sampling_rows(batch, ahead or [0] * len(batch))
         grammars = [one.grammar for one in batch]
         allowed = allowed_by(grammars, self.vocabulary, self.device)
         sampled = sample(logits, rows, allowed)
@@ -79,7 +79,7 @@ class StepSampler:
             return [SampledToken(token=token) for token in tokens]
         return _with_logprobs(tokens, sampled.logprobs, [one.params.logprobs for one in batch])
 
-    def _settled(self, batch: Sequence[SamplingState], ahead: Sequence[int]) -> SamplingRows:
+    def _sampling_rows(self, batch: Sequence[SamplingState], ahead: Sequence[int]) -> SamplingRows:
         places = [
             (one.sequence.id, one.sequence.generated + more)
             for one, more in zip(batch, ahead, strict=True)
@@ -115,13 +115,13 @@ def allowed_by(
 
 
 def _with_logprobs(
-    tokens: list[int], asked: TokenLogprobs, counts: Sequence[int]
+    tokens: list[int], logprobs: TokenLogprobs, counts: Sequence[int]
 ) -> list[SampledToken]:
     drawn = [SampledToken(token=token) for token in tokens]
-    chosen = cast(list[float], asked.chosen.tolist())
-    top = cast(list[list[float]], asked.top.tolist())
-    ids = cast(list[list[int]], asked.top_ids.tolist())
-    for row, place in enumerate(asked.places):
+    chosen = cast(list[float], logprobs.chosen.tolist())
+    top = cast(list[list[float]], logprobs.top.tolist())
+    ids = cast(list[list[int]], logprobs.top_ids.tolist())
+    for row, place in enumerate(logprobs.places):
         best = zip(ids[row], top[row], strict=True)
         drawn[place] = SampledToken(
             token=tokens[place],

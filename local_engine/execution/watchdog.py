@@ -58,7 +58,7 @@ class Watchdog:
         self._over.set()
         self._thread.join()
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Whether the thread hangs; then that has been told."""
         self._tick()
         begun = self._pulse.begun
@@ -73,5 +73,5 @@ class Watchdog:
     def _run(self) -> None:
         self._tick()
         while not self._over.wait(min(self._limit_s / 4, LONGEST_TICK_S)):
-            if self.look():
+            if self.check():
                 return

@@ -185,17 +185,17 @@ class GuideCompiler:
             if (matcher := self._compiled.get(guide)) is not None:
                 return matcher
             self._refuse_again(guide)
-            proven = await self._proven(guide)
-            if proven.problem:
-                raise InvalidRequest(f"{proven.field}: {proven.problem}", param=proven.field)
-            known = structs.replace(guide, client=proven.client, gbnf=False)
+            checked = await self._compile_in_child(guide)
+            if checked.problem:
+                raise InvalidRequest(f"{checked.field}: {checked.problem}", param=checked.field)
+            known = structs.replace(guide, client=checked.client, gbnf=False)
             compiling = asyncio.wrap_future(_compilers.run(lambda: compiled(tokenizer, known)))
             matcher, result = await asyncio.shield(compiling)
         if matcher is None:
             raise InvalidRequest(f"{result.field}: {result.problem}", param=result.field)
         return matcher
 
-    async def _proven(self, guide: Guide) -> Compiled:
+    async def _compile_in_child(self, guide: Guide) -> Compiled:
         """What a child process makes of it. Raises InvalidRequest for too much work."""
         task = Compile(key=self._key, guide=guide, width=self._width, ends=self._own_ends)
         field = guide.parts[0].field

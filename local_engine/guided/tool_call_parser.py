@@ -77,19 +77,19 @@ class ToolCallParser:
         format: ToolFormat,
         names: frozenset[str],
         *,
-        sure: bool,
-        demanded: bool,
+        guaranteed: bool,
+        required: bool,
         index: int,
     ) -> None:
         """names: the functions there are. sure: a grammar writes the calls. demanded: the answer
-        is calls and nothing else, which goes with `sure`. index: of the choice."""
+        is calls and nothing else, which goes with `guaranteed`. index: of the choice."""
         self._format = format
         self._names = names
-        self._sure = sure
-        self._demanded = demanded
+        self._guaranteed = guaranteed
+        self._required = required
         self._index = index
         self._buffer = ""
-        self._step = self._seek if demanded else self._prose
+        self._step = self._seek if required else self._prose
         self._marker = ""
         self._fresh = True
         self._found = False
@@ -143,14 +143,14 @@ class ToolCallParser:
     def _enter(self, *, marked: bool) -> bool:
         self._marker = self._format.open if marked else ""
         self._value, self._scanned = Value(), 0
-        self._step = self._seek if self._sure else self._whole
+        self._step = self._seek if self._guaranteed else self._whole
         return True
 
     def _seek(self, events: list[Event]) -> bool:
         """Of sure calls: up to the arguments of the next one."""
         end = "]" if self._format.listed else self._format.close
         head = _HEAD.search(self._buffer)
-        at = self._buffer.find(end) if end and self._found and not self._demanded else -1
+        at = self._buffer.find(end) if end and self._found and not self._required else -1
         if at >= 0 and (head is None or at < head.start()):
             self._buffer = self._buffer[at + len(end) :]
             return self._leave()

@@ -78,7 +78,7 @@ class Plan(Struct, kw_only=True, eq=False):
     spans: tuple[Span, ...]
     shares: tuple[Share, ...]
     masks: dict[tuple[int, int], Tensor]
-    asks: dict[int, "AttentionParams"]
+    layer_params: dict[int, "AttentionParams"]
 
 
 class LayerCaches(Protocol):
@@ -98,7 +98,7 @@ class LayerCaches(Protocol):
         value: Tensor,
         layer: int,
         plan: "Plan",
-        ask: "AttentionParams",
+        params: "AttentionParams",
     ) -> Tensor:
         """Writes the step's keys and values, and attends to all of each sequence's.
 
@@ -162,7 +162,7 @@ def attend(
     causal = is_causal is not False and getattr(module, "is_causal", True) is not False
     if attention_mask is not None or position_bias is not None or not causal:
         raise UnsupportedAttention("the model masks or biases its attention in a way of its own")
-    ask = AttentionParams(
+    params = AttentionParams(
         scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         window=sliding_window or 0,
         softcap=softcap,
@@ -170,38 +170,43 @@ def attend(
     )
     layer = module.layer_idx
     assert isinstance(layer, int)
-    plan.asks[layer] = ask
+    plan.layer_params[layer] = params
     rows = plan.cache.attend(
-        query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1), layer, plan, ask
+        query[0].transpose(0, 1),
+        key[0].transpose(0, 1),
+        value[0].transpose(0, 1),
+        layer,
+        plan,
+        params,
     )
     return rows.unsqueeze(0), None
 
 
 def attend_rows(
-    query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, ask: AttentionParams
+    query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, params: AttentionParams
 ) -> Tensor:
     """`LayerCaches.attend` in torch's operations, over whatever `plan.cache` keeps."""
     keys, values = plan.cache.of(layer, key, value)
     keys.index_copy_(1, plan.slots, key.transpose(0, 1))
     values.index_copy_(1, plan.slots, value.transpose(0, 1))
-    parts = [_decode(query, keys, values, group, plan, ask) for group in plan.groups]
-    parts += [extend(query, keys, values, span, plan, ask) for span in plan.spans]
+    parts = [_decode(query, keys, values, group, plan, params) for group in plan.groups]
+    parts += [extend(query, keys, values, span, plan, params) for span in plan.spans]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _decode(
-    query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, ask: AttentionParams
+    query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, params: AttentionParams
 ) -> Tensor:
     """[B, H, D]: one query a sequence; query heads that share keys become rows of one product."""
     batch, heads = len(group.keys), query.shape[1]
     kv_heads = keys.shape[0]
     rows = query[group.row : group.row + batch]
     longest, first = max(group.keys), group.slot
-    mask = plan.masks.get((group.row, ask.window))
+    mask = plan.masks.get((group.row, params.window))
     if mask is None and min(group.keys) != longest:
-        mask = plan.masks[group.row, ask.window] = _ragged_mask(group, ask.window, query)
-    elif 0 < ask.window < longest and mask is None:
-        first, longest = first + longest - ask.window, ask.window
+        mask = plan.masks[group.row, params.window] = _ragged_mask(group, params.window, query)
+    elif 0 < params.window < longest and mask is None:
+        first, longest = first + longest - params.window, params.window
     folded = rows.reshape(batch, kv_heads, heads // kv_heads, -1)
 
     def view(cache: Tensor) -> Tensor:
@@ -212,49 +217,49 @@ def _decode(
             cache.storage_offset() + first * slot,
         )
 
-    if ask.plain:
+    if params.plain:
         out = scaled_dot_product_attention(
-            folded, view(keys), view(values), attn_mask=mask, scale=ask.scale
+            folded, view(keys), view(values), attn_mask=mask, scale=params.scale
         )
     else:
-        out = _explicit(folded, view(keys), view(values), mask, ask)
+        out = _explicit(folded, view(keys), view(values), mask, params)
     return out.reshape(batch, heads, -1)
 
 
 def extend(
-    query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, ask: AttentionParams
+    query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, params: AttentionParams
 ) -> Tensor:
     """[count, H, D]: some tokens of one sequence, each seeing what lies before it."""
     count, total, kv_heads = span.count, span.keys, keys.shape[0]
-    skipped = max(0, total - count - ask.window + 1) if ask.window else 0
+    skipped = max(0, total - count - params.window + 1) if params.window else 0
     rows = query[span.row : span.row + count].transpose(0, 1).unsqueeze(0)
     key, value = (_gather(cache, span.runs, skipped) for cache in (keys, values))
     seen = total - skipped
-    mask, causal = None, count > 1 and count == seen and not 0 < ask.window < count
-    if count > 1 and not (causal and ask.plain):
-        mask = plan.masks.get((span.row, ask.window))
+    mask, causal = None, count > 1 and count == seen and not 0 < params.window < count
+    if count > 1 and not (causal and params.plain):
+        mask = plan.masks.get((span.row, params.window))
         if mask is None:
-            mask = plan.masks[span.row, ask.window] = _causal_mask(
-                count, seen, ask.window, query.device
+            mask = plan.masks[span.row, params.window] = _causal_mask(
+                count, seen, params.window, query.device
             )
-    if ask.plain and count > 1:
+    if params.plain and count > 1:
         out = scaled_dot_product_attention(
             rows,
             key,
             value,
             attn_mask=mask,
             is_causal=causal,
-            scale=ask.scale,
+            scale=params.scale,
             enable_gqa=rows.shape[1] != kv_heads,
         )
         return out[0].transpose(0, 1)
     folded = rows.reshape(1, kv_heads, -1, rows.shape[-1])
     if mask is not None:
         mask = mask.repeat(rows.shape[1] // kv_heads, 1)
-    if ask.plain:
-        out = scaled_dot_product_attention(folded, key, value, scale=ask.scale)
+    if params.plain:
+        out = scaled_dot_product_attention(folded, key, value, scale=params.scale)
     else:
-        out = _explicit(folded, key, value, mask, ask)
+        out = _explicit(folded, key, value, mask, params)
     return out.reshape(rows.shape[1], count, -1).transpose(0, 1)
 
 
@@ -292,22 +297,22 @@ def _causal_mask(count: int, seen: int, window: int, device: torch.device) -> Te
 
 
 def _explicit(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, ask: AttentionParams
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, params: AttentionParams
 ) -> Tensor:
     """Attention in small operations, for what the fused one lacks: soft caps and sinks.
 
     query: [B, K, G x n, D], query heads sharing keys side by side (G slow, n fast).
     """
-    scores = torch.matmul(query, key.transpose(-1, -2)).float() * ask.scale
-    if ask.softcap is not None:
-        scores = torch.tanh(scores / ask.softcap) * ask.softcap
+    scores = torch.matmul(query, key.transpose(-1, -2)).float() * params.scale
+    if params.softcap is not None:
+        scores = torch.tanh(scores / params.softcap) * params.softcap
     if mask is not None:
         if mask.dtype == torch.bool:
             scores = scores.masked_fill(~mask, -torch.inf)
         else:
             scores = scores + mask
-    if ask.sinks is not None:
-        per_head = ask.sinks.float().view(1, query.shape[1], -1, 1)
+    if params.sinks is not None:
+        per_head = params.sinks.float().view(1, query.shape[1], -1, 1)
         rows = query.shape[2] // per_head.shape[2]
         sinks = per_head.repeat_interleave(rows, dim=2).expand(query.shape[0], -1, -1, 1)
         scores = torch.cat([scores, sinks], dim=-1)

@@ -29,9 +29,9 @@ class KeyValueCache:
         value: Tensor,
         layer: int,
         plan: Plan,
-        ask: AttentionParams,
+        params: AttentionParams,
     ) -> Tensor:
-        return attend_rows(query, key, value, layer, plan, ask)
+        return attend_rows(query, key, value, layer, plan, params)
 
     def copy(self, source: int, target: int, count: int) -> None:
         for pair in self._layers.values():

@@ -85,12 +85,12 @@ class FlashCache:
         value: Tensor,
         layer: int,
         plan: Plan,
-        ask: AttentionParams,
+        params: AttentionParams,
     ) -> Tensor:
         """torch's other operations do soft caps, sinks, wide heads and float32."""
         keys, values = self._of(layer, key, value)
-        if not ask.plain or query.shape[2] > WIDEST or query.dtype not in HALVES:
-            return attend_rows(query, key, value, layer, plan, ask)
+        if not params.plain or query.shape[2] > WIDEST or query.dtype not in HALVES:
+            return attend_rows(query, key, value, layer, plan, params)
         keys.index_copy_(0, plan.slots, key)
         values.index_copy_(0, plan.slots, value)
         offsets = self._offsets_of(plan)
@@ -107,9 +107,9 @@ class FlashCache:
             0.0,
             True,
             False,
-            scale=ask.scale,
-            window_size_left=ask.window - 1 if ask.window else None,
-            window_size_right=0 if ask.window else None,
+            scale=params.scale,
+            window_size_left=params.window - 1 if params.window else None,
+            window_size_right=0 if params.window else None,
             seqused_k=offsets.used,
         )[0]
 

@@ -145,7 +145,7 @@ class DecodeGraphs:
             spans=(),
             shares=(),
             masks={},
-            asks={},
+            layer_params={},
         )
         return _Bucket(lanes=lanes, offsets=offsets, plan=plan)
 

@@ -61,15 +61,15 @@ def select_kernels(
             vendor = import_module("torch_npu")
             soc = str(torch.get_device_module("npu").get_device_name(0))
             sampling = cast(SamplingNPU, vendor)
-            settled = select_npu_kernels(
+            selection = select_npu_kernels(
                 cast(TorchNPU, vendor), sampling, soc, dtype, shape, thorough=thorough
             )
-            version = Version.NONE if settled.probe is None else settled.probe.version
+            version = Version.NONE if selection.probe is None else selection.probe.version
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
-            return settled
+            return selection
         case "cuda":
-            settled = _select("cuda", cuda_offers(shape, dtype), thorough=thorough)
-            return replace(settled, capture=cuda_graph)
+            selection = _select("cuda", cuda_offers(shape, dtype), thorough=thorough)
+            return replace(selection, capture=cuda_graph)
         case _:
             return _select(device, (), thorough=thorough)
 

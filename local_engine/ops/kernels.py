@@ -42,10 +42,10 @@ class Rotary(Protocol):
     """Rotary position embedding in halves: (a, b) becomes (a cos - b sin, b cos + a sin)."""
 
     def prepare(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Once a step: [T, D] angles of its tokens into the form that `turn` wants."""
+        """Once a step: [T, D] angles of its tokens into the form that `rotate` wants."""
         ...
 
-    def turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """heads: [T, N, D], left untouched. cos, sin: as prepared. Returns [T, N, D]."""
         ...
 
@@ -78,7 +78,7 @@ class HalfRotary:
         signed = torch.cat((-sin[:, :half], sin[:, half:]), dim=-1)
         return cos.unsqueeze(1), signed.unsqueeze(1)
 
-    def turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return torch.addcmul(heads * cos, heads.roll(heads.shape[-1] // 2, -1), sin)
 
 

@@ -88,12 +88,12 @@ class NativeCache:
         value: Tensor,
         layer: int,
         plan: Plan,
-        ask: AttentionParams,
+        params: AttentionParams,
     ) -> Tensor:
         """See `LayerCaches`."""
         usual = key.dtype == torch.float32 and key.shape == value.shape and key.shape[2] % 8 == 0
-        if not (ask.plain and usual):
-            return self._plain.attend(query, key, value, layer, plan, ask)
+        if not (params.plain and usual):
+            return self._plain.attend(query, key, value, layer, plan, params)
         query, key, value = _regular(query), _regular(key), _regular(value)
         keys, values = self.of(layer, key, value)
         count, heads, width = query.shape
@@ -128,12 +128,12 @@ class NativeCache:
                 query.stride(0),
                 self._slots,
                 PAGE,
-                ask.window,
-                ask.scale,
+                params.window,
+                params.scale,
                 torch.get_num_threads(),
             )
         for row, span in self._spans:
-            part = extend(query, keys, values, plan.spans[span], plan, ask)
+            part = extend(query, keys, values, plan.spans[span], plan, params)
             out[row : row + part.shape[0]] = part
         return out
 
@@ -165,7 +165,7 @@ class NativeRotary:
         half = cos.shape[-1] // 2
         return cos.contiguous(), torch.cat((-sin[:, :half], sin[:, half:]), dim=-1)
 
-    def turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         heads = _regular(heads)
         rows, count, width = heads.shape
         out = heads.new_empty(rows, count, width)

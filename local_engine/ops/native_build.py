@@ -79,10 +79,10 @@ def _pairs(kernels: Kernels) -> Iterable[tuple[str, Tensor, Tensor]]:
     theirs = TORCH.add_norm(x.clone(), branch, weight, 1e-6)
     yield "add_norm", mine[0], theirs[0]
     yield "add_norm", mine[1], theirs[1]
-    turned = [
-        one.rotary.turn(heads[:, :5], *one.rotary.prepare(cos, sin)) for one in (kernels, TORCH)
+    rotated = [
+        one.rotary.rotate(heads[:, :5], *one.rotary.prepare(cos, sin)) for one in (kernels, TORCH)
     ]
-    yield "rotary", turned[0], turned[1]
+    yield "rotary", rotated[0], rotated[1]
     yield "swiglu", kernels.swiglu(x), TORCH.swiglu(x)
     if kernels.best is not None:
         logits = noise(3, 9 * BLOCK + 5).round(decimals=1)
@@ -108,8 +108,8 @@ def _attend(cache: LayerCaches, new: Tensor, start: int, count: int, window: int
         spans=(Span(row=0, count=count, runs=runs),),
         shares=(Share(count=count, keys=keys, blocks=(2, 0)),),
         masks={},
-        asks={},
+        layer_params={},
     )
-    ask = AttentionParams(scale=0.25, window=window, softcap=None, sinks=None)
+    params = AttentionParams(scale=0.25, window=window, softcap=None, sinks=None)
     query, key, value = new[:, :6], new[:, 6:8], new[:, 8:]
-    return cache.attend(query, key, value, window, plan, ask)
+    return cache.attend(query, key, value, window, plan, params)

@@ -110,7 +110,7 @@ class NPUOps:
     def prepare(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         return cos[None, :, None], sin[None, :, None]
 
-    def turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Layout BSND with one batch: the packed tokens are its S."""
         return self._vendor.npu_rotary_mul(heads.unsqueeze(0).contiguous(), cos, sin)[0]
 
@@ -240,8 +240,8 @@ class _Case:
         angles = torch.arange(5.0).outer(torch.linspace(1, 0.01, self._shape.width // 2))
         angles = torch.cat((angles, angles), dim=-1).to(self._device)
         cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
-        ours = self._ops.turn(heads, *self._ops.prepare(cos, sin))
-        yield ours, TORCH.rotary.turn(heads, *TORCH.rotary.prepare(cos, sin))
+        ours = self._ops.rotate(heads, *self._ops.prepare(cos, sin))
+        yield ours, TORCH.rotary.rotate(heads, *TORCH.rotary.prepare(cos, sin))
 
     def swiglu(self) -> Iterable[tuple[Tensor, Tensor]]:
         x = self._noise(5, 2 * self._shape.hidden)

@@ -78,17 +78,17 @@ class PagedCache:
         value: Tensor,
         layer: int,
         plan: Plan,
-        ask: AttentionParams,
+        params: AttentionParams,
     ) -> Tensor:
         """torch's operations, over the same pages, do what the fused attention lacks."""
         keys, values = self._of(layer, key, value)
-        if not fits(query.shape[2], key.shape[1], plan, ask):
-            return attend_rows(query, key, value, layer, plan, ask)
+        if not fits(query.shape[2], key.shape[1], plan, params):
+            return attend_rows(query, key, value, layer, plan, params)
         width = query.shape[2]
         query, key, value = (_widened(one) for one in (query, key, value))
         tables = self._tables_of(plan)
         self._write(key, value, keys, values, tables.slots)
-        return self._attend(query, keys, values, tables, ask.scale)[..., :width]
+        return self._attend(query, keys, values, tables, params.scale)[..., :width]
 
     def copy(self, source: int, target: int, count: int) -> None:
         for pair in self._layers.values():
@@ -123,11 +123,11 @@ class PagedCache:
         return self._tables[1]
 
 
-def fits(width: int, kv_heads: int, plan: Plan, ask: AttentionParams) -> bool:
+def fits(width: int, kv_heads: int, plan: Plan, params: AttentionParams) -> bool:
     """Whether the fused attention does all that this layer asks of this step."""
-    windowed = ask.window and any(share.keys > ask.window for share in plan.shares)
+    windowed = params.window and any(share.keys > params.window for share in plan.shares)
     return (
-        ask.plain
+        params.plain
         and not windowed
         and width <= WIDTH
         and kv_heads * WIDTH <= WIDEST_PAGE_ROW

@@ -134,7 +134,7 @@ def attention_pairs(
     blocks = ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3))
     steps = ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1))
     ours, reference = cache(6 * page), KeyValueCache(6 * page)
-    ask = AttentionParams(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
+    params = AttentionParams(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
     reached = [0, 0, 0]
     for number, counts in enumerate(steps):
         reached = [before + count for before, count in zip(reached, counts, strict=True)]
@@ -154,7 +154,7 @@ def attention_pairs(
         query, rest = made[:, : shape.heads], made[:, shape.heads :]
         key, value = rest[:, : shape.kv_heads], rest[:, shape.kv_heads :]
         outs = [
-            one.attend(query, key, value, 0, _plan(one, shares, page, device), ask)
+            one.attend(query, key, value, 0, _plan(one, shares, page, device), params)
             for one in (ours, reference)
         ]
         yield outs[0], outs[1]
@@ -180,5 +180,5 @@ def _plan(cache: LayerCaches, shares: tuple[Share, ...], page: int, device: str)
         spans=tuple(spans),
         shares=shares,
         masks={},
-        asks={},
+        layer_params={},
     )

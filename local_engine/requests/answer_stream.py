@@ -101,7 +101,7 @@ class AnswerStream:
 
     def __init__(
         self,
-        order: PreparedRequest,
+        request: PreparedRequest,
         index: int,
         prompt: int,
         *,
@@ -110,20 +110,22 @@ class AnswerStream:
         names: TokenNames,
     ) -> None:
         """index: of the choice. prompt: which of the order's. seed: this choice's own."""
-        self._order = order
+        self._request = request
         self.index = index
         self._seed = seed
         self._tokenizer = tokenizer
         self._names = names
-        form = order.form
-        self._reading = None if form is None else OutputParser(form, index)
-        self._unsaid: tuple[TokenLogprob, ...] = ()
+        output_format = request.output_format
+        self._parser = None if output_format is None else OutputParser(output_format, index)
+        self._unshown_logprobs: tuple[TokenLogprob, ...] = ()
         self._in_text = True
-        self._prompt = order.prompts[prompt]
-        self._echoed = len(order.echoes[prompt])
-        self._text = Detokenizer(tokenizer, self._prompt, {} if form is None else form.literals)
-        self._stops = StopStrings(order.strings)
-        self._held: list[_PendingToken] = []
+        self._prompt = request.prompts[prompt]
+        self._echoed = len(request.echoes[prompt])
+        self._text = Detokenizer(
+            tokenizer, self._prompt, {} if output_format is None else output_format.literals
+        )
+        self._stops = StopStrings(request.strings)
+        self._pending: list[_PendingToken] = []
         self._seen = self._shown = 0
         self._last = 0.0
         self.count = 0
@@ -138,7 +140,7 @@ class AnswerStream:
 
     def begin(self, now: float, echo: str) -> list[Event]:
         self._last = now
-        later = self._order.prompt_logprobs
+        later = self._request.prompt_logprobs
         return [TextDelta(text=echo, index=self.index)] if echo and not later else []
 
     def echo(self, text: str, drawn: Sequence[SampledToken]) -> list[Event]:
@@ -162,22 +164,22 @@ class AnswerStream:
     def _take(
         self, drawn: SampledToken, outcome: Outcome | None, match: tuple[int, ...], now: float
     ) -> list[Event]:
-        if not self._order.max_new:
+        if not self._request.max_new:
             return self._end("length", None)
         self.count += 1
-        self.reasoned += self._reading is not None and self._reading.reasoning
+        self.reasoned += self._parser is not None and self._parser.reasoning
         self.cum_logprob += drawn.logprob or 0.0
         silent = outcome == "eos_token" or (outcome is not None and len(match) == 1)
         piece = "" if silent else self._text.feed(drawn.token)
         offset = self._echoed + self._seen
-        held = _PendingToken(
+        pending = _PendingToken(
             token=drawn.token,
             start=self._seen,
             end=self._seen + len(piece),
-            logprobs=self._names.logprobs(drawn, offset) if self._order.logprobs else (),
+            logprobs=self._names.logprobs(drawn, offset) if self._request.logprobs else (),
         )
-        self._seen = held.end
-        self._held.append(held)
+        self._seen = pending.end
+        self._pending.append(pending)
         match outcome:
             case None:
                 return self._flow(piece, now)
@@ -191,7 +193,7 @@ class AnswerStream:
         return self._finish("", "length", (), now)
 
     def _flow(self, piece: str, now: float) -> list[Event]:
-        if self.count <= self._order.params.min_tokens:
+        if self.count <= self._request.params.min_tokens:
             return self._show(piece, now)
         cut = self._stops.feed(piece)
         if cut.match is None:
@@ -212,32 +214,36 @@ class AnswerStream:
 
     def _matched(self, text: str, match: str, now: float) -> list[Event]:
         shown = self._shown + len(text)
-        if self._order.as_tokens:
-            self._held = [held for held in self._held if held.start < shown or held.end <= shown]
+        if self._request.as_tokens:
+            self._pending = [
+                pending
+                for pending in self._pending
+                if pending.start < shown or pending.end <= shown
+            ]
         else:
-            self._held = [_within(held, self._echoed + shown) for held in self._held]
+            self._pending = [_within(pending, self._echoed + shown) for pending in self._pending]
         return [*self._show(text, now, last=True), *self._end("stop_sequence", match)]
 
     def _show(self, text: str, now: float, *, last: bool = False) -> list[Event]:
         """Everything up to the end of `text`, and the tokens that lie in it."""
         self._shown += len(text)
-        if not text and not last and not self._order.as_tokens:
+        if not text and not last and not self._request.as_tokens:
             return []
-        ready = [held for held in self._held if last or held.end <= self._shown]
-        self._held = self._held[len(ready) :]
-        logprobs = tuple(one for held in ready for one in held.logprobs)
+        ready = [pending for pending in self._pending if last or pending.end <= self._shown]
+        self._pending = self._pending[len(ready) :]
+        logprobs = tuple(one for pending in ready for one in pending.logprobs)
         if not ready and not text:
             return []
-        if self._reading is not None:
-            return self._say(self._reading.feed(text), logprobs)
-        if not self._order.as_tokens:
+        if self._parser is not None:
+            return self._with_logprobs(self._parser.feed(text), logprobs)
+        if not self._request.as_tokens:
             if not text and not logprobs:
                 return []
             return [TextDelta(text=text, index=self.index, logprobs=logprobs)]
         elapsed, self._last = max(now - self._last, 0.0) * 1000.0, now
         return [
             Tokens(
-                ids=tuple(held.token for held in ready),
+                ids=tuple(pending.token for pending in ready),
                 text=text,
                 index=self.index,
                 logprobs=logprobs,
@@ -245,31 +251,33 @@ class AnswerStream:
             )
         ]
 
-    def _say(self, events: list[Event], logprobs: tuple[TokenLogprob, ...]) -> list[Event]:
+    def _with_logprobs(
+        self, events: list[Event], logprobs: tuple[TokenLogprob, ...]
+    ) -> list[Event]:
         """Log probabilities belong to text: they wait for it, and go with what is none."""
-        self._unsaid += logprobs
+        self._unshown_logprobs += logprobs
         for place, event in enumerate(events):
             self._in_text = isinstance(event, TextDelta)
-            if isinstance(event, TextDelta) and self._unsaid:
-                events[place] = msgspec.structs.replace(event, logprobs=self._unsaid)
-            self._unsaid = ()
+            if isinstance(event, TextDelta) and self._unshown_logprobs:
+                events[place] = msgspec.structs.replace(event, logprobs=self._unshown_logprobs)
+            self._unshown_logprobs = ()
         return events
 
-    def _last_words(self, reading: OutputParser) -> list[Event]:
+    def _flush_parser(self, parser: OutputParser) -> list[Event]:
         """What is left of an answer, and the log probability of the token that ends its text."""
-        events = self._say(reading.close(), ())
-        if self._unsaid and self._in_text:
-            events.append(TextDelta(text="", index=self.index, logprobs=self._unsaid))
+        events = self._with_logprobs(parser.close(), ())
+        if self._unshown_logprobs and self._in_text:
+            events.append(TextDelta(text="", index=self.index, logprobs=self._unshown_logprobs))
         return events
 
     def _end(self, finish: Finish, match: str | int | None) -> list[Event]:
         self.ended = True
-        suffix = self._order.suffix
+        suffix = self._request.suffix
         added: list[Event] = [TextDelta(text=suffix, index=self.index)] if suffix else []
         reason: FinishReason = REASON[finish]
-        if self._reading is not None:
-            added = self._last_words(self._reading)
-            if self._reading.calls and reason == "stop":
+        if self._parser is not None:
+            added = self._flush_parser(self._parser)
+            if self._parser.calls and reason == "stop":
                 reason = "tool_calls"
         return [
             *added,
@@ -279,15 +287,15 @@ class AnswerStream:
                 native=finish,
                 stop_match=match,
                 seed=self._seed & UINT64,
-                cum_logprob=self.cum_logprob if self._order.logprobs else None,
+                cum_logprob=self.cum_logprob if self._request.logprobs else None,
             ),
         ]
 
 
-def _within(held: _PendingToken, end: int) -> _PendingToken:
+def _within(pending: _PendingToken, end: int) -> _PendingToken:
     """The token with no offset beyond the end of the choice's text."""
     inside = tuple(
         one if one.offset is None or one.offset <= end else msgspec.structs.replace(one, offset=end)
-        for one in held.logprobs
+        for one in pending.logprobs
     )
-    return msgspec.structs.replace(held, logprobs=inside)
+    return msgspec.structs.replace(pending, logprobs=inside)

@@ -21,10 +21,10 @@ class PreparedChat(Struct, frozen=True, kw_only=True, eq=False):
 
     prompt: tuple[int, ...]
     guide: Guide | None
-    form: OutputFormat | None
+    output_format: OutputFormat | None
 
 
-NO_CHAT = PreparedChat(prompt=(), guide=None, form=None)
+NO_CHAT = PreparedChat(prompt=(), guide=None, output_format=None)
 """Of a request that is no conversation."""
 
 
@@ -39,8 +39,8 @@ class ChatReader:
         self._format = format_of(tokenizer.chat.source)
         self._thinking = thinking_of(tokenizer.chat.source)
 
-    def ask(
-        self, text: str, errand: Offload | None = None, *, room: int | None = None
+    def read_question(
+        self, text: str, offload: Offload | None = None, *, room: int | None = None
     ) -> tuple[int, ...]:
         """The prompt of a conversation that is one question.
 
@@ -48,30 +48,34 @@ class ChatReader:
         """
         message = Message(role="user", content=text)
         rendered = self._tokenizer.chat.rendered((message,), (), self._tokenizer.controls)
-        return self._encode(rendered, "prompt", errand, room)
+        return self._encode(rendered, "prompt", offload, room)
 
-    def read(self, request: ChatRequest, errand: Offload | None = None) -> PreparedChat:
+    def read(self, request: ChatRequest, offload: Offload | None = None) -> PreparedChat:
         """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
         choice = request.tool_choice
         tools = _offered(request)
         body = body_of(request.response_format)
         rendered = self._tokenizer.chat.rendered(request.messages, tools, self._tokenizer.controls)
         text = rendered.text
-        prompt = self._encode(rendered, "messages", errand)
+        prompt = self._encode(rendered, "messages", offload)
         callable_ = _callable(tools, choice)
         parallel = request.parallel_tool_calls is not False
-        form = self._form(text, callable_, choice, guided=body is not None or not parallel)
+        output_format = self._output_format(
+            text, callable_, choice, guided=body is not None or not parallel
+        )
         guide = guide_of(
-            form,
-            body=None if form.demanded else body,
+            output_format,
+            body=None if output_format.required else body,
             tools=callable_,
             parallel=parallel,
             spell=self._spell,
         )
-        plain = form.thinking is None and form.tools is None
-        return PreparedChat(prompt=prompt, guide=guide, form=None if plain else form)
+        plain = output_format.thinking is None and output_format.tools is None
+        return PreparedChat(
+            prompt=prompt, guide=guide, output_format=None if plain else output_format
+        )
 
-    def _form(
+    def _output_format(
         self,
         prompt: str,
         tools: tuple[FunctionTool, ...],
@@ -84,15 +88,15 @@ class ChatReader:
         thinking = self._thinking
         if thinking is not None and end.endswith(thinking.close):
             thinking = None
-        demanded = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}
+        required = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}
         format = self._format if tools else None
         return OutputFormat(
             thinking=thinking,
             opened=thinking is not None and end.endswith(thinking.open),
             tools=format,
             names=frozenset(tool.name for tool in tools),
-            sure=bool(tools) and (guided or demanded or any(tool.strict for tool in tools)),
-            demanded=demanded,
+            guaranteed=bool(tools) and (guided or required or any(tool.strict for tool in tools)),
+            required=required,
             literals=self._literals(thinking, format),
         )
 
@@ -111,12 +115,12 @@ class ChatReader:
         return self._guides.spell(marker, self._tokenizer.token_of(marker))
 
     def _encode(
-        self, rendered: Rendered, field: str, errand: Offload | None, room: int | None = None
+        self, rendered: Rendered, field: str, offload: Offload | None, room: int | None = None
     ) -> tuple[int, ...]:
         if room is None:
             self._reach.refuse(rendered.text, field)
         most = self._reach.tokens if room is None else room
-        ids, count = self._tokenizer.turned(rendered, most=most, errand=errand)
+        ids, count = self._tokenizer.encode_chat(rendered, most=most, offload=offload)
         if room is None:
             self._reach.refuse_count(count)
         return tuple(ids)

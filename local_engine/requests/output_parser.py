@@ -40,24 +40,30 @@ class OutputFormat(Struct, frozen=True, kw_only=True):
     opened: bool = False
     tools: ToolFormat | None = None
     names: frozenset[str] = frozenset()
-    sure: bool = False
-    demanded: bool = False
+    guaranteed: bool = False
+    required: bool = False
     literals: Mapping[int, str] = {}
 
 
 class OutputParser:
     """Feed it one choice's text, in whatever pieces."""
 
-    def __init__(self, form: OutputFormat, index: int) -> None:
+    def __init__(self, output_format: OutputFormat, index: int) -> None:
         self._index = index
         self._split = (
-            None if form.thinking is None else _Reasoning(form.thinking, opened=form.opened)
+            None
+            if output_format.thinking is None
+            else _Reasoning(output_format.thinking, opened=output_format.opened)
         )
         self._tools = (
             None
-            if form.tools is None
+            if output_format.tools is None
             else ToolCallParser(
-                form.tools, form.names, sure=form.sure, demanded=form.demanded, index=index
+                output_format.tools,
+                output_format.names,
+                guaranteed=output_format.guaranteed,
+                required=output_format.required,
+                index=index,
             )
         )
 

@@ -68,7 +68,7 @@ class PreparedRequest(Struct, frozen=True, kw_only=True, eq=False):
     as_tokens: bool = False
     beams: Beams | None = None
     guide: Guide | None = None
-    form: OutputFormat | None = None
+    output_format: OutputFormat | None = None
     draft: tuple[int, ...] = ()
     proposal: Tensor | None = None
     context: bool = False
@@ -106,7 +106,7 @@ class RequestReader:
         """
         self._tokenizer = tokenizer
         self.reach = reach_of(tokenizer.describe(), longest - 1)
-        self._conversations = ChatReader(tokenizer, guides, self.reach)
+        self._chat_reader = ChatReader(tokenizer, guides, self.reach)
         self._vocabulary = vocabulary
         self._ends = ends
         self._longest = longest
@@ -115,7 +115,7 @@ class RequestReader:
         self._hidden = hidden
         self._max_logits_bytes = max_logits_bytes
 
-    def read(self, request: GenerateRequest, errand: Offload | None = None) -> PreparedRequest:
+    def read(self, request: GenerateRequest, offload: Offload | None = None) -> PreparedRequest:
         """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
         refuse_unsupported(request)
         refuse_excess(request)
@@ -125,10 +125,10 @@ class RequestReader:
         if beams is None and not isinstance(request, TokenRequest):
             sampling = _with_defaults(sampling, self._defaults)
         max_new = self._max_new(request, sampling)
-        talk = NO_CHAT
+        chat = NO_CHAT
         if isinstance(request, ChatRequest):
-            talk = self._conversations.read(request, errand)
-        prompts, echoes = self._prompts(request, max_new, talk, errand)
+            chat = self._chat_reader.read(request, offload)
+        prompts, echoes = self._prompts(request, max_new, chat, offload)
         choices, shown = _choices(sampling)
         if beams is not None:
             choices = shown = _hypotheses(sampling, beams, tokens=isinstance(request, TokenRequest))
@@ -141,10 +141,10 @@ class RequestReader:
             bad_words=self._bad_words(sampling),
         )
         _refuse_contradiction(params, max_new)
-        asked = params.logprobs >= 0
-        if choices > shown and not asked:
+        requested = params.logprobs >= 0
+        if choices > shown and not requested:
             params = msgspec.structs.replace(params, logprobs=0)
-        order = PreparedRequest(
+        prepared = PreparedRequest(
             prompts=prompts,
             echoes=echoes,
             params=params,
@@ -155,33 +155,33 @@ class RequestReader:
             strings=_or(sampling.stop, ()),
             choices=choices,
             shown=shown,
-            logprobs=asked,
+            logprobs=requested,
             priority=_priority(request.priority),
             timeout_s=_or(request.timeout_s, None),
             as_tokens=isinstance(request, TokenRequest),
             beams=beams,
-            guide=talk.guide,
-            form=talk.form,
+            guide=chat.guide,
+            output_format=chat.output_format,
         )
         match request:
             case ChatRequest():
-                return order
+                return prepared
             case TokenRequest():
-                return self._with_tensors(order, request)
+                return self._with_tensors(prepared, request)
             case CompletionRequest():
                 return msgspec.structs.replace(
-                    order,
+                    prepared,
                     suffix=_or(request.append_suffix, ""),
                     truncate=request.error_behavior == "truncate",
-                    prompt_logprobs=asked and _or(request.echo, False),
+                    prompt_logprobs=requested and _or(request.echo, False),
                 )
 
-    def _with_tensors(self, order: PreparedRequest, request: TokenRequest) -> PreparedRequest:
+    def _with_tensors(self, prepared: PreparedRequest, request: TokenRequest) -> PreparedRequest:
         """What TensorRT-LLM's request has beside sampling."""
         context = _or(request.return_context_logits, False)
         generation = _or(request.return_generation_logits, False)
-        rows = len(order.prompts[0]) if context else 0
-        rows += order.max_new * order.choices if generation else 0
+        rows = len(prepared.prompts[0]) if context else 0
+        rows += prepared.max_new * prepared.choices if generation else 0
         if rows * self._vocabulary * 4 > self._max_logits_bytes:
             field = "return_context_logits" if context else "return_generation_logits"
             raise InvalidRequest(
@@ -191,9 +191,9 @@ class RequestReader:
             )
         draft = request.draft
         if draft is UNSET:
-            return msgspec.structs.replace(order, context=context, generation=generation)
+            return msgspec.structs.replace(prepared, context=context, generation=generation)
         tokens = self._checked(draft.tokens, "draft_input_ids")
-        if order.beams is not None:
+        if prepared.beams is not None:
             raise InvalidRequest(
                 "draft_input_ids: beam search takes no drafts; leave them out, or beam_width",
                 param="draft_input_ids",
@@ -201,15 +201,15 @@ class RequestReader:
         shape = (len(tokens), self._vocabulary)
         proposal = None if draft.logits is UNSET else shaped(draft.logits, "draft_logits", shape)
         return msgspec.structs.replace(
-            order, context=context, generation=generation, draft=tokens, proposal=proposal
+            prepared, context=context, generation=generation, draft=tokens, proposal=proposal
         )
 
     def _prompts(
-        self, request: GenerateRequest, max_new: int, talk: PreparedChat, errand: Offload | None
+        self, request: GenerateRequest, max_new: int, chat: PreparedChat, offload: Offload | None
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
         match request:
             case ChatRequest():
-                return (talk.prompt,), ("",)
+                return (chat.prompt,), ("",)
             case TokenRequest():
                 table = request.prompt_table
                 rows = 0 if table is UNSET else table_rows(table, self._hidden)
@@ -219,7 +219,9 @@ class RequestReader:
                 if request.error_behavior == "truncate":
                     room = self._longest - min(max_new, self._longest // 2)
                 prompts = tuple(
-                    self._prompt(prompt, place, template=request.template, room=room, errand=errand)
+                    self._prompt(
+                        prompt, place, template=request.template, room=room, offload=offload
+                    )
                     for place, prompt in enumerate(request.prompts)
                 )
                 return prompts, tuple(self._echo(request, p) for p in request.prompts)
@@ -231,16 +233,16 @@ class RequestReader:
         *,
         template: bool,
         room: int | None,
-        errand: Offload | None,
+        offload: Offload | None,
     ) -> tuple[int, ...]:
         """room: tokens to which a prompt that is too long is cut; `None`: it is refused."""
         if not isinstance(prompt, str):
             kept = prompt if room is None else prompt[-room:]
             return self._checked(kept, f"prompt[{place}]")
         if template:
-            return self._conversations.ask(prompt, errand, room=room)
+            return self._chat_reader.read_question(prompt, offload, room=room)
         most = self.reach.tokens if room is None else room
-        ids, count = self._tokenizer.counted(prompt, most=most, errand=errand)
+        ids, count = self._tokenizer.encode_prompt(prompt, most=most, offload=offload)
         if room is None:
             self.reach.refuse_count(count)
         return tuple(ids)
@@ -262,19 +264,19 @@ class RequestReader:
         return tokens
 
     def _max_new(self, request: GenerateRequest, sampling: Sampling) -> int:
-        asked = sampling.max_tokens
-        if asked is UNSET and isinstance(request, CompletionRequest):
-            asked = COMPLETION_TOKENS
-        if asked is UNSET or asked is None:
+        requested = sampling.max_tokens
+        if requested is UNSET and isinstance(request, CompletionRequest):
+            requested = COMPLETION_TOKENS
+        if requested is UNSET or requested is None:
             return self._ceiling
         least = 0 if isinstance(request, CompletionRequest) and request.echo is True else 1
-        if asked < least:
+        if requested < least:
             raise InvalidRequest(
-                f"max_tokens: {asked} must be {least} or more"
+                f"max_tokens: {requested} must be {least} or more"
                 + (" (0 scores a prompt: a completion with echo: true)" if least else ""),
                 param="max_tokens",
             )
-        return min(asked, self._ceiling)
+        return min(requested, self._ceiling)
 
     def _ends_of(
         self, sampling: Sampling
@@ -387,7 +389,7 @@ def _hypotheses(sampling: Sampling, beams: Beams, *, tokens: bool) -> int:
 
 
 def _priority(priority: int | UnsetType) -> int:
-    asked = _or(priority, 5)
-    if not 1 <= asked <= 5:
-        raise InvalidRequest(f"priority: {asked} must be within 1 and 5", param="priority")
-    return asked
+    requested = _or(priority, 5)
+    if not 1 <= requested <= 5:
+        raise InvalidRequest(f"priority: {requested} must be within 1 and 5", param="priority")
+    return requested

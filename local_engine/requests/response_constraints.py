@@ -88,7 +88,7 @@ def body_of(format: ResponseFormat | UnsetType) -> Body | None:
 
 
 def guide_of(
-    form: OutputFormat,
+    output_format: OutputFormat,
     *,
     body: Body | None,
     tools: Sequence[FunctionTool],
@@ -97,13 +97,18 @@ def guide_of(
 ) -> Guide | None:
     """`None` where nothing is demanded.
 
-    tools: the functions that may be called; where `form` is not `sure`, calls are free text.
+    tools: the functions that may be called; unless `output_format` is `guaranteed`, calls are
+           free text.
     """
-    format = form.tools if form.sure else None
+    format = output_format.tools if output_format.guaranteed else None
     if body is None and format is None:
         return None
-    rules = [] if form.thinking is None else _thinking(form.thinking, form.opened, spell)
-    think = "think " if form.thinking is not None else ""
+    rules = (
+        []
+        if output_format.thinking is None
+        else _thinking(output_format.thinking, output_format.opened, spell)
+    )
+    think = "think " if output_format.thinking is not None else ""
     parts: list[Part] = []
     if body is not None:
         rules.append(f"body: {body.rule}")
@@ -112,7 +117,7 @@ def guide_of(
         called, arguments = _calls(format, tools, parallel, spell)
         rules += called
         parts += arguments
-    rules.append(f"start: {think}{_answer(form, body, parallel)}")
+    rules.append(f"start: {think}{_answer(output_format, body, parallel)}")
     return Guide(
         lark="\n".join([*rules, f"PROSE: {_PROSE}", f"BLANKS: /{_BLANKS}/"]),
         parts=tuple(parts),
@@ -121,12 +126,12 @@ def guide_of(
     )
 
 
-def _answer(form: OutputFormat, body: Body | None, parallel: bool) -> str:
+def _answer(output_format: OutputFormat, body: Body | None, parallel: bool) -> str:
     """What follows the reasoning."""
-    format = form.tools
-    if not form.sure or format is None:
+    format = output_format.tools
+    if not output_format.guaranteed or format is None:
         return "body"
-    if form.demanded:
+    if output_format.required:
         return "calls"
     if body is not None:
         return "(calls | body)"

@@ -196,7 +196,7 @@ def _by_torch(
     if uncut.numel() > 0:
         cuts.append(_cut_nothing(values, uncut))
     for cut in cuts:
-        _settle(cut, values, q, eps, picked, kept)
+        _pick(cut, values, q, eps, picked, kept)
     return picked, kept
 
 
@@ -272,7 +272,7 @@ def _select(cut: _Cut, local: Tensor) -> _Cut:
     )
 
 
-def _settle(
+def _pick(
     cut: _Cut, values: Tensor, q: Tensor | None, eps: float, picked: Tensor, kept: Tensor | None
 ) -> None:
     """Write the rows of `cut` into `picked` [B] and `kept` [B, V]."""

@@ -68,7 +68,7 @@ class BlockPool:
             first = blocks[-1] + 1 if blocks else -1
             taken = self._clean.take(first, count)
             if taken == 0:
-                first = self._clean.roomiest(count)
+                first = self._clean.best_start(count)
                 taken = self._clean.take(first, count)
             for block in range(first, first + taken):
                 self._references[block] = 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 
 class FreeExtents:
-    """A set of integers, kept as runs. All verbs cost O(log runs), `roomiest` O(runs)."""
+    """A set of integers, kept as runs. All verbs cost O(log runs), `best_start` O(runs)."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -55,7 +55,7 @@ class FreeExtents:
             self._starts.insert(bisect_left(self._starts, first + taken), first + taken)
         return taken
 
-    def roomiest(self, wanted: int) -> int:
+    def best_start(self, wanted: int) -> int:
         """Where a new run of `wanted` should begin so that it, and its neighbour, can grow.
 
         The longest free run is halved: its left half stays room for whoever ends just before it.

@@ -77,7 +77,7 @@ class Scheduler:
         """The most tokens that a sequence can ever have: the context, or all pages of the cache."""
         return min(self._limits.max_seq_len, self.blocks.total * self.blocks.block_size)
 
-    def refuse(self, prompt: int) -> None:
+    def validate_prompt_length(self, prompt: int) -> None:
         """Raises InvalidRequest for an empty prompt, and one of so many tokens that never fits.
 
         May be called from any thread.
@@ -96,7 +96,7 @@ class Scheduler:
                 code=CONTEXT_LENGTH,
             )
 
-    def refuse_beams(self, prompt: int, width: int, new: int) -> None:
+    def validate_beams(self, prompt: int, width: int, new: int) -> None:
         """Raises InvalidRequest for a beam search whose beams could never all be in the cache.
 
         prompt, new: tokens, `new` of each beam. May be called from any thread.
@@ -119,8 +119,11 @@ class Scheduler:
             )
 
     def add(self, sequence: Sequence) -> None:
-        """Queues it, and bounds it by the cache. Raises InvalidRequest as `refuse` does."""
-        self.refuse(len(sequence.tokens))
+        """Queue the sequence and bound it by the cache.
+
+        Raises InvalidRequest as `validate_prompt_length` does.
+        """
+        self.validate_prompt_length(len(sequence.tokens))
         sequence.max_total = min(sequence.max_total, self.longest())
         self._waiting.append(sequence)
 
@@ -170,8 +173,8 @@ class Scheduler:
         blocks = self.blocks
         computed = min(parent.computed, len(child.tokens) - 1)
         full, partial = divmod(computed, blocks.block_size)
-        full_house = len(self._running) >= self._limits.max_sequences
-        if full_house or parent.state is not State.RUNNING or blocks.free < len(self._running) + 1:
+        no_place = len(self._running) >= self._limits.max_sequences
+        if no_place or parent.state is not State.RUNNING or blocks.free < len(self._running) + 1:
             self._waiting.append(child)
             return None
         child.blocks.extend(blocks.hold(parent.blocks[:full]))
@@ -235,14 +238,14 @@ class Scheduler:
             waited = int(max(now - sequence.arrival, 0.0) / self._limits.max_first_token_wait_s)
             sequence.level = min(sequence.level, max(1, sequence.priority - waited))
         for sequence in sorted(self._waiting, key=lambda s: s.rank):
-            if budget == 0 or not self._seat(sequence, chunks):
+            if budget == 0 or not self._admit(sequence, chunks):
                 break
             budget = self.budget - sum(c.count for c in chunks.values())
             if not self._reserve(sequence, min(sequence.pending, budget)):
                 sequence.drafts.clear()
             budget -= self._grant(sequence, min(sequence.pending, budget), chunks)
 
-    def _seat(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
+    def _admit(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
         """Pages for all of its tokens, and one to spare for each running sequence."""
         blocks = self.blocks
         cached = blocks.prefix_cache and not sequence.fresh
@@ -251,7 +254,7 @@ class Scheduler:
         sequence.blocks.extend(blocks.share(sequence.hashes[:reusable]))
         hits = len(sequence.blocks)
         need = blocks.blocks_for(len(sequence.tokens)) - hits
-        victims = self._weaker(sequence, need)
+        victims = self._choose_victims(sequence, need)
         if victims is None:
             blocks.release(sequence.blocks)
             return False
@@ -269,7 +272,7 @@ class Scheduler:
         sequence.state = State.RUNNING
         return True
 
-    def _weaker(self, sequence: Sequence, need: int) -> list[Sequence] | None:
+    def _choose_victims(self, sequence: Sequence, need: int) -> list[Sequence] | None:
         """Whom to preempt so that it fits: [] for nobody, `None` if that cannot be done.
 
         Only those of a worse level, and of these: whose priority was worse from the beginning, or
@@ -280,7 +283,7 @@ class Scheduler:
             return []
         victims: list[Sequence] = []
         freed = self.blocks.freed_by()
-        free, seats = self.blocks.free, self._limits.max_sequences - len(self._running)
+        free, places = self.blocks.free, self._limits.max_sequences - len(self._running)
         late = sequence.cached < 0 and sequence.level < sequence.priority
         weaker = [
             s
@@ -289,11 +292,11 @@ class Scheduler:
             and (s.priority > sequence.priority or (late and s.generated > 0))
         ]
         weaker.sort(key=lambda s: s.rank)
-        while seats < 1 or free < need + len(self._running) - len(victims):
+        while places < 1 or free < need + len(self._running) - len(victims):
             if not weaker:
                 return None
             victims.append(weaker.pop())
-            seats += 1
+            places += 1
             free += freed(victims[-1].blocks)
         return victims
 

@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for body in self._reader.feed(data):
-                self._obey(_decoder.decode(body))
+                self._handle(_decoder.decode(body))
         except (BrokenFrame, msgspec.DecodeError):
             self._abort()
 
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._read.set()
 
-    def _obey(self, message: ToEngine) -> None:
+    def _handle(self, message: ToEngine) -> None:
         match message:
             case Submit():
                 self._start(message.id, self._answer(message))

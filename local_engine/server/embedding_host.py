@@ -63,12 +63,12 @@ def _build_embedder(
 ) -> Embedder:
     report(f"loading {model.name} from {model.path}")
     path = model_folder(model.path, model.revision)
-    recipe = read_config(path)
+    st_config = read_config(path)
     parses = model.special_tokens_in_prompts == "parse"
-    tokenizer = Tokenizer(path, subfolder=recipe.subfolder, parses=parses)
+    tokenizer = Tokenizer(path, subfolder=st_config.subfolder, parses=parses)
     encoder = EmbeddingEncoder(
         path,
-        recipe,
+        st_config,
         device=device,
         dtype=None if config.dtype == "auto" else DTYPES[config.dtype],
         slow_16=slow_16,
@@ -77,7 +77,7 @@ def _build_embedder(
     longest = min(
         shape.longest,
         config.max_seq_len or shape.longest,
-        shape.longest if recipe.longest else tokenizer.longest,
+        shape.longest if st_config.longest else tokenizer.longest,
     )
     shape = msgspec.structs.replace(shape, longest=longest)
     with torch.inference_mode():
@@ -92,7 +92,7 @@ def _build_embedder(
         name=model.name,
         reader=TextReader(
             tokenizer,
-            recipe,
+            st_config,
             shape,
             shrinks=model.matryoshka,
             takes_tokens=model.token_inputs == "accept",

@@ -107,9 +107,9 @@ class EmbeddingService:
     def deliver(self, ended: list[Embedded]) -> None:
         """Called by the engine's thread."""
         if ended and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._settle, ended)
+            self._loop.call_soon_threadsafe(self._resolve, ended)
 
-    def _settle(self, ended: list[Embedded]) -> None:
+    def _resolve(self, ended: list[Embedded]) -> None:
         for one in ended:
             future = self._pending.get(one.id)
             if future is not None and not future.done():

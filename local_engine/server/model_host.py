@@ -46,7 +46,7 @@ class ServedModel(Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     base: str
-    conditioner: AdapterResolver
+    adapter_resolver: AdapterResolver
     tokenizer: Tokenizer
     names: TokenNames
     reader: RequestReader
@@ -83,24 +83,28 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         loaded.append((model, weights, Tokenizer(path, parses=parses)))
     bank = AdapterBank(most=config.max_loras, most_bytes=config.max_lora_bytes)
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
-    share = _cache_bytes(config, device) // max(len(loaded), 1)
+    kv_bytes = _cache_bytes(config, device) // max(len(loaded), 1)
     kernels = cpu_kernels(config.compile, device, dtype, report)
     use_finder(kernels.best)
     hosted: dict[str, ServedModel] = {}
     for model, weights, tokenizer in loaded:
-        settled = select_kernels(device, dtype, weights.shape)
+        selection = select_kernels(device, dtype, weights.shape)
         if device == "cpu":
-            settled = structs.replace(settled, kernels=kernels)
+            selection = structs.replace(selection, kernels=kernels)
         else:
-            for line in settled.lines:
+            for line in selection.lines:
                 report(f"{model.name}: {line}")
-        seat = _DeviceShare(bank=bank, device=device, kv_bytes=share, settled=settled)
-        one = _build_model(config, model.name, weights, tokenizer, seat)
+        device_share = _DeviceShare(
+            bank=bank, device=device, kv_bytes=kv_bytes, selection=selection
+        )
+        one = _build_model(config, model.name, weights, tokenizer, device_share)
         hosted[model.name] = one
         for lora in config.loras:
             if lora.base == model.name:
-                conditioner = one.conditioner.adapted(named[lora.name])
-                hosted[lora.name] = structs.replace(one, name=lora.name, conditioner=conditioner)
+                adapter_resolver = one.adapter_resolver.adapted(named[lora.name])
+                hosted[lora.name] = structs.replace(
+                    one, name=lora.name, adapter_resolver=adapter_resolver
+                )
     for one in hosted.values():
         if one.name == one.base:
             report(f"warming up {one.name}")
@@ -117,13 +121,17 @@ class _DeviceShare(Struct, frozen=True, kw_only=True, eq=False):
     bank: AdapterBank
     device: str
     kv_bytes: int
-    settled: KernelSelection
+    selection: KernelSelection
 
 
 def _build_model(
-    config: EngineConfig, name: str, loaded: Loaded, tokenizer: Tokenizer, seat: _DeviceShare
+    config: EngineConfig,
+    name: str,
+    loaded: Loaded,
+    tokenizer: Tokenizer,
+    device_share: _DeviceShare,
 ) -> ServedModel:
-    lane = _lane(config, loaded, seat)
+    lane = _lane(config, loaded, device_share)
     ends = end_tokens(loaded, tokenizer.end)
     guides = GuideCompiler(
         tokenizer.describe(), vocabulary=loaded.vocab, known=tokenizer.size, ends=ends
@@ -139,13 +147,17 @@ def _build_model(
         hidden=loaded.hidden,
         max_logits_bytes=config.max_logits_bytes,
     )
-    conditioner = AdapterResolver(
-        loaded, model=name, bank=seat.bank, device=seat.device, accept_lora=config.accept_lora
+    adapter_resolver = AdapterResolver(
+        loaded,
+        model=name,
+        bank=device_share.bank,
+        device=device_share.device,
+        accept_lora=config.accept_lora,
     )
     return ServedModel(
         name=name,
         base=name,
-        conditioner=conditioner,
+        adapter_resolver=adapter_resolver,
         tokenizer=tokenizer,
         names=TokenNames(tokenizer),
         reader=reader,
@@ -156,18 +168,18 @@ def _build_model(
     )
 
 
-def _lane(config: EngineConfig, loaded: Loaded, seat: _DeviceShare) -> ModelLane:
+def _lane(config: EngineConfig, loaded: Loaded, device_share: _DeviceShare) -> ModelLane:
     context = min(config.max_seq_len or loaded.context, loaded.context)
     runner = Runner(
         loaded,
-        device=seat.device,
-        kv_bytes=seat.kv_bytes,
+        device=device_share.device,
+        kv_bytes=device_share.kv_bytes,
         max_tokens=config.max_sequences * context,
-        kernels=seat.settled.kernels,
-        capture=seat.settled.capture,
+        kernels=device_share.selection.kernels,
+        capture=device_share.selection.capture,
     )
     limits = SchedulerLimits(
-        max_step_tokens=config.max_step_tokens or STEP_TOKENS[seat.device],
+        max_step_tokens=config.max_step_tokens or STEP_TOKENS[device_share.device],
         max_sequences=config.max_sequences,
         max_seq_len=context,
         max_first_token_wait_s=config.max_first_token_wait_s,
@@ -181,7 +193,7 @@ def _lane(config: EngineConfig, loaded: Loaded, seat: _DeviceShare) -> ModelLane
     return ModelLane(
         runner,
         Scheduler(limits, pool),
-        StepSampler(loaded.vocab, seat.device, seat.settled.operator),
+        StepSampler(loaded.vocab, device_share.device, device_share.selection.operator),
         footprint,
         drafts=config.draft_tokens,
     )

@@ -74,7 +74,7 @@ class AdapterResolver:
             adapter=adapter,
         )
 
-    async def settle(self, request: GenerateRequest, tenant: str) -> RequestAdapters:
+    async def resolve(self, request: GenerateRequest, tenant: str) -> RequestAdapters:
         """`release` what it gives. Raises InvalidRequest, and UpstreamBusy for want of room."""
         lora, table = _lora_of(request), _table_of(request)
         if lora is None and table is None:
@@ -92,9 +92,9 @@ class AdapterResolver:
             table_digest=digest,
         )
 
-    def release(self, conditions: RequestAdapters) -> None:
-        if conditions.borrowed and conditions.adapter is not None:
-            self._bank.release(conditions.adapter)
+    def release(self, adapters: RequestAdapters) -> None:
+        if adapters.borrowed and adapters.adapter is not None:
+            self._bank.release(adapters.adapter)
 
     def _refuse(self, lora: LoraRequest) -> None:
         """What need not be read to be refused."""

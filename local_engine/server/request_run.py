@@ -45,24 +45,24 @@ class RequestRun:
 
     def __init__(
         self,
-        hosted: ServedModel,
-        order: PreparedRequest,
+        model: ServedModel,
+        request: PreparedRequest,
         grammar: Grammar | None,
-        inbox: DeltaQueue,
+        queue: DeltaQueue,
         engine: Engine,
-        conditions: RequestAdapters,
+        adapters: RequestAdapters,
     ) -> None:
-        self._hosted = hosted
-        self.conditions = conditions
-        self._order = order
+        self._model = model
+        self.adapters = adapters
+        self._request = request
         self._grammar = grammar
         self._engine = engine
-        self.inbox = inbox
+        self.queue = queue
         self.live: dict[int, Choice] = {}
         self._choices: list[Choice] = []
         self._cached: dict[int, int] = {}
         self._scored: dict[int, tuple[SampledToken, ...]] = {}
-        self._selects = order.choices > order.shown
+        self._selects = request.choices > request.shown
         self._began = 0.0
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
@@ -72,61 +72,61 @@ class RequestRun:
         """
         now = self._began = time.monotonic()
         jobs: list[Job] = []
-        for place in range(len(self._order.prompts)):
+        for place in range(len(self._request.prompts)):
             lead, *others = [
                 self._job(next(ids), place, number, now, salt)
-                for number in range(self._order.choices)
+                for number in range(self._request.choices)
             ]
             jobs.append(msgspec.structs.replace(lead, siblings=tuple(others)))
         return jobs
 
     def _job(self, id: int, place: int, number: int, now: float, salt: bytes) -> Job:
-        order = self._order
-        prompt = order.prompts[place]
-        seed = derive_seed(order.params.seed, number)
-        params = msgspec.structs.replace(order.params, seed=seed)
+        request = self._request
+        prompt = request.prompts[place]
+        seed = derive_seed(request.params.seed, number)
+        params = msgspec.structs.replace(request.params, seed=seed)
         answer = AnswerStream(
-            order,
-            place * order.shown + number,
+            request,
+            place * request.shown + number,
             place,
             seed=seed,
-            tokenizer=self._hosted.tokenizer,
-            names=self._hosted.names,
+            tokenizer=self._model.tokenizer,
+            names=self._model.names,
         )
         choice = self.live[id] = Choice(prompt=place, answer=answer, held=[], rows=[])
         self._choices.append(choice)
         return Job(
-            lane=self._hosted.base,
+            lane=self._model.base,
             sequence=new_sequence(
                 id=id,
                 prompt=list(prompt),
-                max_total=len(prompt) + order.drawn,
-                priority=order.priority,
+                max_total=len(prompt) + request.drawn,
+                priority=request.priority,
                 arrival=now,
-                deadline=now + order.timeout_s if order.timeout_s is not None else float("inf"),
-                salt=self.conditions.salt(salt),
-                adapter=self.conditions.adapter,
-                table=self.conditions.table,
-                drafts=list(order.draft) if number == 0 else [],
-                fresh=order.context or order.prompt_logprobs,
+                deadline=now + request.timeout_s if request.timeout_s is not None else float("inf"),
+                salt=self.adapters.salt(salt),
+                adapter=self.adapters.adapter,
+                table=self.adapters.table,
+                drafts=list(request.draft) if number == 0 else [],
+                fresh=request.context or request.prompt_logprobs,
             ),
             params=params,
-            history=new_history(params, prompt, len(prompt), vocabulary=self._hosted.vocabulary),
-            ends=order.ends,
-            stops=order.stops,
-            words=order.words,
-            beams=order.beams,
+            history=new_history(params, prompt, len(prompt), vocabulary=self._model.vocabulary),
+            ends=request.ends,
+            stops=request.stops,
+            words=request.words,
+            beams=request.beams,
             grammar=None if self._grammar is None else self._grammar.fork(),
-            proposal=order.proposal,
-            context=order.context,
-            generation=order.generation,
-            prompt_logprobs=order.prompt_logprobs,
+            proposal=request.proposal,
+            context=request.context,
+            generation=request.generation,
+            prompt_logprobs=request.prompt_logprobs,
         )
 
     def begin(self) -> list[Event]:
         batch: list[Event] = []
         for choice in self._choices:
-            events = choice.answer.begin(self._began, self._order.echoes[choice.prompt])
+            events = choice.answer.begin(self._began, self._request.echoes[choice.prompt])
             (choice.held if self._selects else batch).extend(events)
         return batch
 
@@ -159,8 +159,8 @@ class RequestRun:
         events: list[Event] = []
         if delta.prompt:
             self._scored[choice.prompt] = delta.prompt
-        if self._order.prompt_logprobs and choice.answer.count == 0:
-            echo = self._order.echoes[choice.prompt]
+        if self._request.prompt_logprobs and choice.answer.count == 0:
+            echo = self._request.echoes[choice.prompt]
             events += choice.answer.echo(echo, self._scored[choice.prompt])
         if delta.context is not None:
             events.append(Logits(of="context", tensor=packed(delta.context)))
@@ -179,10 +179,10 @@ class RequestRun:
                 kind = UpstreamLost if delta.lost else UpstreamFailed
                 raise kind(delta.reason, upstream=NAME)
             case "expired":
-                if self._order.truncate:
+                if self._request.truncate:
                     return choice.answer.expire(now)
                 raise DeadlineExceeded(
-                    f"the answer was not complete within {self._order.timeout_s} s (timeout)",
+                    f"the answer was not complete within {self._request.timeout_s} s (timeout)",
                     param="timeout",
                 )
             case _:
@@ -191,20 +191,20 @@ class RequestRun:
     def _best(self) -> list[Event]:
         """Of each prompt's answers those with the best score, renumbered."""
         events: list[Event] = []
-        for place in range(len(self._order.prompts)):
+        for place in range(len(self._request.prompts)):
             rivals = [choice for choice in self._choices if choice.prompt == place]
             rivals.sort(key=lambda choice: choice.answer.score, reverse=True)
-            for rank, choice in enumerate(rivals[: self._order.shown]):
-                index = place * self._order.shown + rank
+            for rank, choice in enumerate(rivals[: self._request.shown]):
+                index = place * self._request.shown + rank
                 events += [msgspec.structs.replace(event, index=index) for event in choice.held]
         return events
 
     def _usage(self) -> Usage:
         """Totals so far; every choice's tokens count, shown or not."""
-        prompt = sum(len(prompt) for prompt in self._order.prompts)
+        prompt = sum(len(prompt) for prompt in self._request.prompts)
         completion = sum(choice.answer.count for choice in self._choices)
-        form = self._order.form
-        reasons = form is not None and form.thinking is not None
+        output_format = self._request.output_format
+        reasons = output_format is not None and output_format.thinking is not None
         return Usage(
             prompt_tokens=prompt,
             completion_tokens=completion,

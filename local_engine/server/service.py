@@ -58,7 +58,7 @@ class Service:
         self._reading = reading_gate(NAME)
         self._embeddings = EmbeddingService(self._embedders, self._ids, NAME, self._reading)
         self._engine = Engine(
-            {hosted.base: hosted.lane for hosted in self._models.values()},
+            {served.base: served.lane for served in self._models.values()},
             self._deliver,
             self._ended,
             pulse=self.pulse,
@@ -66,7 +66,7 @@ class Service:
             embedded=self._embeddings.deliver,
         )
         self._most = config.max_sequences + config.max_waiting
-        self._inboxes: dict[int, DeltaQueue] = {}
+        self._queues: dict[int, DeltaQueue] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
 
@@ -88,7 +88,7 @@ class Service:
 
     def stats(self) -> dict[str, Stats]:
         """By model; what runs with an adapter counts as its base's."""
-        lanes = {hosted.base: hosted.lane for hosted in self._models.values()}
+        lanes = {served.base: served.lane for served in self._models.values()}
         embedders = {name: embedder.lane for name, embedder in self._embedders.items()}
         return {name: lane.stats() for name, lane in {**lanes, **embedders}.items()}
 
@@ -120,53 +120,55 @@ class Service:
         DeadlineExceeded and UpstreamFailed at any time.
         """
         assert self._loop is not None, "the service was not started"
-        hosted = self._models.get(model)
-        if hosted is None:
+        served = self._models.get(model)
+        if served is None:
             raise self._cannot(model, "generates no text; ask it for embeddings")
         with preparing():
-            run, jobs = await self._prepare(hosted, request, tenant)
+            run, jobs = await self._prepare(served, request, tenant)
         ids = list(run.live)
         for id in ids:
-            self._inboxes[id] = run.inbox
+            self._queues[id] = run.queue
         for job in jobs:
             self._engine.submit(job)
         try:
             yield [Started(id=request_id, model=model, created=int(time.time())), *run.begin()]
             while run.live:
-                deltas = await run.inbox.take()
+                deltas = await run.queue.take()
                 if batch := run.absorb(deltas):
                     yield batch
         finally:
             for id in ids:
-                del self._inboxes[id]
+                del self._queues[id]
             for id in run.live:
                 self._engine.cancel(id)
-            hosted.conditioner.release(run.conditions)
+            served.adapter_resolver.release(run.adapters)
 
     async def _prepare(
-        self, hosted: ServedModel, request: GenerateRequest, tenant: str
+        self, served: ServedModel, request: GenerateRequest, tenant: str
     ) -> tuple[RequestRun, list[Job]]:
         """Everything that can be refused, and the jobs."""
         assert self._loop is not None
-        order = await self._read(hosted.reader, request, tenant)
+        prepared = await self._read(served.reader, request, tenant)
         grammar = None
-        if order.guide is not None:
-            grammar = await hosted.guides.compile(order.guide, order.ends | order.stops, tenant)
-        for prompt in order.prompts:
-            hosted.lane.refuse(len(prompt))
-            if order.beams is not None:
-                hosted.lane.refuse_beams(len(prompt), order.beams.width, order.drawn)
-        answers = len(order.prompts) * order.choices
+        if prepared.guide is not None:
+            grammar = await served.guides.compile(
+                prepared.guide, prepared.ends | prepared.stops, tenant
+            )
+        for prompt in prepared.prompts:
+            served.lane.validate_prompt_length(len(prompt))
+            if prepared.beams is not None:
+                served.lane.validate_beams(len(prompt), prepared.beams.width, prepared.drawn)
+        answers = len(prepared.prompts) * prepared.choices
         if answers > self._most:
             raise InvalidRequest(
                 f"n: {answers} answers are more than this engine has room for, {self._most}; "
                 "ask for fewer answers, or send fewer prompts",
                 param="n",
             )
-        if len(self._inboxes) + answers > self._most:
+        if len(self._queues) + answers > self._most:
             raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
-        conditions = await hosted.conditioner.settle(request, tenant)
-        run = RequestRun(hosted, order, grammar, DeltaQueue(self._loop), self._engine, conditions)
+        adapters = await served.adapter_resolver.resolve(request, tenant)
+        run = RequestRun(served, prepared, grammar, DeltaQueue(self._loop), self._engine, adapters)
         return run, run.prepare(self._ids, tenant.encode())
 
     async def _read(
@@ -208,6 +210,6 @@ class Service:
 
     def _route(self, deltas: list[Delta], at: float) -> None:
         for delta in deltas:
-            inbox = self._inboxes.get(delta.id)
-            if inbox is not None:
-                inbox.put(delta, at)
+            queue = self._queues.get(delta.id)
+            if queue is not None:
+                queue.put(delta, at)

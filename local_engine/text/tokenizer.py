@@ -87,21 +87,21 @@ class Tokenizer:
         """special: add what the model expects around a text (its begin token)."""
         return self._encoder.encode(text, special=special)[0]
 
-    def counted(
-        self, text: str, *, special: bool = True, most: int, errand: Offload | None
+    def encode_prompt(
+        self, text: str, *, special: bool = True, most: int, offload: Offload | None
     ) -> tuple[list[int], int]:
         """The last `most` tokens of a raw prompt, and their count. See TextEncoder.encode."""
         encoder = self._encoder if self._parses else self._respelt
-        return encoder.encode(text, special=special, most=most, errand=errand)
+        return encoder.encode(text, special=special, most=most, offload=offload)
 
-    def turned(
-        self, rendered: Rendered, *, most: int, errand: Offload | None
+    def encode_chat(
+        self, rendered: Rendered, *, most: int, offload: Offload | None
     ) -> tuple[list[int], int]:
         """The same of a conversation, whose control tokens are those of its template alone."""
         encoder, text = self._encoder, rendered.text
         if rendered.spelled:
             encoder, text = self._respelt, rendered.spelled
-        return encoder.encode(text, special=False, most=most, errand=errand)
+        return encoder.encode(text, special=False, most=most, offload=offload)
 
     def decode(self, ids: list[int]) -> str:
         """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""

@@ -231,7 +231,7 @@ class Translating:
         if not isinstance(prompt, str):
             return _Read(ids=prompt)
         ids = await reading(
-            len(prompt), lambda errand: self._tokenizer.read(prompt, errand=errand), tenant
+            len(prompt), lambda offload: self._tokenizer.read(prompt, offload=offload), tenant
         )
         if not ids:
             raise InvalidRequest(f"{field} must not be empty", param=field)
@@ -242,9 +242,9 @@ class Translating:
         if chat is None:
             raise InvalidRequest(f"messages: {self.name} has no chat template", param="messages")
 
-        def read(errand: Offload | None) -> _Read:
+        def read(offload: Offload | None) -> _Read:
             rendered = chat.rendered(messages, self._tokenizer.controls)
-            ids = self._tokenizer.read(rendered, special=False, errand=errand)
+            ids = self._tokenizer.read(rendered, special=False, offload=offload)
             return _Read(ids=ids, text=rendered.text)
 
         return await reading(sum(map(length, messages)), read, tenant)

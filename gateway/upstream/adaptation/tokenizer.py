@@ -138,7 +138,7 @@ class TextTokenizer:
         return tuple(self._encoder.encode(text, special=special)[0])
 
     def read(
-        self, prompt: str | Rendered, *, special: bool = True, errand: Offload | None = None
+        self, prompt: str | Rendered, *, special: bool = True, offload: Offload | None = None
     ) -> tuple[int, ...]:
         """A prompt of any length. A conversation's control tokens are those of its template.
 
@@ -148,7 +148,7 @@ class TextTokenizer:
         text = prompt if isinstance(prompt, str) else prompt.text
         if isinstance(prompt, Rendered) and prompt.spelled:
             encoder, text = self.respelt, prompt.spelled
-        ids, count = encoder.encode(text, special=special, most=MAX_TOKENS, errand=errand)
+        ids, count = encoder.encode(text, special=special, most=MAX_TOKENS, offload=offload)
         refuse_many(count)
         return tuple(ids)
 

@@ -99,7 +99,7 @@ async def test_a_long_text_is_read_elsewhere_to_the_same_tokens() -> None:
     reads = encoder()
 
     ids, count = await run_offloaded(
-        lambda errand: reads.encode(text, special=False, most=50, errand=errand)
+        lambda offload: reads.encode(text, special=False, most=50, offload=offload)
     )
 
     whole, all_of_them = reads.encode(text, special=False)
@@ -111,7 +111,7 @@ async def test_reading_a_long_text_leaves_the_loop_free_and_ends_with_its_client
     reads, longest = encoder(), 0.0
 
     reading = asyncio.create_task(
-        run_offloaded(lambda errand: reads.encode(text, special=False, most=50, errand=errand))
+        run_offloaded(lambda offload: reads.encode(text, special=False, most=50, offload=offload))
     )
     for _ in range(40):
         began = time.monotonic()

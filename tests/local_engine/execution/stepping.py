@@ -27,10 +27,10 @@ def hosted(folder: Path, **changes: object) -> ServedModel:
     return host(config(folder, **changes), lambda _: None)[MODEL]
 
 
-def settle_conditions(
+def resolve_adapters(
     model: ServedModel, request: TokenRequest, tenant: str = ""
 ) -> RequestAdapters:
-    return asyncio.run(model.conditioner.settle(request, tenant))
+    return asyncio.run(model.adapter_resolver.resolve(request, tenant))
 
 
 def settled(sampling: Sampling, *, seed: int = 0) -> RowParams:

@@ -62,7 +62,7 @@ def test_a_step_may_take_its_whole_time_and_no_more() -> None:
 
     hangs: list[bool] = []
     for clock.now in (1000.0, 1030.0, 1060.0, 1060.5):
-        hangs.append(watchdog.look())
+        hangs.append(watchdog.check())
 
     assert hangs == [False, False, False, True]
     assert len(listener.said) == 1
@@ -76,11 +76,11 @@ def test_many_short_steps_and_long_pauses_are_no_hang() -> None:
     for _ in range(10):
         pulse.begin("tiny")
         clock.now += 40
-        watchdog.look()
+        watchdog.check()
         pulse.end()
         clock.now += 1
     clock.now += 3600
-    watchdog.look()
+    watchdog.check()
 
     assert listener.said == []
     assert len(looks) == 11

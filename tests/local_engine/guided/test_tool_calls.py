@@ -33,8 +33,8 @@ class Case(Struct, frozen=True, kw_only=True):
     format: ToolFormat
     text: str
     said: Said
-    sure: bool = False
-    demanded: bool = False
+    guaranteed: bool = False
+    required: bool = False
 
 
 def calls(*found: tuple[str, str], text: str = "") -> Said:
@@ -58,8 +58,10 @@ CASES = {
     "text after": Case(
         format=HERMES, text=hermes("now", "{}") + " so", said=calls(("now", "{}"), text=" so")
     ),
-    "sure": Case(format=HERMES, text=f"I.\n{TWICE} so", said=calls(*BOTH, text="I. so"), sure=True),
-    "demanded": Case(format=HERMES, text=TWICE, said=calls(*BOTH), sure=True, demanded=True),
+    "sure": Case(
+        format=HERMES, text=f"I.\n{TWICE} so", said=calls(*BOTH, text="I. so"), guaranteed=True
+    ),
+    "demanded": Case(format=HERMES, text=TWICE, said=calls(*BOTH), guaranteed=True, required=True),
     "no arguments": Case(
         format=HERMES,
         text='<tool_call>{"name": "now"}</tool_call>',
@@ -103,14 +105,14 @@ CASES = {
         format=MISTRAL, text=f"I see.[TOOL_CALLS]{LISTED}", said=calls(*BOTH, text="I see.")
     ),
     "mistral, sure": Case(
-        format=MISTRAL, text=f"[TOOL_CALLS]{LISTED}", said=calls(*BOTH), sure=True
+        format=MISTRAL, text=f"[TOOL_CALLS]{LISTED}", said=calls(*BOTH), guaranteed=True
     ),
     "mistral, demanded": Case(
         format=MISTRAL,
         text=f"[TOOL_CALLS]{LISTED}",
         said=calls(*BOTH),
-        sure=True,
-        demanded=True,
+        guaranteed=True,
+        required=True,
     ),
     "mistral, wrong": Case(
         format=MISTRAL, text="[TOOL_CALLS][1, 2] x", said=Said(text="[TOOL_CALLS][1, 2] x")
@@ -122,20 +124,24 @@ CASES = {
     ),
     "llama, text": Case(format=LLAMA, text=f" no {BARE}", said=Said(text=f" no {BARE}")),
     "llama, other JSON": Case(format=LLAMA, text='{"a": 1} b', said=Said(text='{"a": 1} b')),
-    "llama, demanded": Case(format=LLAMA, text=BARE, said=calls(*BOTH), sure=True, demanded=True),
+    "llama, demanded": Case(
+        format=LLAMA, text=BARE, said=calls(*BOTH), guaranteed=True, required=True
+    ),
     "llama, cut short": Case(
         format=LLAMA,
         text=f'{BARE}; {{"name": "now',
         said=calls(*BOTH, text='{"name": "now'),
-        sure=True,
-        demanded=True,
+        guaranteed=True,
+        required=True,
     ),
     "generic": Case(format=GENERIC, text=BARE, said=calls(*BOTH)),
 }
 
 
 def read(case: Case, pieces: Sequence[str]) -> list[Event]:
-    reader = ToolCallParser(case.format, NAMES, sure=case.sure, demanded=case.demanded, index=3)
+    reader = ToolCallParser(
+        case.format, NAMES, guaranteed=case.guaranteed, required=case.required, index=3
+    )
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
     assert reader.calls == len({event.tool for event in events if isinstance(event, ToolDelta)})
@@ -188,7 +194,7 @@ def test_it_does_not_matter_how_the_text_is_cut(name: str) -> None:
     more=st.text('<tol_ca>/[TOLCS]{}":, name\n', max_size=12),
 )
 def test_any_text_gives_the_same_however_it_is_cut(case: Case, cuts: set[int], more: str) -> None:
-    text = case.text if case.sure else more + case.text
+    text = case.text if case.guaranteed else more + case.text
     places = sorted(cut for cut in cuts if cut <= len(text))
     pieces = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
 

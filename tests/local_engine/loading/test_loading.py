@@ -43,13 +43,13 @@ def runner(folder: Path, dtype: torch.dtype = torch.float32, *, kv_bytes: int = 
 def test_plain_decoders_run_lean_and_others_by_transformers_modules(
     family: str, lean: bool, dtype: torch.dtype, folder: Folder
 ) -> None:
-    assert runner(folder(family), dtype).lean is lean
+    assert runner(folder(family), dtype).fused is lean
 
 
 def test_heads_that_are_rotated_in_part_are_left_to_transformers(tmp_path: Path) -> None:
     part = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
-    assert not runner(save_model(tmp_path, "phi3", rope_parameters=part)).lean
+    assert not runner(save_model(tmp_path, "phi3", rope_parameters=part)).fused
 
 
 def test_a_context_is_the_models_own_or_less(folder: Folder) -> None:

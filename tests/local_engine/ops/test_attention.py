@@ -98,7 +98,7 @@ def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
         spans=tuple(spans),
         shares=(),
         masks={},
-        asks={},
+        layer_params={},
     )
     return plan, ordered
 
@@ -162,7 +162,7 @@ def test_what_the_engine_cannot_compute_is_refused() -> None:
         spans=(span,),
         shares=(),
         masks={},
-        asks={},
+        layer_params={},
     )
 
     with pytest.raises(UnsupportedAttention, match="keyword arguments"):

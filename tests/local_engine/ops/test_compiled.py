@@ -122,9 +122,9 @@ def test_the_gate_of_a_very_negative_number_is_shut(kernels: Kernels) -> None:
 def test_heads_turn_as_torch_turns_them(width: int, kernels: Kernels) -> None:
     heads = noise(5, 9, width)[:, :7]
     angles = noise(5, width, seed=1), noise(5, width, seed=2)
-    expected = TORCH.rotary.turn(heads, *TORCH.rotary.prepare(*angles))
+    expected = TORCH.rotary.rotate(heads, *TORCH.rotary.prepare(*angles))
 
-    out = kernels.rotary.turn(heads, *kernels.rotary.prepare(*angles))
+    out = kernels.rotary.rotate(heads, *kernels.rotary.prepare(*angles))
 
     torch.testing.assert_close(out, expected)
 
@@ -148,7 +148,7 @@ def test_every_token_attends_to_its_own_sequence_wherever_its_pages_are(
     pages = random.Random(0).sample(range(12), 12)
     blocks = (tuple(pages[:4]), tuple(pages[4:7]), tuple(pages[7:9]))
     cache = kernels.cache(12 * PAGE)
-    ask = AttentionParams(scale=0.3, window=window, softcap=None, sinks=None)
+    params = AttentionParams(scale=0.3, window=window, softcap=None, sinks=None)
     told: list[list[Tensor]] = [[], [], []]
     for step, counts in enumerate(((PAGE + 3, 40, 2), (5, 1, 1), (1, 1, 20), (1, 1, 1))):
         made = noise(sum(counts), heads + 2 * kv_heads, width, seed=step)
@@ -160,7 +160,7 @@ def test_every_token_attends_to_its_own_sequence_wherever_its_pages_are(
         plan = _plan(cache, counts, lengths, blocks)
         key, value = made[:, heads:-kv_heads], made[:, -kv_heads:]
 
-        out = cache.attend(made[:, :heads], key, value, 0, plan, ask)
+        out = cache.attend(made[:, :heads], key, value, 0, plan, params)
 
         expected = [
             exact(token[:heads], past[:, heads:-kv_heads], past[:, -kv_heads:], window)
@@ -195,7 +195,7 @@ def _plan(
         spans=tuple(spans),
         shares=shares,
         masks={},
-        asks={},
+        layer_params={},
     )
 
 
@@ -205,7 +205,7 @@ def test_several_threads_give_the_numbers_of_one(kernels: Kernels) -> None:
     lengths = [97, 64, 33, 80, 16, 90]
     blocks = tuple(tuple(range(7 * place, 7 * place + 7)) for place in range(6))
     cache = kernels.cache(42 * PAGE)
-    ask = AttentionParams(scale=0.3, window=0, softcap=None, sinks=None)
+    params = AttentionParams(scale=0.3, window=0, softcap=None, sinks=None)
     for store in cache.of(0, noise(1, 4, 64), noise(1, 4, 64)):
         store.copy_(noise(*store.shape, seed=1))
     made, gate_up = noise(6, 20, 64), noise(24, 4096)
@@ -215,7 +215,7 @@ def test_several_threads_give_the_numbers_of_one(kernels: Kernels) -> None:
         torch.set_num_threads(threads)
         try:
             plan = _plan(cache, (1,) * 6, lengths, blocks)
-            attended = cache.attend(made[:, :12], made[:, 12:16], made[:, 16:], 0, plan, ask)
+            attended = cache.attend(made[:, :12], made[:, 12:16], made[:, 16:], 0, plan, params)
             outs.append((attended, kernels.swiglu(gate_up)))
         finally:
             torch.set_num_threads(1)

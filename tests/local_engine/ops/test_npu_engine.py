@@ -48,9 +48,9 @@ def npu_lane(
     )
     limits = SchedulerLimits(max_step_tokens=step, max_sequences=8, max_seq_len=256)
     pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=True)
-    drawer = StepSampler(loaded.vocab, "cpu", settled.operator)
+    sampler = StepSampler(loaded.vocab, "cpu", settled.operator)
     stand_in.calls.update(dict.fromkeys(stand_in.calls, 0))
-    return ModelLane(runner, Scheduler(limits, pool), drawer), runner, settled
+    return ModelLane(runner, Scheduler(limits, pool), sampler), runner, settled
 
 
 def answers(
@@ -93,7 +93,7 @@ def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None
     given = answers(lane, LONG)
 
     assert_greedy(folder(family), LONG, given)
-    assert runner.lean
+    assert runner.fused
     assert settled.kernels.name == runner.kernels.name == "npu"
     assert called(stand_in) >= {*LAYER}
     assert ("npu_fused_infer_attention_score_v2" in called(stand_in)) == (family != "mistral")
@@ -109,7 +109,7 @@ def test_models_with_code_of_their_own_attend_over_the_same_pages(
     given = answers(lane, prompts())
 
     assert_greedy(folder(family), prompts(), given)
-    assert not runner.lean
+    assert not runner.fused
     assert runner.block_size == PAGE
 
 
@@ -133,7 +133,7 @@ def test_tokens_do_not_depend_on_which_kernels_there_are(
     given = answers(lane, LONG)
 
     assert_greedy(folder("llama"), LONG, given)
-    assert runner.lean
+    assert runner.fused
     assert called(stand_in).isdisjoint(without)
 
 

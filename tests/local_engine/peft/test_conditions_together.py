@@ -11,7 +11,7 @@ from schemas.events import Event, Logits, Tokens
 from schemas.requests import Draft, TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, config, events, serving
-from tests.local_engine.execution.stepping import Runs, hosted, settle_conditions
+from tests.local_engine.execution.stepping import Runs, hosted, resolve_adapters
 from tests.local_engine.execution.test_equality import GREEDY
 from tests.local_engine.peft.adapting import random_pairs, save_adapter, save_merged
 from tests.local_engine.peft.test_prompt_table import expected, random_table, request
@@ -88,7 +88,7 @@ def test_guesses_from_a_prompt_with_rows_of_a_table_change_nothing(
     model = hosted(base, draft_tokens=4)
     runs = Runs(model.lane)
 
-    id = runs.add(prompt, GREEDY, conditions=settle_conditions(model, request(prompt, rows)))
+    id = runs.add(prompt, GREEDY, conditions=resolve_adapters(model, request(prompt, rows)))
 
     runs.finish()
     assert runs.tokens(id) == expected(base, prompt, rows)

@@ -10,7 +10,7 @@ from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL, Oracle, config
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import PLAIN, Runs, settle_conditions
+from tests.local_engine.execution.stepping import PLAIN, Runs, resolve_adapters
 from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts
 from tests.local_engine.peft.adapting import Pairs, random_pairs, save_adapter, save_merged
 from tests.local_engine.tiny import save_model
@@ -44,7 +44,7 @@ def mixed(served: dict[str, ServedModel]) -> list[list[int]]:
     for prompt in prompts():
         for name in NAMES:
             request = TokenRequest(model=name or MODEL, tokens=tuple(prompt))
-            conditions = settle_conditions(served[name or MODEL], request)
+            conditions = resolve_adapters(served[name or MODEL], request)
             runs.add(prompt, GREEDY, conditions=conditions)
     return runs.finish()
 
@@ -100,7 +100,7 @@ def test_adapters_never_share_keys_and_values_with_others(
 
     for name in (*NAMES, *NAMES):
         request = TokenRequest(model=name or MODEL, tokens=tuple(prompt))
-        conditions = settle_conditions(served[name or MODEL], request)
+        conditions = resolve_adapters(served[name or MODEL], request)
         id = runs.add(prompt, GREEDY, conditions=conditions)
         runs.finish()
         cached.append(runs.cached[id])

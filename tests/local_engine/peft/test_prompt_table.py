@@ -19,7 +19,7 @@ from schemas.requests import PromptTable, TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.asking import MODEL
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs, hosted, settle_conditions
+from tests.local_engine.execution.stepping import Runs, hosted, resolve_adapters
 from tests.local_engine.execution.test_equality import COUNT, GREEDY
 from tests.local_engine.peft.adapting import plain_model, wire
 from tests.local_engine.tiny import VOCABULARY as V
@@ -103,7 +103,7 @@ def test_a_table_answers_as_inputs_embeds_do_in_any_company(
 
     for prompt in PROMPTS:
         for rows in TABLES:
-            runs.add(prompt, GREEDY, conditions=settle_conditions(model, request(prompt, rows)))
+            runs.add(prompt, GREEDY, conditions=resolve_adapters(model, request(prompt, rows)))
 
     answers = runs.finish()
     assert answers == generated
@@ -118,7 +118,7 @@ def test_a_row_may_be_a_token_of_the_models_own(folder: Folder) -> None:
 
     plain = runs.add([5, 12, 6], GREEDY)
     virtual = [5, V + 2, 6]
-    table = runs.add(virtual, GREEDY, conditions=settle_conditions(model, request(virtual, own)))
+    table = runs.add(virtual, GREEDY, conditions=resolve_adapters(model, request(virtual, own)))
 
     runs.finish()
     assert runs.tokens(table) == runs.tokens(plain)
@@ -131,7 +131,7 @@ def test_tables_never_share_keys_and_values_with_others(folder: Folder) -> None:
     cached: list[int] = []
 
     for seed in (1, 2, 1):
-        conditions = settle_conditions(model, request(prompt, random_table(seed)))
+        conditions = resolve_adapters(model, request(prompt, random_table(seed)))
         id = runs.add(prompt, GREEDY, conditions=conditions)
         runs.finish()
         cached.append(runs.cached[id])
@@ -147,7 +147,7 @@ def test_penalties_see_no_tokens_in_the_rows_of_a_table(folder: Folder) -> None:
     prompt = [V, V + 1, V, V + 1, 33, V]
     runs = Runs(model.lane)
 
-    id = runs.add(prompt, penalised, conditions=settle_conditions(model, request(prompt, rows)))
+    id = runs.add(prompt, penalised, conditions=resolve_adapters(model, request(prompt, rows)))
 
     runs.finish()
     assert len(runs.tokens(id)) == COUNT
@@ -163,7 +163,7 @@ def test_a_table_has_rows_in_any_of_three_shapes(
 ) -> None:
     rows = random_table(4)
 
-    conditions = settle_conditions(reader, request([V], rows.to(dtype).reshape(shape)))
+    conditions = resolve_adapters(reader, request([V], rows.to(dtype).reshape(shape)))
 
     assert conditions.table is not None
     torch.testing.assert_close(conditions.table, rows.to(dtype).float())
@@ -178,7 +178,7 @@ def test_bfloat16_rows_are_read(reader: ServedModel) -> None:
     )
     asked = TokenRequest(model=MODEL, tokens=(V,), prompt_table=sent)
 
-    conditions = settle_conditions(reader, asked)
+    conditions = resolve_adapters(reader, asked)
 
     assert conditions.table is not None
     torch.testing.assert_close(conditions.table, rows.float())
@@ -187,7 +187,7 @@ def test_bfloat16_rows_are_read(reader: ServedModel) -> None:
 def read_whole(model: ServedModel, asked: TokenRequest) -> None:
     """As the service does: shapes first, then numbers."""
     model.reader.read(asked)
-    settle_conditions(model, asked)
+    resolve_adapters(model, asked)
 
 
 TABLE, COUNT_OF_ROWS = "prompt_embedding_table", "prompt_vocab_size"

@@ -158,8 +158,8 @@ def test_what_demands_nothing_has_no_grammar(folder: Folder) -> None:
     )
     loose = msgspec.structs.replace(request(), tools=(G,))
 
-    talk = ChatReader(tokenizer, guides, ROOMY).read(loose)
+    chat = ChatReader(tokenizer, guides, ROOMY).read(loose)
 
-    assert talk.guide is None
-    assert talk.form is not None
-    assert talk.form.tools is not None
+    assert chat.guide is None
+    assert chat.output_format is not None
+    assert chat.output_format.tools is not None

@@ -214,7 +214,7 @@ def test_extents_are_a_set(moves: list[tuple[int, int]]) -> None:
         assert list(extents) == sorted(model)
         assert len(extents) == len(model)
         if model:
-            assert extents.roomiest(limit) in model
+            assert extents.best_start(limit) in model
 
 
 class Trace:

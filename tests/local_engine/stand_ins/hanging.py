@@ -24,8 +24,8 @@ class HangingLane:
 
     def __init__(self, lane: ModelLane) -> None:
         self._lane = lane
-        self.refuse = lane.refuse
-        self.refuse_beams = lane.refuse_beams
+        self.validate_prompt_length = lane.validate_prompt_length
+        self.validate_beams = lane.validate_beams
         self.longest = lane.longest
 
     @property

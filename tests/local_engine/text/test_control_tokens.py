@@ -79,7 +79,7 @@ def tokens(
     tokenizer: Tokenizer, messages: tuple[Message, ...], tools: tuple[FunctionTool, ...] = ()
 ) -> list[int]:
     rendered = tokenizer.chat.rendered(messages, tools, tokenizer.controls)
-    return tokenizer.turned(rendered, most=1 << 20, errand=None)[0]
+    return tokenizer.encode_chat(rendered, most=1 << 20, offload=None)[0]
 
 
 def controls(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
@@ -158,8 +158,8 @@ def test_a_raw_prompt_may_spell_tokens_unless_the_operator_says_no(
 ) -> None:
     strict = Tokenizer(str(folders["byte_level"]), parses=False)
 
-    parsed, _ = made["byte_level"].counted("a<|user|>b", most=99, errand=None)
-    text, _ = strict.counted("a<|user|>b", most=99, errand=None)
+    parsed, _ = made["byte_level"].encode_prompt("a<|user|>b", most=99, offload=None)
+    text, _ = strict.encode_prompt("a<|user|>b", most=99, offload=None)
 
     assert strict.token_of("<|user|>") in parsed
     assert controls(strict, text) == []
