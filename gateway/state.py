@@ -18,11 +18,11 @@ from gateway.asgi.large_bodies import Turns
 from gateway.asgi.sse_keepalive import KeepAlive
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
-from gateway.experiments.service.background_jobs import Minding
-from gateway.experiments.service.experiment_service import Trials
-from gateway.experiments.service.history import Past
+from gateway.experiments.service.background_jobs import ExperimentJobs
+from gateway.experiments.service.experiment_service import ExperimentService
+from gateway.experiments.service.history import ExperimentHistory
 from gateway.mirror.mirroring import Mirrors
-from gateway.recording.rows_from_request import attempts_of, booked, line_of
+from gateway.recording.rows_from_request import access_line, attempts_of, request_batch
 from gateway.routing.planning.enrolment import fingerprint
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices
@@ -62,7 +62,7 @@ class Peers(Protocol):
         """What each of them keeps: see `Gateway.kept`."""
         ...
 
-    async def past(self) -> Past:
+    async def past(self) -> ExperimentHistory:
         """How experiments went, as the one that leads has noted."""
         ...
 
@@ -79,8 +79,8 @@ class Nobody:
     async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
         return ()
 
-    async def past(self) -> Past:
-        return Past()
+    async def past(self) -> ExperimentHistory:
+        return ExperimentHistory()
 
 
 class Gateway:
@@ -120,8 +120,8 @@ class Gateway:
         self.guesses = WrongKeyThrottle()
         self.large = Turns()
         self.mirrors = Mirrors(self._book_mirrored)
-        self.trials: Trials | None = None
-        self.minding: Minding | None = None
+        self.trials: ExperimentService | None = None
+        self.minding: ExperimentJobs | None = None
         self.peers: Peers = Nobody()
         self._reports = EngineReports()
         self.ended = EndedSessions(Path(runtime.config.store.spool or SPOOL))
@@ -311,12 +311,12 @@ class Gateway:
         self.write_books()
         return self.decisions.recent(limit, request_id)
 
-    async def past(self) -> Past:
+    async def past(self) -> ExperimentHistory:
         """How experiments went.
 
         Raises Unavailable when the process that leads does not tell.
         """
-        return await self.peers.past() if self.minding is None else self.minding.history.past
+        return await self.peers.past() if self.minding is None else self.minding.history.latest
 
     def _paused(self) -> Iterator[tuple[str, bool]]:
         for experiment in self.runtime.config.experiments:
@@ -347,7 +347,8 @@ class Gateway:
             return
         offset = time.time() - now()
         lines = [
-            line_of(trip, status, ended, offset, prices) for trip, status, ended, prices in notes
+            access_line(trip, status, ended, offset, prices)
+            for trip, status, ended, prices in notes
         ]
         trips = [note[0] for note in notes]
         several: list[AttemptRow] = []
@@ -365,7 +366,7 @@ class Gateway:
         else:
             told = as_json(lines)
             self.access_log.add(lines, told)
-            self.recorder.add(booked(trips, told, several))
+            self.recorder.add(request_batch(trips, told, several))
 
     def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)

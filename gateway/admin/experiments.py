@@ -14,13 +14,13 @@ from msgspec import Struct
 from gateway.admin.access import SCHEME
 from gateway.config.problems import nearest
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.experiment_service import Trials
-from gateway.experiments.service.removed import UNKNOWN, Former
+from gateway.experiments.service.experiment_service import ExperimentService
+from gateway.experiments.service.removed import UNKNOWN, RemovedExperiment
 from gateway.experiments.service.report import Report
 from gateway.experiments.service.summary import ListedExperiment, configured, removed
 from gateway.openapi.hot_routes import operation
 from gateway.state import Gateway
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.surfaces.decoding import UNREADABLE
 from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
 
@@ -52,7 +52,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         experiments = [_view(trials, one) for one in trials.experiments]
         try:
             experiments += map(removed, await trials.former())
-        except StoreAway as exc:
+        except StoreUnavailable as exc:
             return ExperimentList(experiments=experiments, away=exc.message)
         return ExperimentList(experiments=experiments)
 
@@ -106,13 +106,13 @@ def _told(request: _Request, gateway: Gateway, done: str, name: str) -> None:
     _log.warning("experiment %s is %s by the admin key%s", name, done, where and f" from {where}")
 
 
-def _trials(gateway: Gateway) -> Trials:
+def _trials(gateway: Gateway) -> ExperimentService:
     if gateway.trials is None:
         raise Unavailable("this gateway has no store, and so no experiments")
     return gateway.trials
 
 
-def _named(trials: Trials, name: str) -> Experiment:
+def _named(trials: ExperimentService, name: str) -> Experiment:
     """One that is in the configuration."""
     experiment = trials.named(name)
     if experiment is None:
@@ -120,7 +120,9 @@ def _named(trials: Trials, name: str) -> Experiment:
     return experiment
 
 
-def _definition(trials: Trials, name: str, gone: Sequence[Former]) -> Experiment:
+def _definition(
+    trials: ExperimentService, name: str, gone: Sequence[RemovedExperiment]
+) -> Experiment:
     """What one that is not in the configuration was."""
     for one in gone:
         if one.name == name:
@@ -135,7 +137,7 @@ def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
     return RouteNotFound(told, code="experiment_not_found")
 
 
-def _view(trials: Trials, experiment: Experiment) -> ListedExperiment:
+def _view(trials: ExperimentService, experiment: Experiment) -> ListedExperiment:
     return configured(experiment, trials.standing(experiment))
 
 

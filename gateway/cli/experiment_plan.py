@@ -19,7 +19,7 @@ from gateway.experiments.service.report_input import clauses_of, metrics_of
 from gateway.experiments.statistics import sample_size as planner
 from gateway.experiments.statistics.formatting import figure
 from gateway.experiments.statistics.metrics import Metric
-from gateway.experiments.statistics.sample_size import Plan
+from gateway.experiments.statistics.sample_size import SamplePlan
 from gateway.store.base import Store
 
 
@@ -34,7 +34,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     by: float | None
     apart: float
     baseline: Baseline
-    plan: Plan
+    plan: SamplePlan
     units: int
 
 

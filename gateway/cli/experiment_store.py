@@ -8,7 +8,7 @@ from gateway.config.problems import nearest
 from gateway.config.schema import Config
 from gateway.config.schema_experiment import Experiment
 from gateway.store.base import Store
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.open import absent, open_existing
 
 
@@ -19,7 +19,7 @@ def opened(config: Config) -> Generator[Store, None, None]:
         store = open_existing(config.store.url)
     try:
         yield store
-    except StoreAway as exc:
+    except StoreUnavailable as exc:
         raise Faults((f"store.url: {exc.message}",)) from exc
     finally:
         store.close()

@@ -20,7 +20,7 @@ from gateway.config.problems import nearest
 from gateway.config.schema import Config
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.contract_report import declared
-from gateway.experiments.service.removed import UNKNOWN, former
+from gateway.experiments.service.removed import UNKNOWN, removed_experiments
 from gateway.experiments.service.report import Measured, MetricReport, Report, doubts, report_of
 from gateway.experiments.service.summary import ListedExperiment, configured, removed
 from gateway.experiments.statistics.formatting import figure, signed
@@ -47,7 +47,7 @@ def listed(path: Path, as_json: bool) -> None:
     config = load(path)
     with opened(config) as store:
         rows = [configured(one, _standing(one, store)) for one in config.experiments]
-        rows += [removed(one) for one in former(store, {row.name for row in rows})]
+        rows += [removed(one) for one in removed_experiments(store, {row.name for row in rows})]
     if as_json:
         _print_json(rows)
         return
@@ -213,7 +213,7 @@ def _report(config: Config, store: Store, name: str) -> Report:
         if experiment.name == name:
             return report_of(experiment, store)
     names = [one.name for one in config.experiments]
-    for one in former(store, names):
+    for one in removed_experiments(store, names):
         names.append(one.name)
         if one.name == name and one.experiment is None:
             raise Faults((f"{name}: {UNKNOWN}",))

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.tables import show, table_of
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_existing
 from gateway.store.usage_queries import Used
 from schemas.errors import InvalidConfig
@@ -33,7 +33,7 @@ def usage(path: Path, days: int, as_json: bool) -> None:
         store = open_existing(config.store.url)
         try:
             used = store.used(since=(today - timedelta(days=days - 1)).timestamp())
-        except StoreAway as exc:
+        except StoreUnavailable as exc:
             raise InvalidConfig((f"store.url: {exc}",)) from exc
         finally:
             store.close()

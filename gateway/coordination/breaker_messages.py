@@ -5,13 +5,13 @@ from msgspec import Struct
 from gateway.routing.resilience.circuit_breaker import Health
 
 
-class News(Struct, frozen=True, kw_only=True, tag=True):
+class BreakerUpdate(Struct, frozen=True, kw_only=True, tag=True):
     """Breakers that have changed, by the keys of Runtime.backends. Both ways."""
 
     health: dict[str, Health]
 
 
-class Busy(Struct, frozen=True, kw_only=True, tag=True):
+class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):
     """Attempts under way by backend, where that changed; requests and bytes of bodies in all.
 
     A worker tells its own, and is told the sum of the others'.

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.coordination.replica_sync import Exchange
+from gateway.coordination.replica_sync import ReplicaSync
 
 
 class ReplicaCollector(Collector):
     """Of the process that leads."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ReplicaSync) -> None:
         self._exchange = exchange
 
     def collect(self) -> Iterable[Metric]:

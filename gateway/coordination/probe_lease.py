@@ -8,7 +8,7 @@ no request waits for the lease. One that is not used goes round.
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from gateway.coordination.replica_transport import Ask, Link
+from gateway.coordination.replica_transport import Ask, ReplicaTransport
 from gateway.routing.resilience.circuit_breaker import Health
 
 AHEAD_S = 1.0
@@ -18,7 +18,7 @@ UNUSED_S = 1.0
 """A lease that nobody has used so long after that is for the others."""
 
 
-class Bar(Protocol):
+class LocalProbeBlock(Protocol):
     """A lease among the processes of this replica, which holds the processes off."""
 
     def free(self) -> bool: ...
@@ -28,33 +28,33 @@ class Bar(Protocol):
         ...
 
 
-class Bars(Protocol):
-    def lease(self, key: str) -> Bar: ...
+class LocalProbeBlocks(Protocol):
+    def lease(self, key: str) -> LocalProbeBlock: ...
 
 
-class Turns:
+class ProbeLeases:
     """Of one replica. Keys are those of breakers, places what they are called among replicas."""
 
-    def __init__(self, link: Link, bars: Bars) -> None:
+    def __init__(self, link: ReplicaTransport, bars: LocalProbeBlocks) -> None:
         self._link = link
-        self._bars = bars
-        self._barred: set[str] = set()
+        self._local = bars
+        self._blocked: set[str] = set()
         self._mine: dict[str, float] = {}
-        self._aside: dict[str, float] = {}
+        self._retry_after: dict[str, float] = {}
         self._places: dict[str, str] = {}
 
-    async def settle(
+    async def update(
         self, health: Mapping[str, Health], places: Mapping[str, str], replicas: int, now: float
     ) -> None:
-        """As of now. health: breakers as all know them. Raises LinkAway."""
+        """As of now. health: breakers as all know them. Raises TransportUnavailable."""
         self._places.update(places)
         is_open = {
             key: one.open_until
             for key, one in health.items()
             if one.open_until is not None and key in places
         }
-        for key in self._barred - is_open.keys():
-            self._let(key)
+        for key in self._blocked - is_open.keys():
+            self._unblock(key)
         asks: list[tuple[Ask, str]] = [
             *(("give", key) for key in self._mine.keys() - is_open.keys()),
             *(ask for key, until in is_open.items() for ask in self._due(key, until, now)),
@@ -68,37 +68,37 @@ class Turns:
             elif ask == "give" or (ask == "keep" and not done):
                 self._mine.pop(key, None)
                 if key in is_open:
-                    self._aside[key] = now + UNUSED_S * replicas
+                    self._retry_after[key] = now + UNUSED_S * replicas
 
-    def alone(self) -> None:
+    def release_all(self) -> None:
         """There is nobody to ask: each of the processes decides with the others here."""
-        for key in tuple(self._barred):
-            self._let(key)
+        for key in tuple(self._blocked):
+            self._unblock(key)
         self._mine.clear()
-        self._aside.clear()
+        self._retry_after.clear()
 
     def _due(self, key: str, until: float, now: float) -> Iterator[tuple[Ask, str]]:
         """What to ask for about a breaker that is open until then."""
         taken = self._mine.get(key)
         if taken is None:
-            self._hold(key)
-            if until - now < AHEAD_S and now >= self._aside.get(key, now):
+            self._block(key)
+            if until - now < AHEAD_S and now >= self._retry_after.get(key, now):
                 yield "take", key
-        elif key not in self._barred and not self._bars.lease(key).free():
+        elif key not in self._blocked and not self._local.lease(key).free():
             yield "keep", key  # a probe is under way
         elif -UNUSED_S < until - now < AHEAD_S or now - taken < UNUSED_S:
-            self._let(key)  # what was told before it was taken has been heard since
+            self._unblock(key)  # what was told before it was taken has been heard since
             yield "keep", key
         else:
-            self._hold(key)
+            self._block(key)
             yield "give", key
 
-    def _hold(self, key: str) -> None:
+    def _block(self, key: str) -> None:
         """Next time, if a probe is under way just now."""
-        if self._bars.lease(key).take():
-            self._barred.add(key)
+        if self._local.lease(key).take():
+            self._blocked.add(key)
 
-    def _let(self, key: str) -> None:
-        if key in self._barred:
-            self._barred.discard(key)
-            self._bars.lease(key).drop()
+    def _unblock(self, key: str) -> None:
+        if key in self._blocked:
+            self._blocked.discard(key)
+            self._local.lease(key).drop()

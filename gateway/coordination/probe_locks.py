@@ -18,7 +18,7 @@ LINGER_S = 0.25
 """A lock is kept so long after its probe, for the news of how it went to reach the others."""
 
 
-class Leases:
+class FileLeases:
     """Of one process. Nothing else in the process may open the file: closing it frees all."""
 
     def __init__(self, file: Path) -> None:
@@ -70,7 +70,7 @@ class LocalLease:
     drop = give
 
 
-class Turn:
+class LogFileLock:
     """A context in which one process is at a time; a thread that waits for it sleeps.
 
     What is written to a pipe in one piece may be long, and arrives in several: those of another

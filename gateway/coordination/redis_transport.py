@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from gateway.coordination.replica_transport import LEASE_S, Ask, LinkAway
+from gateway.coordination.replica_transport import LEASE_S, Ask, TransportUnavailable
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
@@ -102,7 +102,7 @@ class RedisLink:
         try:
             if self._connected:
                 await self._round([("HDEL", NOTICES, self.name)])
-        except LinkAway:
+        except TransportUnavailable:
             return  # the others notice that it is gone by its silence
         await self._hang_up()
 
@@ -125,14 +125,14 @@ class RedisLink:
                 answers = await pipeline.execute(raise_on_error=False)
         except TimeoutError:
             await self._hang_up()
-            raise LinkAway("it does not answer in time") from None
+            raise TransportUnavailable("it does not answer in time") from None
         except (RedisError, OSError) as exc:
             await self._hang_up()
-            raise LinkAway(f"{type(exc).__name__}: {exc}") from exc
+            raise TransportUnavailable(f"{type(exc).__name__}: {exc}") from exc
         self._connected = True
         for answer in answers:
             if isinstance(answer, RedisError):
-                raise LinkAway(f"{type(answer).__name__}: {answer}") from answer
+                raise TransportUnavailable(f"{type(answer).__name__}: {answer}") from answer
         return answers
 
     async def _hang_up(self) -> None:

@@ -21,7 +21,7 @@ from schemas.secret import Secret
 _CLOCK = struct.Struct("!d")
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ReplicaState(Struct, frozen=True, kw_only=True):
     """A body: breakers, and attempts under way, by provider (see `Shared`) and backend."""
 
     health: dict[str, dict[str, Health]] = {}
@@ -33,10 +33,10 @@ class Unreadable(Exception):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Told)
+_decoder = msgspec.msgpack.Decoder(ReplicaState)
 
 
-def body_of(told: Told) -> bytes:
+def body_of(told: ReplicaState) -> bytes:
     return _encoder.encode(told)
 
 
@@ -51,7 +51,7 @@ def clock_of(data: bytes) -> float:
     return float(_CLOCK.unpack_from(data)[0])
 
 
-def told_in(body: bytes) -> Told:
+def state_in(body: bytes) -> ReplicaState:
     """Raises Unreadable."""
     try:
         return _decoder.decode(body)
@@ -63,7 +63,7 @@ def body_in(data: bytes) -> bytes:
     return data[_CLOCK.size :]
 
 
-def moved(health: Health, seconds: float) -> Health:
+def shifted(health: Health, seconds: float) -> Health:
     """The same on another clock, which shows so much more."""
     return Health(
         at=health.at + seconds,

@@ -14,21 +14,21 @@ from msgspec import Struct
 
 from gateway.clock import now
 from gateway.config.schema import Config
-from gateway.coordination.breaker_messages import Busy, News
-from gateway.coordination.probe_lease import Bars, Turns
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
 from gateway.coordination.replica_messages import (
+    ReplicaState,
     Shared,
-    Told,
     Unreadable,
     body_in,
     body_of,
     clock_of,
-    moved,
     notice,
-    told_in,
+    shifted,
+    state_in,
 )
-from gateway.coordination.replica_transport import Link, LinkAway
-from gateway.coordination.state_hub import Hub, later
+from gateway.coordination.replica_transport import ReplicaTransport, TransportUnavailable
+from gateway.coordination.state_hub import StateHub, later
 from gateway.routing.resilience.breaker_per_model import NAMED, bound
 from gateway.routing.resilience.circuit_breaker import Health
 
@@ -53,17 +53,17 @@ MAX_PAUSE_S = 1.0
 _NEVER = float("-inf")
 
 
-class Other(Struct, kw_only=True):
+class Peer(Struct, kw_only=True):
     """Another replica as last seen. since: when its notice was last found changed."""
 
     clock: float
     since: float
     alive: bool = False
     body: bytes = b""
-    told: Told = Told()
+    told: ReplicaState = ReplicaState()
 
 
-class Exchange:
+class ReplicaSync:
     """`run` it beside what serves; config: what is in force, asked for at each look.
 
     away: the link was, the last time. heard_at: when it last was not, in Unix seconds; 0 never.
@@ -71,9 +71,9 @@ class Exchange:
 
     def __init__(
         self,
-        hub: Hub,
-        link: Link,
-        bars: Bars,
+        hub: StateHub,
+        link: ReplicaTransport,
+        bars: LocalProbeBlocks,
         config: Callable[[], Config],
         clock: Callable[[], float] = now,
     ) -> None:
@@ -82,37 +82,37 @@ class Exchange:
         self._link = link
         self._name = link.name.encode()
         self._clock = clock
-        self._turns = Turns(link, bars)
+        self._turns = ProbeLeases(link, bars)
         self._config = config
         self._for = config()
         self._shared = Shared(self._for)
         self._own: dict[str, Health] = {}
         self._known: dict[str, Health] = {}
         self._busy: dict[str, int] = {}
-        self._others: dict[bytes, Other] = {}
+        self._others: dict[bytes, Peer] = {}
         self._unreadable: set[bytes] = set()
         self._passed: dict[str, Health] = {}
         self._elsewhere: dict[str, int] = {}
         self.away = False
         self.heard_at = 0.0
-        hub.join(PEER, self.hear)
+        hub.join(PEER, self.on_message)
 
     @property
     def replicas(self) -> int:
         """Those that are alive, this one included."""
         return 1 + sum(other.alive for other in self._others.values())
 
-    def hear(self, message: News | Busy) -> None:
+    def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
         """What the processes of this replica say."""
         match message:
-            case News(health=health):
+            case BreakerUpdate(health=health):
                 for key, one in health.items():
                     self._know(key, one)
                     own = _without(one, self._passed.get(key))
                     known = self._own.get(key)
                     self._own[key] = own if known is None else later(known, own)
                 bound(self._own)
-            case Busy(attempts=attempts):
+            case LoadUpdate(attempts=attempts):
                 merged = {**self._busy, **attempts}
                 self._busy = {key: count for key, count in merged.items() if count}
 
@@ -122,8 +122,8 @@ class Exchange:
         try:
             while True:
                 try:
-                    await self.look()
-                except LinkAway as exc:
+                    await self.sync()
+                except TransportUnavailable as exc:
                     self._lose(exc)
                     pause = min(pause * 2.0, MAX_PAUSE_S)
                 else:
@@ -131,11 +131,11 @@ class Exchange:
                     pause = TICK_S
                 await asyncio.sleep(pause * random.uniform(0.75, 1.0))
         finally:
-            self._turns.alone()
+            self._turns.release_all()
             await self._link.leave()
 
-    async def look(self) -> None:
-        """Tell, read, and see to the probes. Raises LinkAway."""
+    async def sync(self) -> None:
+        """Tell, read, and see to the probes. Raises TransportUnavailable."""
         now = self._clock()
         if self._config() is not self._for:
             self._follow(self._config())
@@ -149,13 +149,13 @@ class Exchange:
             for key in self._known
             if NAMED not in key and (place := self._shared.place(key))
         }
-        await self._turns.settle(self._known, places, self.replicas, self._clock())
+        await self._turns.update(self._known, places, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
         """With another configuration other backends may be the same as theirs."""
         self._for, self._shared = config, Shared(config)
         for other in self._others.values():
-            other.body, other.told = b"", Told()
+            other.body, other.told = b"", ReplicaState()
 
     def _body(self, now: float) -> bytes:
         self._own = {
@@ -172,7 +172,7 @@ class Exchange:
         for key, count in self._busy.items():
             if place := self._shared.place(key):
                 busy.setdefault(place, {})[key] = count
-        return body_of(Told(health=health, busy=busy))
+        return body_of(ReplicaState(health=health, busy=busy))
 
     def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
         news: dict[str, Health] = {}
@@ -184,7 +184,7 @@ class Exchange:
             if name not in notices or now - other.since > GONE_S:
                 other.alive = False
         if news:
-            self._hub.hear(PEER, News(health=news))
+            self._hub.on_message(PEER, BreakerUpdate(health=news))
         self._pass_loads()
 
     def _heard(self, name: bytes, data: bytes, now: float) -> Mapping[str, Health]:
@@ -196,7 +196,7 @@ class Exchange:
             theirs = clock_of(data)
             other = self._others.get(name)
             if other is None:
-                self._others[name] = Other(clock=theirs, since=now)
+                self._others[name] = Peer(clock=theirs, since=now)
                 return {}
             if theirs == other.clock:
                 return {}
@@ -205,7 +205,7 @@ class Exchange:
             if body == other.body:
                 return {}
             before, other.body = other.told, body
-            other.told = told_in(body)
+            other.told = state_in(body)
         except Unreadable:
             if name not in self._unreadable:
                 self._unreadable.add(name)
@@ -213,14 +213,14 @@ class Exchange:
             return {}
         return self._changed(before, other.told, now - theirs)
 
-    def _changed(self, before: Told, told: Told, ahead: float) -> dict[str, Health]:
+    def _changed(self, before: ReplicaState, told: ReplicaState, ahead: float) -> dict[str, Health]:
         """Of backends that are here too, on our clock. ahead: what it shows more than theirs."""
         news: dict[str, Health] = {}
         for place in self._shared.places & told.health.keys():
             old = before.health.get(place, {})
             for key, one in told.health[place].items():
                 if old.get(key) != one and self._shared.place(key) == place:
-                    news[key] = moved(one, ahead)
+                    news[key] = shifted(one, ahead)
                     self._know(key, news[key])
                     passed = self._passed.get(key)
                     self._passed[key] = later(passed, news[key]) if passed else news[key]
@@ -239,14 +239,16 @@ class Exchange:
         if total != self._elsewhere:
             ended = dict.fromkeys(self._elsewhere.keys() - total.keys(), 0)
             self._elsewhere = total
-            self._hub.hear(PEER, Busy(attempts={**ended, **total}, in_flight=0, buffered=0))
+            self._hub.on_message(
+                PEER, LoadUpdate(attempts={**ended, **total}, in_flight=0, buffered=0)
+            )
 
     def _know(self, key: str, health: Health) -> None:
         known = self._known.get(key)
         self._known[key] = later(known, health) if known else health
         bound(self._known)
 
-    def _lose(self, why: LinkAway) -> None:
+    def _lose(self, why: TransportUnavailable) -> None:
         if not self.away:
             _log.warning(
                 "the other replicas are out of reach (Redis at %s: %s); going on with what this "
@@ -256,7 +258,7 @@ class Exchange:
             )
         self.away = True
         self._others.clear()
-        self._turns.alone()
+        self._turns.release_all()
         self._pass_loads()
 
     def _find(self) -> None:

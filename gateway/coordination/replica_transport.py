@@ -7,12 +7,15 @@ Ask = Literal["take", "keep", "give"]
 """Of a lease: take it if nobody has it; keep or give it if it is one's own."""
 
 
-class LinkAway(Exception):
+class TransportUnavailable(Exception):
     """What is between the replicas cannot be reached, refuses, or is slow."""
 
 
-class Link(Protocol):
-    """One replica's way to the others. Every call ends within seconds, or raises LinkAway."""
+class ReplicaTransport(Protocol):
+    """One replica's connection to the others.
+
+    Every call returns within seconds or raises TransportUnavailable.
+    """
 
     @property
     def name(self) -> str:
@@ -33,7 +36,7 @@ class Link(Protocol):
         ...
 
     async def leave(self) -> None:
-        """Take down one's own notice and close; never raises LinkAway."""
+        """Take down one's own notice and close; never raises TransportUnavailable."""
         ...
 
 

@@ -10,24 +10,24 @@ from prometheus_client.registry import CollectorRegistry
 from gateway.background import Crashed, kept
 from gateway.config.schema import Config
 from gateway.coordination.metrics import ReplicaCollector
-from gateway.coordination.probe_lease import Bars
-from gateway.coordination.replica_sync import Exchange
-from gateway.coordination.replica_transport import Link
-from gateway.coordination.state_hub import Hub
+from gateway.coordination.probe_lease import LocalProbeBlocks
+from gateway.coordination.replica_sync import ReplicaSync
+from gateway.coordination.replica_transport import ReplicaTransport
+from gateway.coordination.state_hub import StateHub
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
 
-def link_of(config: Config) -> Link | None:
+def link_of(config: Config) -> ReplicaTransport | None:
     """`None` where there are no other replicas. Raises InvalidConfig."""
     return None if config.store.redis_url is None else open_link(config.store.redis_url)
 
 
 @asynccontextmanager
-async def among_replicas(
-    link: Link | None,
-    hub: Hub,
-    bars: Callable[[], Bars],
+async def replica_sync_running(
+    link: ReplicaTransport | None,
+    hub: StateHub,
+    bars: Callable[[], LocalProbeBlocks],
     config: Callable[[], Config],
     registry: CollectorRegistry,
     crashed: Crashed,
@@ -39,7 +39,7 @@ async def among_replicas(
     if link is None:
         yield
         return
-    exchange = Exchange(hub, link, bars(), config)
+    exchange = ReplicaSync(hub, link, bars(), config)
     registry.register(ReplicaCollector(exchange))
     task = asyncio.create_task(kept("exchange with replicas", exchange.run, crashed))
     try:
@@ -49,7 +49,7 @@ async def among_replicas(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def open_link(url: Secret) -> Link:
+def open_link(url: Secret) -> ReplicaTransport:
     """To Redis, not connected yet.
 
     Raises InvalidConfig for an address that cannot be one, or without the extra it needs.

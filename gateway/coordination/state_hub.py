@@ -6,30 +6,30 @@ A peer is whoever has joined, a worker or, beside them, whatever speaks for othe
 import asyncio
 from collections.abc import Callable
 
-from gateway.coordination.breaker_messages import Busy, News
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.routing.resilience.breaker_per_model import bound
 from gateway.routing.resilience.circuit_breaker import Health
 
 GATHER_S = 0.05
 """What several peers say of their loads is added up at most this often."""
 
-Send = Callable[[News | Busy], None]
+Send = Callable[[BreakerUpdate | LoadUpdate], None]
 
 
-class Hub:
+class StateHub:
     """In the process that leads. Peers are told what the others said; newcomers, all that holds."""
 
     def __init__(self) -> None:
         self._peers: dict[int, Send] = {}
-        self._busy: dict[int, Busy] = {}
-        self._told: dict[int, Busy] = {}
+        self._busy: dict[int, LoadUpdate] = {}
+        self._told: dict[int, LoadUpdate] = {}
         self._health: dict[str, Health] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def join(self, peer: int, send: Send) -> None:
         self._peers[peer] = send
         if self._health:
-            send(News(health=dict(self._health)))
+            send(BreakerUpdate(health=dict(self._health)))
         self._soon()
 
     def leave(self, peer: int) -> None:
@@ -39,10 +39,10 @@ class Hub:
         self._told.pop(peer, None)
         self._soon()
 
-    def hear(self, peer: int, message: News | Busy) -> None:
+    def on_message(self, peer: int, message: BreakerUpdate | LoadUpdate) -> None:
         """What a peer says of itself."""
         match message:
-            case News(health=health):
+            case BreakerUpdate(health=health):
                 for key, one in health.items():
                     known = self._health.get(key)
                     self._health[key] = one if known is None else later(known, one)
@@ -50,10 +50,10 @@ class Hub:
                 for other, send in self._peers.items():
                     if other != peer:
                         send(message)
-            case Busy():
+            case LoadUpdate():
                 known = self._busy.get(peer)
                 attempts = {**(known.attempts if known else {}), **message.attempts}
-                self._busy[peer] = Busy(
+                self._busy[peer] = LoadUpdate(
                     attempts={key: count for key, count in attempts.items() if count},
                     in_flight=message.in_flight,
                     buffered=message.buffered,
@@ -73,7 +73,7 @@ class Hub:
             for busy in others:
                 for key, count in busy.attempts.items():
                     attempts[key] = attempts.get(key, 0) + count
-            whole = Busy(
+            whole = LoadUpdate(
                 attempts=attempts,
                 in_flight=sum(busy.in_flight for busy in others),
                 buffered=sum(busy.buffered for busy in others),
@@ -84,7 +84,7 @@ class Hub:
             self._told[peer] = whole
             ended = before.attempts.keys() - attempts.keys() if before else ()
             send(
-                Busy(
+                LoadUpdate(
                     attempts={**attempts, **dict.fromkeys(ended, 0)},
                     in_flight=whole.in_flight,
                     buffered=whole.buffered,

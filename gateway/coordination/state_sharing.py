@@ -5,13 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from gateway.coordination.breaker_messages import Busy, News
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.routing.resilience.breaker_per_model import NAMED
 from gateway.routing.resilience.circuit_breaker import Breaker, Health, Lease
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
-TELL_S = 0.1
+SEND_INTERVAL_S = 0.1
 """Between two looks at the loads. A breaker's change is told at once."""
 
 
@@ -21,11 +21,11 @@ class Leases(Protocol):
     def lease(self, key: str) -> Lease: ...
 
 
-class Sharing:
+class StateSharing:
     """Of one process; `follow` each generation of its configuration."""
 
     def __init__(
-        self, gateway: Gateway, leases: Leases, send: Callable[[News | Busy], None]
+        self, gateway: Gateway, leases: Leases, send: Callable[[BreakerUpdate | LoadUpdate], None]
     ) -> None:
         self._gateway = gateway
         self._leases = leases
@@ -47,16 +47,16 @@ class Sharing:
             backend.breakers.made = partial(self._share, key)
             backend.load.elsewhere = self._heard.get(key, 0)
 
-    def hear(self, message: News | Busy) -> None:
+    def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
         """What the others say."""
         backends = self._gateway.runtime.backends
         match message:
-            case News(health=health):
+            case BreakerUpdate(health=health):
                 for key, one in health.items():
                     place, _, name = key.partition(NAMED)
                     if (backend := backends.get(place)) is not None:
                         (backend.breakers.of(name) if name else backend.breaker).hear(one)
-            case Busy(attempts=attempts):
+            case LoadUpdate(attempts=attempts):
                 for key, count in attempts.items():
                     self._heard[key] = count
                     if (backend := backends.get(key)) is not None:
@@ -64,10 +64,10 @@ class Sharing:
                 self._gateway.others_in_flight = message.in_flight
                 self._gateway.others_buffered = message.buffered
 
-    async def tell(self) -> None:
+    async def send_updates(self) -> None:
         """Of the loads, for as long as it runs."""
         while True:
-            await asyncio.sleep(TELL_S)
+            await asyncio.sleep(SEND_INTERVAL_S)
             gateway = self._gateway
             attempts = {
                 key: backend.load.in_flight
@@ -81,7 +81,7 @@ class Sharing:
                 continue
             self._attempts = {key: count for key, count in attempts.items() if count}
             self._totals = totals
-            self._send(Busy(attempts=changed, in_flight=totals[0], buffered=totals[1]))
+            self._send(LoadUpdate(attempts=changed, in_flight=totals[0], buffered=totals[1]))
 
     def _share(self, key: str, name: str, breaker: Breaker) -> None:
         """A wildcard's breaker for one name. Its probes are each process's own: clients choose
@@ -101,4 +101,4 @@ class Sharing:
 
     def _flush(self) -> None:
         news, self._news = self._news, {}
-        self._send(News(health=news))
+        self._send(BreakerUpdate(health=news))

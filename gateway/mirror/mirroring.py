@@ -31,13 +31,13 @@ ONCE = Retry(attempts=1)
 
 _log = logging.getLogger("strowger.mirror")
 
-Booked = Callable[[MirrorLine, AttemptRow | None], None]
+OnMirrored = Callable[[MirrorLine, AttemptRow | None], None]
 
 
 class Mirrors:
     """The copies of one process. booked: gets what became of each, the shed ones as well."""
 
-    def __init__(self, booked: Booked) -> None:
+    def __init__(self, booked: OnMirrored) -> None:
         self._booked = booked
         self._running: set[asyncio.Task[None]] = set()
 

@@ -15,7 +15,7 @@ from gateway.telemetry.logs import line_style
 _log = logging.getLogger("strowger")
 
 
-def _nobody(engine: EngineProcess) -> None:
+def _ignore(engine: EngineProcess) -> None:
     """Who is told of new engines where nobody is."""
 
 
@@ -34,7 +34,7 @@ class EnginePlan(Struct, frozen=True, kw_only=True, eq=False):
     problems: tuple[str, ...] = ()
 
 
-class EngineHouse:
+class EnginePool:
     """Owns the engines from `start` to `close`. processes: by provider, as configured now."""
 
     def __init__(
@@ -42,7 +42,7 @@ class EngineHouse:
         config: Config,
         run_dir: Path,
         *,
-        made: Callable[[EngineProcess], None] = _nobody,
+        made: Callable[[EngineProcess], None] = _ignore,
         until: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
         """made: is given each new engine. until: before the gateway says that it is ready."""
@@ -85,7 +85,7 @@ class EngineHouse:
             self._made(processes[name])
         return EnginePlan(processes=processes, problems=tuple(problems))
 
-    def adopt(self, plan: EnginePlan) -> Sequence[EngineProcess]:
+    def apply(self, plan: EnginePlan) -> Sequence[EngineProcess]:
         """The plan is in force: new engines start. Returns those that are to be stopped.
 
         One that replaces another starts in `stop`, when the other has gone and freed its memory.

@@ -4,13 +4,15 @@ from collections.abc import Callable
 
 from gateway.background import Crashed
 from gateway.config.schema import Config
-from gateway.experiments.service.background_jobs import Minding
+from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.store.base import Store
 
 
-def minding_of(store: Store, config: Callable[[], Config], crashed: Crashed) -> Minding:
+def experiment_jobs_for(
+    store: Store, config: Callable[[], Config], crashed: Crashed
+) -> ExperimentJobs:
     """config: what is in force. A history is for whoever has the key to the page."""
-    return Minding(
+    return ExperimentJobs(
         store,
         lambda: config().experiments,
         shown=lambda: bool(config().auth.admin_key),

@@ -8,20 +8,20 @@ from pathlib import Path
 
 from gateway.background import count_unhandled, kept
 from gateway.config.schema import Config
-from gateway.coordination.probe_locks import PROBES, Leases
-from gateway.coordination.setup import among_replicas, link_of
+from gateway.coordination.probe_locks import PROBES, FileLeases
+from gateway.coordination.setup import link_of, replica_sync_running
 from gateway.engine_process.process import EngineProcess
-from gateway.processes.engine_pool import EngineHouse
-from gateway.processes.experiment_jobs import minding_of
+from gateway.processes.engine_pool import EnginePool
+from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.reload import Reload
 from gateway.processes.signals import on_reload, on_stop
-from gateway.processes.worker_pool import Crew
+from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
 from gateway.telemetry.experiment_metrics import JudgeCollector
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
-async def lead(
+async def run_leader(
     config: Config,
     *,
     source: Path,
@@ -35,27 +35,27 @@ async def lead(
     metrics = ProcessMetrics()
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
-    minding = minding_of(records.store, lambda: reload.config, crashed)
-    for told in (records.metrics, JudgeCollector(minding.judge)):
+    jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
+    for told in (records.metrics, JudgeCollector(jobs.monitor)):
         metrics.registry.register(told)
-    crew = Crew(listener, run_dir, metrics, past=lambda: minding.history.past)
+    pool = WorkerPool(listener, run_dir, metrics, past=lambda: jobs.history.latest)
 
     def owned(engine: EngineProcess) -> None:
-        engine.watch(lambda _: crew.tell_engine(engine))
+        engine.watch(lambda _: pool.send_engine_update(engine))
 
-    engines = EngineHouse(config, run_dir, made=owned, until=crew.serving)
+    engines = EnginePool(config, run_dir, made=owned, until=pool.serving)
     reload = Reload(
         config,
         source=source,
         read=read,
         engines=engines,
-        targets=crew.targets,
+        targets=pool.targets,
         metrics=metrics,
-        still=crew.no_birth,
+        still=pool.hold_worker_starts,
     )
-    on_stop(crew.drain, crew.leave)
+    on_stop(pool.drain, pool.stop_now)
     on_reload(reload.reload)
-    crew.start(
+    pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.refused),
     )
@@ -63,17 +63,17 @@ async def lead(
     if config.server.reload == "auto":
         watching = asyncio.create_task(kept("file watcher", reload.watch, crashed))
     engines.start()
-    minding.start()
-    leases = partial(Leases, run_dir / PROBES)
+    jobs.start()
+    leases = partial(FileLeases, run_dir / PROBES)
     try:
-        async with among_replicas(
-            link, crew.hub, leases, lambda: reload.config, metrics.registry, crashed
+        async with replica_sync_running(
+            link, pool.hub, leases, lambda: reload.config, metrics.registry, crashed
         ):
-            await crew.ended()
+            await pool.ended()
     finally:
         if watching is not None:
             watching.cancel()
-        await minding.close()
+        await jobs.close()
         await reload.close()
-        await crew.close()
+        await pool.close()
         await engines.close()

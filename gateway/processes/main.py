@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.config.schema import Config
 from gateway.processes.listening_socket import listen
-from gateway.recording.setup import importing
+from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
 
@@ -37,14 +37,17 @@ def serve(
     for warning in warnings:
         _warn(warning)
     again = partial(read, _warn)
-    with tempfile.TemporaryDirectory(prefix="strowger-") as folder, importing(config) as records:
+    with (
+        tempfile.TemporaryDirectory(prefix="strowger-") as folder,
+        import_running(config) as records,
+    ):
         run_dir = Path(folder)
         if config.server.workers > 1:
             # Late, because who leads needs nothing of what answers requests.
-            from gateway.processes.leader import lead
+            from gateway.processes.leader import run_leader
 
             _run(
-                lead(
+                run_leader(
                     config,
                     source=source,
                     read=again,
@@ -54,12 +57,12 @@ def serve(
                 )
             )
         else:
-            from gateway.processes.single_process import alone
+            from gateway.processes.single_process import run_single_process
 
             access_log = AccessLog(sys.stdout.buffer, style)
             try:
                 _run(
-                    alone(
+                    run_single_process(
                         config,
                         source=source,
                         read=again,

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.schema import Config
-from gateway.coordination.breaker_messages import Busy, News
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.engine_process.process import EngineView, State
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
@@ -24,32 +24,32 @@ class EngineState(Struct, frozen=True, kw_only=True):
     ready_in: float | None
 
 
-class Counted(Struct, frozen=True, kw_only=True, tag=True):
+class MetricsRequest(Struct, frozen=True, kw_only=True, tag=True):
     """What has a process counted? Answered by Families."""
 
 
-class Strands(Struct, frozen=True, kw_only=True, tag=True):
+class SeriesRequest(Struct, frozen=True, kw_only=True, tag=True):
     """What traffic has a process seen? Answered by Strands of telemetry.series."""
 
     window: Window
     at: float
 
 
-class Recent(Struct, frozen=True, kw_only=True, tag=True):
+class RecentRequest(Struct, frozen=True, kw_only=True, tag=True):
     """What are a process's last requests? Answered by Decisions: see `Gateway.kept`."""
 
     limit: int
     request_id: str
 
 
-class Tracks(Struct, frozen=True, kw_only=True, tag=True):
+class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
     """How did experiments go? The process that leads answers, by Past of trials.history."""
 
 
-Question = Counted | Strands | Recent
+Question = MetricsRequest | SeriesRequest | RecentRequest
 
 
-class Begin(Struct, frozen=True, kw_only=True, tag=True):
+class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     """The first message to a worker. worker: its number, from 0. run_dir: of locks."""
 
     worker: int
@@ -72,23 +72,23 @@ class Commit(Struct, frozen=True, kw_only=True, tag=True):
     number: int
 
 
-class Abandon(Struct, frozen=True, kw_only=True, tag=True):
+class Discard(Struct, frozen=True, kw_only=True, tag=True):
     number: int
 
 
-class Settle(Struct, frozen=True, kw_only=True, tag=True):
+class WaitIdle(Struct, frozen=True, kw_only=True, tag=True):
     """See Target.settle; answered by Settled."""
 
     id: int
 
 
-class Told(Struct, frozen=True, kw_only=True, tag=True):
+class ConfigRejected(Struct, frozen=True, kw_only=True, tag=True):
     """See Target.tell."""
 
-    refused: bool
+    rejected: bool
 
 
-class EngineNews(Struct, frozen=True, kw_only=True, tag=True):
+class EngineUpdate(Struct, frozen=True, kw_only=True, tag=True):
     engine: EngineState
 
 
@@ -96,7 +96,7 @@ class Drain(Struct, frozen=True, kw_only=True, tag=True):
     """SIGTERM."""
 
 
-class Quit(Struct, frozen=True, kw_only=True, tag=True):
+class StopNow(Struct, frozen=True, kw_only=True, tag=True):
     """Without waiting for anybody."""
 
 
@@ -107,18 +107,18 @@ class Ask(Struct, frozen=True, kw_only=True, tag=True):
     question: Question
 
 
-class Gathered(Struct, frozen=True, kw_only=True, tag=True):
+class PeerAnswers(Struct, frozen=True, kw_only=True, tag=True):
     """What the others answered to a Gather, each in msgpack."""
 
     id: int
     bodies: tuple[bytes, ...]
 
 
-class Serving(Struct, frozen=True, kw_only=True, tag=True):
+class WorkerReady(Struct, frozen=True, kw_only=True, tag=True):
     """The worker accepts connections."""
 
 
-class Alive(Struct, frozen=True, kw_only=True, tag=True):
+class Heartbeat(Struct, frozen=True, kw_only=True, tag=True):
     """The worker has nothing to say, and could."""
 
 
@@ -135,7 +135,7 @@ class Committed(Struct, frozen=True, kw_only=True, tag=True):
     number: int
 
 
-class Settled(Struct, frozen=True, kw_only=True, tag=True):
+class Idle(Struct, frozen=True, kw_only=True, tag=True):
     id: int
 
 
@@ -146,30 +146,39 @@ class Answer(Struct, frozen=True, kw_only=True, tag=True):
     body: bytes
 
 
-class Gather(Struct, frozen=True, kw_only=True, tag=True):
+class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
     """A worker asks what all the others would answer; answered by Gathered."""
 
     id: int
-    question: Question | Tracks
+    question: Question | HistoryRequest
 
 
 ToWorker = (
-    Begin
+    WorkerInit
     | Prepare
     | Commit
-    | Abandon
-    | Settle
-    | Told
-    | EngineNews
+    | Discard
+    | WaitIdle
+    | ConfigRejected
+    | EngineUpdate
     | Drain
-    | Quit
+    | StopNow
     | Ask
-    | Gathered
-    | News
-    | Busy
+    | PeerAnswers
+    | BreakerUpdate
+    | LoadUpdate
 )
 ToLeader = (
-    Serving | Alive | Preparing | Prepared | Committed | Settled | Answer | Gather | News | Busy
+    WorkerReady
+    | Heartbeat
+    | Preparing
+    | Prepared
+    | Committed
+    | Idle
+    | Answer
+    | AskPeers
+    | BreakerUpdate
+    | LoadUpdate
 )
 
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 from gateway.config.schema import Config
 from gateway.config.text_files import LARGEST
 from gateway.engine_process.process import EngineProcess
-from gateway.processes.engine_pool import EngineHouse
-from gateway.processes.reload_target import Ended, Proposal, Target
+from gateway.processes.engine_pool import EnginePool
+from gateway.processes.reload_target import ProcessEnded, Proposal, Target
 from gateway.processes.restart_required import needs_restart
 from gateway.telemetry.logs import set_level
 from gateway.telemetry.process_metrics import ProcessMetrics
@@ -48,7 +48,7 @@ class Reload:
         *,
         source: Path,
         read: Callable[[], Config],
-        engines: EngineHouse,
+        engines: EnginePool,
         targets: Callable[[], Sequence[Target]],
         metrics: ProcessMetrics,
         still: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
@@ -126,7 +126,7 @@ class Reload:
         But one that ends twice over it might have ended of it. Raises InvalidConfig.
         """
         for _ in range(TRIES):
-            with contextlib.suppress(Ended):
+            with contextlib.suppress(ProcessEnded):
                 async with self._still():
                     await self._bring(config)
                 return
@@ -147,17 +147,17 @@ class Reload:
             answers = await self._prepared(targets, proposal)
         except BaseException:
             for one in targets:
-                one.abandon(number)
+                one.discard(number)
             raise
         problems = tuple(dict.fromkeys(problem for answer in answers for problem in answer))
         if problems:
             for one in targets:
-                one.abandon(number)
+                one.discard(number)
             raise InvalidConfig(problems)
         committing = asyncio.gather(*(one.commit(number) for one in targets))
         self.config = config
         set_level(config.logging)
-        leaving = self._engines.adopt(plan)
+        leaving = self._engines.apply(plan)
         await committing
         self._metrics.reloaded("done")
         _log.info("the configuration in %s is in force", self._source)
@@ -186,7 +186,7 @@ class Reload:
 
     async def _stop(self, leaving: Sequence[EngineProcess], targets: Sequence[Target]) -> None:
         """Engines go when no request can be theirs any more, or drain_timeout_s is over."""
-        settled = asyncio.gather(*(one.settle() for one in targets))
+        settled = asyncio.gather(*(one.wait_old_requests() for one in targets))
         try:
             await asyncio.wait_for(settled, self.config.server.drain_timeout_s)
         except TimeoutError:
@@ -206,7 +206,7 @@ class Reload:
         self.refused = refused
         self._metrics.refused(refused)
         for one in self._targets():
-            one.tell(refused=refused)
+            one.notify_config_rejected(refused=refused)
 
 
 class _Look(Struct, frozen=True):

@@ -20,7 +20,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     engines: Mapping[str, EngineView]
 
 
-class Ended(Exception):
+class ProcessEnded(Exception):
     """The process ended while it was asked."""
 
 
@@ -44,14 +44,14 @@ class Target(Protocol):
         """
         ...
 
-    def abandon(self, number: int) -> None:
+    def discard(self, number: int) -> None:
         """What was prepared under this number will not be."""
         ...
 
-    async def settle(self) -> None:
+    async def wait_old_requests(self) -> None:
         """Returns when no request is left that began with a former configuration."""
         ...
 
-    def tell(self, *, refused: bool) -> None:
+    def notify_config_rejected(self, *, refused: bool) -> None:
         """Whether the file, as it is now, was refused, so that an older one is in force."""
         ...

@@ -8,43 +8,43 @@ from gateway.engine_process.process import EngineView, State
 from gateway.processes.messages import EngineState
 
 
-class MirroredEngine:
+class RemoteEngineView:
     """An EngineView that is told what it shows."""
 
     def __init__(self, told: EngineState) -> None:
         self.name = told.name
         self.socket_path = Path(told.socket_path)
-        self._told = told
+        self._last = told
         self._at = now()
         self._watchers: list[Callable[[str], None]] = []
 
     @property
     def state(self) -> State:
-        return self._told.state
+        return self._last.state
 
     @property
     def status(self) -> str:
-        return self._told.status
+        return self._last.status
 
     @property
     def restarts(self) -> int:
-        return self._told.restarts
+        return self._last.restarts
 
     @property
     def pid(self) -> int | None:
-        return self._told.pid
+        return self._last.pid
 
     @property
     def uptime_s(self) -> float:
-        return 0.0 if self._told.pid is None else self._told.uptime_s + now() - self._at
+        return 0.0 if self._last.pid is None else self._last.uptime_s + now() - self._at
 
     @property
     def ready(self) -> bool:
-        return self._told.state == "ready"
+        return self._last.state == "ready"
 
     def ready_in(self) -> float | None:
         """See EngineView.ready_in."""
-        told = self._told.ready_in
+        told = self._last.ready_in
         return None if told is None else max(1.0, told - (now() - self._at))
 
     def watch(self, hear: Callable[[str], None]) -> None:
@@ -54,18 +54,18 @@ class MirroredEngine:
     def unwatch(self, hear: Callable[[str], None]) -> None:
         self._watchers.remove(hear)
 
-    def tell(self, told: EngineState) -> None:
+    def update(self, told: EngineState) -> None:
         """What has become of it."""
-        self._told, self._at = told, now()
+        self._last, self._at = told, now()
         for hear in tuple(self._watchers):
             hear(told.status)
 
 
-class MirroredEngines:
+class RemoteEngineViews:
     """All engines that were told of, each once however many generations use it."""
 
     def __init__(self) -> None:
-        self._by_path: dict[str, MirroredEngine] = {}
+        self._by_path: dict[str, RemoteEngineView] = {}
 
     def of(self, told: Iterable[EngineState]) -> Mapping[str, EngineView]:
         """By provider; one that was known before is the same object."""
@@ -73,11 +73,11 @@ class MirroredEngines:
         for one in told:
             known = self._by_path.get(one.socket_path)
             if known is None:
-                known = self._by_path[one.socket_path] = MirroredEngine(one)
+                known = self._by_path[one.socket_path] = RemoteEngineView(one)
             found[one.name] = known
         return found
 
-    def tell(self, told: EngineState) -> None:
+    def update(self, told: EngineState) -> None:
         known = self._by_path.get(told.socket_path)
         if known is not None:
-            known.tell(told)
+            known.update(told)

@@ -17,12 +17,12 @@ from gateway.asgi.protocol import GatewayHttp
 from gateway.background import kept
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineView
-from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
 from gateway.recording.metrics import RecorderCollector
 from gateway.recording.recorder import FileRecorder
-from gateway.recording.setup import spool_of
+from gateway.recording.setup import open_spool
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.open import open_store
@@ -33,7 +33,7 @@ from schemas.errors import InvalidConfig
 _log = logging.getLogger("strowger")
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """uvicorn without its signal handling: ours drains first."""
 
     @contextlib.contextmanager
@@ -41,7 +41,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Serving:
+class Server:
     """The gateway in this process: a Target of reloads. `run` serves until it has drained.
 
     name: as the only one that serves.
@@ -59,11 +59,11 @@ class Serving:
     ) -> None:
         """announces: logs how experiments stand, which one process does. Raises InvalidConfig."""
         first = Runtime(config, run_dir=run_dir, engines=engines)
-        self._recorder = FileRecorder(spool_of(config))
+        self._recorder = FileRecorder(open_spool(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
         self.gateway.metrics.registry.register(RecorderCollector(self._recorder))
         self._store = open_store(config.store.url)
-        self._trials = self.gateway.trials = Trials(
+        self._experiments = self.gateway.trials = ExperimentService(
             self._store,
             self._recorder,
             first.experiments,
@@ -75,10 +75,10 @@ class Serving:
         self._run_dir = run_dir
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
-        self._orphaned = False
-        self.adopted: Callable[[Runtime], None] = _nobody
+        self._leader_lost = False
+        self.on_new_runtime: Callable[[Runtime], None] = _ignore
         self._stop = asyncio.Event()
-        self._server = _Server(
+        self._server = _UvicornServer(
             uvicorn.Config(
                 build_app(self.gateway),
                 http=GatewayHttp,
@@ -104,7 +104,7 @@ class Serving:
             asyncio.create_task(kept("drain", self._drain, crashed)),
             asyncio.create_task(kept("slow clients' watch", self._patience.watch, crashed)),
         ]
-        _settle_memory()
+        _tune_garbage_collector()
         try:
             await self._server.serve(sockets=[listener])
         finally:
@@ -121,15 +121,15 @@ class Serving:
         """Not ready, still serving; then refusing; closed with the last stream."""
         self._stop.set()
 
-    def orphan(self) -> None:
+    def on_leader_lost(self) -> None:
         """Nobody leads any more: let the address go at once, and end with the last stream."""
-        self._orphaned = True
+        self._leader_lost = True
         if self._server.started:
             for one in self._server.servers:
                 one.close()
         self._stop.set()
 
-    def quit(self) -> None:
+    def stop_now(self) -> None:
         """Without waiting for anybody."""
         self._stop.set()
         self._server.force_exit = True
@@ -149,7 +149,7 @@ class Serving:
         except Exception as exc:  # noqa: BLE001  whatever a file says, what is in force must go on
             _log.exception("a configuration cannot be built")
             return (f"cannot be built: {exc}",)
-        await self._trials.prepare(proposal.config.experiments)
+        await self._experiments.prepare(proposal.config.experiments)
         self._prepared = (proposal.number, runtime)
         return ()
 
@@ -160,26 +160,26 @@ class Serving:
         runtime, self._prepared = self._prepared[1], None
         self._generations.replace(runtime)
         self.gateway.adopt(runtime)
-        self.adopted(runtime)
+        self.on_new_runtime(runtime)
         set_level(runtime.config.logging)
 
-    def abandon(self, number: int) -> None:
+    def discard(self, number: int) -> None:
         """What it made anew was never used: it holds no connection yet."""
         if self._prepared is not None and self._prepared[0] == number:
             self._prepared[1].retire()
             self._prepared = None
 
-    async def settle(self) -> None:
+    async def wait_old_requests(self) -> None:
         await self._generations.settle()
 
-    def tell(self, *, refused: bool) -> None:
+    def notify_config_rejected(self, *, refused: bool) -> None:
         self.gateway.refused = refused
 
     async def _drain(self) -> None:
         await self._stop.wait()
         settings = self.gateway.runtime.config.server
         self.gateway.draining = True
-        if not self._orphaned:
+        if not self._leader_lost:
             _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
             await asyncio.sleep(settings.drain_delay_s)
         self.gateway.refuse()
@@ -191,11 +191,11 @@ class Serving:
         self._server.should_exit = True
 
 
-def _nobody(runtime: Runtime) -> None:
+def _ignore(runtime: Runtime) -> None:
     """Who hears of a new Runtime, unless somebody does."""
 
 
-def _settle_memory() -> None:
+def _tune_garbage_collector() -> None:
     """What start-up made stays: no collection looks at it again, and young ones come less often.
 
     A request makes about a hundred containers and no cycles, so the default threshold of 700

@@ -10,14 +10,14 @@ from pathlib import Path
 from gateway.background import count_unhandled, kept
 from gateway.config.schema import Config
 from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.replica_transport import Link
-from gateway.coordination.setup import among_replicas, link_of
-from gateway.coordination.state_hub import Hub
-from gateway.coordination.state_sharing import Sharing
-from gateway.processes.engine_pool import EngineHouse
-from gateway.processes.experiment_jobs import minding_of
+from gateway.coordination.replica_transport import ReplicaTransport
+from gateway.coordination.setup import link_of, replica_sync_running
+from gateway.coordination.state_hub import StateHub
+from gateway.coordination.state_sharing import StateSharing
+from gateway.processes.engine_pool import EnginePool
+from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.reload import Reload
-from gateway.processes.server import Serving
+from gateway.processes.server import Server
 from gateway.processes.signals import on_reload, on_stop
 from gateway.recording.setup import Records
 from gateway.state import Nobody
@@ -27,7 +27,7 @@ from gateway.telemetry.metric_snapshot import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
-class Counting(Nobody):
+class LeaderCounters(Nobody):
     """What this process counts as the one that leads, as if of a peer."""
 
     def __init__(self, metrics: ProcessMetrics) -> None:
@@ -37,7 +37,7 @@ class Counting(Nobody):
         return (families(self._metrics.registry),)
 
 
-async def alone(
+async def run_single_process(
     config: Config,
     *,
     source: Path,
@@ -49,16 +49,18 @@ async def alone(
 ) -> None:
     """Serve until SIGTERM or SIGINT; returns when everything is closed."""
     link = link_of(config)
-    engines = EngineHouse(config, run_dir)
-    serving = Serving(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
+    engines = EnginePool(config, run_dir)
+    serving = Server(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
     metrics = ProcessMetrics()
     metrics.workers.set(1)
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
 
-    serving.gateway.peers = Counting(metrics)
-    minding = serving.gateway.minding = minding_of(records.store, lambda: reload.config, crashed)
-    for told in (records.metrics, JudgeCollector(minding.judge)):
+    serving.gateway.peers = LeaderCounters(metrics)
+    minding = serving.gateway.minding = experiment_jobs_for(
+        records.store, lambda: reload.config, crashed
+    )
+    for told in (records.metrics, JudgeCollector(minding.monitor)):
         metrics.registry.register(told)
     reload = Reload(
         config,
@@ -68,7 +70,7 @@ async def alone(
         targets=lambda: (serving,),
         metrics=metrics,
     )
-    on_stop(serving.drain, serving.quit)
+    on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
     watching = None
     if config.server.reload == "auto":
@@ -86,21 +88,21 @@ async def alone(
 
 @asynccontextmanager
 async def _among_replicas(
-    link: Link | None, serving: Serving, reload: Reload, metrics: ProcessMetrics
+    link: ReplicaTransport | None, serving: Server, reload: Reload, metrics: ProcessMetrics
 ) -> AsyncGenerator[None, None]:
     """This process as the one worker of a hub, where there are replicas to speak to."""
     if link is None:
         yield
         return
-    hub, holders = Hub(), dict[str, LocalLeases]()
-    sharing = Sharing(serving.gateway, LocalLeases(holders), partial(hub.hear, 0))
-    serving.adopted = sharing.follow
-    hub.join(0, sharing.hear)
+    hub, holders = StateHub(), dict[str, LocalLeases]()
+    sharing = StateSharing(serving.gateway, LocalLeases(holders), partial(hub.on_message, 0))
+    serving.on_new_runtime = sharing.follow
+    hub.join(0, sharing.on_message)
     crashed = metrics.internal_errors.count
-    telling = asyncio.create_task(kept("sharing of loads", sharing.tell, crashed))
+    telling = asyncio.create_task(kept("sharing of loads", sharing.send_updates, crashed))
     try:
         bars = partial(LocalLeases, holders)
-        async with among_replicas(
+        async with replica_sync_running(
             link, hub, bars, lambda: reload.config, metrics.registry, crashed
         ):
             yield

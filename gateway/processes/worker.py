@@ -17,45 +17,45 @@ import msgspec
 
 from gateway.background import count_unhandled
 from gateway.config.schema import Config
-from gateway.coordination.probe_locks import PROBES, Leases, Turn
-from gateway.coordination.state_sharing import Sharing
-from gateway.experiments.service.history import Past
+from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
+from gateway.coordination.state_sharing import StateSharing
+from gateway.experiments.service.history import ExperimentHistory
 from gateway.processes.channel import Channel
 from gateway.processes.main import loop_factory
 from gateway.processes.messages import (
-    Abandon,
-    Alive,
     Answer,
     Ask,
-    Begin,
-    Busy,
+    AskPeers,
+    BreakerUpdate,
     Commit,
     Committed,
-    Counted,
+    ConfigRejected,
+    Discard,
     Drain,
-    EngineNews,
-    Gather,
-    Gathered,
-    News,
+    EngineUpdate,
+    Heartbeat,
+    HistoryRequest,
+    Idle,
+    LoadUpdate,
+    MetricsRequest,
+    PeerAnswers,
     Prepare,
     Prepared,
     Preparing,
     Question,
-    Quit,
-    Recent,
-    Serving,
-    Settle,
-    Settled,
-    Strands,
-    Told,
+    RecentRequest,
+    SeriesRequest,
+    StopNow,
     ToWorker,
-    Tracks,
+    WaitIdle,
+    WorkerInit,
+    WorkerReady,
     packed,
     to_worker,
 )
 from gateway.processes.reload_target import Proposal
-from gateway.processes.remote_engine_view import MirroredEngines
-from gateway.processes.server import Serving as Served
+from gateway.processes.remote_engine_view import RemoteEngineViews
+from gateway.processes.server import Server as Served
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
 from gateway.telemetry.metric_snapshot import Families
@@ -65,17 +65,17 @@ from schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")
 
-PATIENCE_S = 2.0
+PEER_TIMEOUT_S = 2.0
 """For what the others tell."""
 
-COUNT_S = 1.0
+HEARTBEAT_S = 1.0
 """Between two times that the leader is told what was counted; so much is lost by kill -9.
 
 It hears at least so often from a worker that does not hang."""
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 _strands: msgspec.msgpack.Decoder[tuple[Strand, ...]] = msgspec.msgpack.Decoder(tuple[Strand, ...])
-_past: msgspec.msgpack.Decoder[Past] = msgspec.msgpack.Decoder(Past)
+_past: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
 _decisions: msgspec.msgpack.Decoder[list[Decision]] = msgspec.msgpack.Decoder(list[Decision])
 
 
@@ -89,34 +89,34 @@ class OtherWorkers:
 
     async def counted(self) -> list[Families]:
         """See Peers.counted."""
-        return [_families.decode(body) for body in await self._gather(Counted())]
+        return [_families.decode(body) for body in await self._gather(MetricsRequest())]
 
     async def strands(self, window: Window, at: float) -> list[tuple[Strand, ...]]:
         """See Peers.strands."""
-        asked = Strands(window=window, at=at)
+        asked = SeriesRequest(window=window, at=at)
         return [_strands.decode(body) for body in await self._gather(asked)]
 
     async def recent(self, limit: int, request_id: str) -> list[list[Decision]]:
         """See Peers.recent."""
-        asked = Recent(limit=limit, request_id=request_id)
+        asked = RecentRequest(limit=limit, request_id=request_id)
         return [_decisions.decode(body) for body in await self._gather(asked)]
 
-    async def past(self) -> Past:
+    async def past(self) -> ExperimentHistory:
         """See Peers.past."""
-        (body,) = await self._gather(Tracks())
+        (body,) = await self._gather(HistoryRequest())
         return _past.decode(body)
 
-    def hear(self, gathered: Gathered) -> None:
+    def on_message(self, gathered: PeerAnswers) -> None:
         asked = self._asked.get(gathered.id)
         if asked is not None and not asked.done():
             asked.set_result(gathered.bodies)
 
-    async def _gather(self, question: Question | Tracks) -> tuple[bytes, ...]:
+    async def _gather(self, question: Question | HistoryRequest) -> tuple[bytes, ...]:
         number = next(self._ids)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._channel.send(Gather(id=number, question=question))
+        self._channel.send(AskPeers(id=number, question=question))
         try:
-            return await asyncio.wait_for(asked, PATIENCE_S)
+            return await asyncio.wait_for(asked, PEER_TIMEOUT_S)
         except TimeoutError:
             raise Unavailable("the other processes do not answer", retry_after=1) from None
         finally:
@@ -126,9 +126,11 @@ class OtherWorkers:
 class Worker:
     """One worker, from its `Begin` to its end."""
 
-    def __init__(self, begin: Begin, channel: Channel[ToWorker], access_log: AccessLog) -> None:
+    def __init__(
+        self, begin: WorkerInit, channel: Channel[ToWorker], access_log: AccessLog
+    ) -> None:
         self._channel = channel
-        self._engines = MirroredEngines()
+        self._engines = RemoteEngineViews()
         self.serving = Served(
             begin.config,
             run_dir=Path(begin.run_dir),
@@ -136,25 +138,25 @@ class Worker:
             access_log=access_log,
             announces=begin.worker == 0,
         )
-        self._leases = Leases(Path(begin.run_dir) / PROBES)
+        self._leases = FileLeases(Path(begin.run_dir) / PROBES)
         self._others = OtherWorkers(channel)
         gateway = self.serving.gateway
         gateway.worker = begin.worker
         gateway.peers = self._others
-        self._sharing = Sharing(gateway, self._leases, channel.send)
-        self.serving.adopted = self._sharing.follow
+        self._sharing = StateSharing(gateway, self._leases, channel.send)
+        self.serving.on_new_runtime = self._sharing.follow
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, listener: socket.socket) -> None:
         count_unhandled(self.serving.gateway.metrics.internal_errors.count)
-        for work in (self._follow(), self._sharing.tell(), self._count()):
+        for work in (self._follow(), self._sharing.send_updates(), self._count()):
             task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._fail)
-        self._channel.send(Serving())
+        self._channel.send(WorkerReady())
         try:
             await self.serving.run(listener)
-            self._tell_counts()
+            self._send_counts()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -166,24 +168,24 @@ class Worker:
         if not task.cancelled() and (exc := task.exception()) is not None:
             self.serving.gateway.metrics.internal_errors.count("worker")
             _log.error("this worker cannot go on; ending with its last stream", exc_info=exc)
-            self.serving.orphan()
+            self.serving.on_leader_lost()
 
     async def _follow(self) -> None:
         async for message in self._channel.heard():
-            await self._hear(message)
+            await self._on_message(message)
         _log.warning("the process that leads is gone; ending with the last stream")
-        self.serving.orphan()
+        self.serving.on_leader_lost()
 
-    async def _hear(self, message: ToWorker) -> None:
+    async def _on_message(self, message: ToWorker) -> None:
         match message:
-            case News() | Busy():
-                self._sharing.hear(message)
-            case EngineNews():
-                self._engines.tell(message.engine)
+            case BreakerUpdate() | LoadUpdate():
+                self._sharing.on_message(message)
+            case EngineUpdate():
+                self._engines.update(message.engine)
             case Ask():
                 self._channel.send(Answer(id=message.id, body=self._answer(message.question)))
-            case Gathered():
-                self._others.hear(message)
+            case PeerAnswers():
+                self._others.on_message(message)
             case Prepare():
                 self._channel.send(Preparing())
                 await asyncio.sleep(0)  # for the loop to write it
@@ -197,40 +199,40 @@ class Worker:
             case Commit():
                 await self.serving.commit(message.number)
                 self._channel.send(Committed(number=message.number))
-            case Abandon():
-                self.serving.abandon(message.number)
-            case Settle():
-                self._tasks.add(asyncio.create_task(self._settle(message.id)))
-            case Told():
-                self.serving.tell(refused=message.refused)
+            case Discard():
+                self.serving.discard(message.number)
+            case WaitIdle():
+                self._tasks.add(asyncio.create_task(self._wait_idle(message.id)))
+            case ConfigRejected():
+                self.serving.notify_config_rejected(refused=message.rejected)
             case Drain():
                 self.serving.drain()
-            case Quit():
-                self.serving.quit()
-            case Begin():
+            case StopNow():
+                self.serving.stop_now()
+            case WorkerInit():
                 raise AssertionError("a worker begins once")
 
     def _answer(self, question: Question) -> bytes:
         match question:
-            case Counted():
+            case MetricsRequest():
                 return packed(self.serving.gateway.counted())
-            case Strands():
+            case SeriesRequest():
                 return packed(self.serving.gateway.seen(question.window, question.at))
-            case Recent():
+            case RecentRequest():
                 return packed(self.serving.gateway.kept(question.limit, question.request_id))
 
-    async def _settle(self, number: int) -> None:
-        await self.serving.settle()
-        self._channel.send(Settled(id=number))
+    async def _wait_idle(self, number: int) -> None:
+        await self.serving.wait_old_requests()
+        self._channel.send(Idle(id=number))
 
     async def _count(self) -> None:
         """So that what it counted outlives it, and that the leader knows that it lives."""
         while True:
-            await asyncio.sleep(COUNT_S)
-            if not self._tell_counts():
-                self._channel.send(Alive())
+            await asyncio.sleep(HEARTBEAT_S)
+            if not self._send_counts():
+                self._channel.send(Heartbeat())
 
-    def _tell_counts(self) -> bool:
+    def _send_counts(self) -> bool:
         """Whether there was anything to tell."""
         gateway = self.serving.gateway
         if not gateway.uncounted():
@@ -239,14 +241,14 @@ class Worker:
         return True
 
 
-async def work(control: socket.socket, listener: socket.socket) -> None:
+async def run_worker(control: socket.socket, listener: socket.socket) -> None:
     """Until the leader says that it is enough, or is gone."""
     channel: Channel[ToWorker] = Channel(to_worker)
     await channel.connect(control)
     begin = await channel.next()
-    if not isinstance(begin, Begin):
+    if not isinstance(begin, WorkerInit):
         return
-    access_log = _speak(begin.config, Path(begin.run_dir))
+    access_log = _configure_logs(begin.config, Path(begin.run_dir))
     try:
         await Worker(begin, channel, access_log).run(listener)
     finally:
@@ -254,10 +256,10 @@ async def work(control: socket.socket, listener: socket.socket) -> None:
         access_log.close()
 
 
-def _speak(config: Config, run_dir: Path) -> AccessLog:
+def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
     style = line_style(config.logging)
     configure_logging(config.logging, style)
-    return AccessLog(sys.stdout.buffer, style, turn=Turn(run_dir / "access-log.lock"))
+    return AccessLog(sys.stdout.buffer, style, turn=LogFileLock(run_dir / "access-log.lock"))
 
 
 def main(arguments: list[str]) -> None:
@@ -270,7 +272,7 @@ def main(arguments: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     control, listener = socket.socket(fileno=given.control), socket.socket(fileno=given.listener)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(work(control, listener))
+        runner.run(run_worker(control, listener))
 
 
 if __name__ == "__main__":

@@ -13,42 +13,42 @@ import msgspec
 
 from gateway.background import kept
 from gateway.config.schema import Config
-from gateway.coordination.state_hub import Hub
+from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
-from gateway.experiments.service.history import Past
+from gateway.experiments.service.history import ExperimentHistory
 from gateway.processes.channel import Channel
 from gateway.processes.messages import (
-    Abandon,
-    Alive,
     Answer,
     Ask,
-    Begin,
-    Busy,
+    AskPeers,
+    BreakerUpdate,
     Commit,
     Committed,
-    Counted,
+    ConfigRejected,
+    Discard,
     Drain,
-    EngineNews,
-    Gather,
-    Gathered,
-    News,
+    EngineUpdate,
+    Heartbeat,
+    HistoryRequest,
+    Idle,
+    LoadUpdate,
+    MetricsRequest,
+    PeerAnswers,
     Prepare,
     Prepared,
     Preparing,
     Question,
-    Quit,
-    Serving,
-    Settle,
-    Settled,
-    Told,
+    StopNow,
     ToLeader,
     ToWorker,
-    Tracks,
+    WaitIdle,
+    WorkerInit,
+    WorkerReady,
     packed,
     state_of,
     to_leader,
 )
-from gateway.processes.reload_target import Ended, Proposal
+from gateway.processes.reload_target import ProcessEnded, Proposal
 from gateway.processes.worker_start import spawn
 from gateway.telemetry.metric_snapshot import Families, added, counted, families
 from gateway.telemetry.process_metrics import ProcessMetrics
@@ -68,18 +68,18 @@ END_S = 5.0
 HANG_S = 10.0
 """Of silence, after which a worker that serves hangs: it says something every second."""
 
-LOOKS = 10
+HEARTBEATS = 10
 """Within that time, at whether it has. They are counted, and no clock is asked: after a pause of
 the machine, or of the container with all its processes, nobody is found to have been silent."""
 
-PREPARING = 2
+PREPARE_EXTENSIONS = 2
 """Times HANG_S more may one say nothing that has begun to get a configuration ready."""
 
 _T = TypeVar("_T")
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 
 
-class Worker:
+class WorkerHandle:
     """One process, from its start to its end: a Target of reloads.
 
     counted: as last told. silent: so many looks in a row have heard nothing of it.
@@ -92,7 +92,7 @@ class Worker:
         self.name = f"worker {number}"
         self.serving = asyncio.Event()
         self.counted: bytes | None = None
-        self.silent = 0
+        self.missed_heartbeats = 0
         self._lost = False
         self._ids = count(1)
         self._answers: dict[int, asyncio.Future[bytes | None]] = {}
@@ -106,7 +106,7 @@ class Worker:
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """See Target.prepare."""
         if self._lost:
-            raise Ended
+            raise ProcessEnded
         number = proposal.number
         preparing = self._preparing[number] = asyncio.get_running_loop().create_future()
         states = tuple(state_of(engine) for engine in proposal.engines.values())
@@ -124,19 +124,19 @@ class Worker:
         self.send(Commit(number=number))
         await committing
 
-    def abandon(self, number: int) -> None:
-        self.send(Abandon(number=number))
+    def discard(self, number: int) -> None:
+        self.send(Discard(number=number))
 
-    async def settle(self) -> None:
+    async def wait_old_requests(self) -> None:
         if self._lost:
             return
         number = next(self._ids)
         settling = self._settling[number] = asyncio.get_running_loop().create_future()
-        self.send(Settle(id=number))
+        self.send(WaitIdle(id=number))
         await settling
 
-    def tell(self, *, refused: bool) -> None:
-        self.send(Told(refused=refused))
+    def notify_config_rejected(self, *, refused: bool) -> None:
+        self.send(ConfigRejected(rejected=refused))
 
     async def ask(self, question: Question) -> bytes | None:
         """`None` when it does not answer in time, or ends meanwhile."""
@@ -153,32 +153,32 @@ class Worker:
             del self._answers[number]
         return body
 
-    def hear(self, message: Prepared | Committed | Settled | Answer) -> None:
+    def on_message(self, message: Prepared | Committed | Idle | Answer) -> None:
         match message:
             case Prepared():
-                _settle(self._preparing.get(message.number), message.problems)
+                _resolve(self._preparing.get(message.number), message.problems)
             case Committed():
-                _settle(self._committing.pop(message.number, None), None)
-            case Settled():
-                _settle(self._settling.pop(message.id, None), None)
+                _resolve(self._committing.pop(message.number, None), None)
+            case Idle():
+                _resolve(self._settling.pop(message.id, None), None)
             case Answer(id=0):
                 self.counted = message.body
             case Answer():
-                _settle(self._answers.get(message.id), message.body)
+                _resolve(self._answers.get(message.id), message.body)
 
-    def lose(self) -> None:
+    def on_exit(self) -> None:
         """It has ended: whoever waits for it need not, and nobody is to."""
         self._lost = True
         for preparing in self._preparing.values():
             if not preparing.done():
-                preparing.set_exception(Ended)
+                preparing.set_exception(ProcessEnded)
         for waiting in (*self._committing.values(), *self._settling.values()):
-            _settle(waiting, None)
+            _resolve(waiting, None)
         for answer in self._answers.values():
-            _settle(answer, None)
+            _resolve(answer, None)
 
 
-class Crew:
+class WorkerPool:
     """All workers, from `start` until `ended`. workers: those that run, by their numbers.
 
     hub: by which they hear of each other. past: of experiments, for them to show.
@@ -190,24 +190,24 @@ class Crew:
         run_dir: Path,
         metrics: ProcessMetrics,
         *,
-        past: Callable[[], Past],
+        past: Callable[[], ExperimentHistory],
         hang_s: float = HANG_S,
         backoff_s: float = BACKOFF_S,
     ) -> None:
-        self.workers: dict[int, Worker] = {}
+        self.workers: dict[int, WorkerHandle] = {}
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
-        self._experiments_past = past
-        self.hub = Hub()
-        self._past: Families = ()
+        self._experiment_history = past
+        self.hub = StateHub()
+        self._ended_counts: Families = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
         self._gathering: set[asyncio.Task[None]] = set()
         self._hang_s = hang_s
         self._backoff_s = backoff_s
         self._watching: asyncio.Task[None] | None = None
-        self._birth = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
         self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
 
     def start(
@@ -217,7 +217,7 @@ class Crew:
         file was refused since."""
         self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
-        watch = kept("workers' watch", self._watch, self._metrics.internal_errors.count)
+        watch = kept("workers' watch", self._kill_hung_workers, self._metrics.internal_errors.count)
         self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
@@ -231,30 +231,30 @@ class Crew:
                 await asyncio.sleep(0.02)
             await self.workers[number].serving.wait()
 
-    def targets(self) -> tuple[Worker, ...]:
+    def targets(self) -> tuple[WorkerHandle, ...]:
         return tuple(self.workers.values())
 
     @contextlib.asynccontextmanager
-    async def no_birth(self) -> AsyncGenerator[None, None]:
+    async def hold_worker_starts(self) -> AsyncGenerator[None, None]:
         """No worker begins meanwhile, with what would be an older configuration than the rest's."""
-        async with self._birth:
+        async with self._start_lock:
             yield
 
     def drain(self) -> None:
         self._stopping.set()
-        self._tell_all(Drain())
+        self._broadcast(Drain())
 
-    def leave(self) -> None:
+    def stop_now(self) -> None:
         self._stopping.set()
-        self._tell_all(Quit())
+        self._broadcast(StopNow())
 
-    def tell_engine(self, engine: EngineView) -> None:
+    def send_engine_update(self, engine: EngineView) -> None:
         """It has a new status."""
-        self._tell_all(EngineNews(engine=state_of(engine)))
+        self._broadcast(EngineUpdate(engine=state_of(engine)))
 
     async def close(self) -> None:
         """Nobody is waited for any more."""
-        self.leave()
+        self.stop_now()
         if self._keeping:
             _, late = await asyncio.wait(self._keeping, timeout=END_S)
             for worker in self.workers.values():
@@ -266,7 +266,7 @@ class Crew:
         if self._watching is not None:
             self._watching.cancel()
 
-    def _tell_all(self, message: ToWorker) -> None:
+    def _broadcast(self, message: ToWorker) -> None:
         for worker in self.workers.values():
             worker.send(message)
 
@@ -285,13 +285,13 @@ class Crew:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
-    async def _watch(self) -> None:
+    async def _kill_hung_workers(self) -> None:
         """A worker that hangs holds its requests, and whoever waits for it, until it is killed."""
         while True:
-            await asyncio.sleep(self._hang_s / LOOKS)
+            await asyncio.sleep(self._hang_s / HEARTBEATS)
             for worker in self.workers.values():
-                worker.silent += worker.serving.is_set()
-                if worker.silent == LOOKS:
+                worker.missed_heartbeats += worker.serving.is_set()
+                if worker.missed_heartbeats == HEARTBEATS:
                     told = "%s (process %d) hangs: it has said nothing for %g s, and is killed"
                     _log.error(told, worker.name, worker.process.pid, self._hang_s)
                     with contextlib.suppress(ProcessLookupError):
@@ -313,28 +313,28 @@ class Crew:
     async def _run(self, number: int) -> int:
         """One process, to its end."""
         ours, theirs = socket.socketpair()
-        async with self._birth:
+        async with self._start_lock:
             with theirs:
                 try:
                     process = await spawn(theirs, self._listener)
                 except OSError:
                     ours.close()
                     raise
-            worker = Worker(number, process)
+            worker = WorkerHandle(number, process)
             await worker.channel.connect(ours)
             config, engines, refused = self._current()
             states = tuple(state_of(engine) for engine in engines)
             worker.send(
-                Begin(worker=number, config=config, engines=states, run_dir=str(self._run_dir))
+                WorkerInit(worker=number, config=config, engines=states, run_dir=str(self._run_dir))
             )
-            worker.tell(refused=refused)
+            worker.notify_config_rejected(refused=refused)
             self.workers[number] = worker
         if self._stopping.is_set():
-            worker.send(Quit())
+            worker.send(StopNow())
         self.hub.join(number, worker.send)
         try:
             async for message in worker.channel.heard():
-                self._hear(worker, message)
+                self._on_message(worker, message)
         except BaseException:
             worker.channel.close()
             process.kill()
@@ -342,51 +342,55 @@ class Crew:
         finally:
             self.hub.leave(number)
             del self.workers[number]
-            worker.lose()
+            worker.on_exit()
         if worker.counted is not None:
-            self._past = added((self._past, counted(_families.decode(worker.counted))))
+            self._ended_counts = added(
+                (self._ended_counts, counted(_families.decode(worker.counted)))
+            )
         self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
         return await process.wait()
 
-    def _hear(self, worker: Worker, message: ToLeader) -> None:
-        worker.silent = 0
+    def _on_message(self, worker: WorkerHandle, message: ToLeader) -> None:
+        worker.missed_heartbeats = 0
         match message:
-            case Alive():
+            case Heartbeat():
                 pass
             case Preparing():
-                worker.silent = -PREPARING * LOOKS
-            case Prepared() | Committed() | Settled() | Answer():
-                worker.hear(message)
-            case News() | Busy():
-                self.hub.hear(worker.number, message)
-            case Gather(question=Tracks()):
-                worker.send(Gathered(id=message.id, bodies=(packed(self._experiments_past()),)))
-            case Gather():
-                task = asyncio.create_task(self._gather(worker, message))
+                worker.missed_heartbeats = -PREPARE_EXTENSIONS * HEARTBEATS
+            case Prepared() | Committed() | Idle() | Answer():
+                worker.on_message(message)
+            case BreakerUpdate() | LoadUpdate():
+                self.hub.on_message(worker.number, message)
+            case AskPeers(question=HistoryRequest()):
+                worker.send(
+                    PeerAnswers(id=message.id, bodies=(packed(self._experiment_history()),))
+                )
+            case AskPeers():
+                task = asyncio.create_task(self._ask_peers(worker, message))
                 self._gathering.add(task)
                 task.add_done_callback(self._gathering.discard)
-            case Serving():
+            case WorkerReady():
                 worker.serving.set()
                 self._metrics.workers.set(
                     sum(one.serving.is_set() for one in self.workers.values())
                 )
 
-    async def _gather(self, asking: Worker, gather: Gather) -> None:
+    async def _ask_peers(self, asking: WorkerHandle, gather: AskPeers) -> None:
         """Ask all others at once, and answer for those who are no more."""
-        assert not isinstance(gather.question, Tracks)
+        assert not isinstance(gather.question, HistoryRequest)
         question = gather.question
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies = [answer for answer in answers if answer is not None]
-        if isinstance(question, Counted):
+        if isinstance(question, MetricsRequest):
             for worker, answer in zip(others, answers, strict=True):
                 worker.counted = answer or worker.counted
             running = [one for one in others if self.workers.get(one.number) is one]
             bodies = [one.counted for one in running if one.counted is not None]
-            bodies += [packed(self._past), packed(families(self._metrics.registry))]
-        asking.send(Gathered(id=gather.id, bodies=tuple(bodies)))
+            bodies += [packed(self._ended_counts), packed(families(self._metrics.registry))]
+        asking.send(PeerAnswers(id=gather.id, bodies=tuple(bodies)))
 
 
-def _settle(future: "asyncio.Future[_T] | None", value: _T) -> None:
+def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:
     if future is not None and not future.done():
         future.set_result(value)

@@ -11,8 +11,16 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from gateway.recording.rows_from_request import rows_told
-from gateway.store.rows import AttemptRow, Booked, FeedbackRow, Left, RequestRow, Row, size_of
+from gateway.recording.rows_from_request import expand_rows
+from gateway.store.rows import (
+    AttemptRow,
+    FeedbackRow,
+    RequestBatch,
+    RequestRow,
+    Row,
+    SpoolEntry,
+    size_of,
+)
 
 HEAD = b"strowger rows 1\n"
 ROWS = 256
@@ -20,7 +28,7 @@ ROWS = 256
 
 _FRAME = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(list[Booked | RequestRow | AttemptRow | FeedbackRow])
+_decoder = msgspec.msgpack.Decoder(list[RequestBatch | RequestRow | AttemptRow | FeedbackRow])
 
 
 class Read(Struct, frozen=True, kw_only=True):
@@ -34,7 +42,7 @@ class Read(Struct, frozen=True, kw_only=True):
     damaged: bool = False
 
 
-def packed(rows: Sequence[Left]) -> bytes:
+def packed(rows: Sequence[SpoolEntry]) -> bytes:
     """Frames of these rows. Raises ValueError where a text is no Unicode."""
     frames: list[bytes] = []
     begin = size = 0
@@ -56,7 +64,7 @@ def unpacked(data: bytes, *, limit: int) -> Read:
         if len(payload) < length:
             break
         try:
-            found = rows_told(_decoder.decode(payload)) if crc32(payload) == checksum else None
+            found = expand_rows(_decoder.decode(payload)) if crc32(payload) == checksum else None
         except ValueError:
             found = None
         if not found:
@@ -66,6 +74,6 @@ def unpacked(data: bytes, *, limit: int) -> Read:
     return Read(rows=tuple(rows), size=at)
 
 
-def _frame(rows: Sequence[Left]) -> bytes:
+def _frame(rows: Sequence[SpoolEntry]) -> bytes:
     payload = _encode(rows)
     return _FRAME.pack(len(payload), crc32(payload)) + payload

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gateway.recording.frames import HEAD, Read, unpacked
 from gateway.recording.spool import Spool, reading, remove, set_apart
-from gateway.store.base import Sink, Taken
-from gateway.store.errors import Overtaken, StoreAway
+from gateway.store.base import ImportResult, Sink
+from gateway.store.errors import ConcurrentImport, StoreUnavailable
 
 _log = logging.getLogger("strowger.records")
 ROWS = 2_000
@@ -93,10 +93,10 @@ class Importer:
                 if not rows:
                     self._store.reach()
                 self._tidy()
-        except Overtaken:
+        except ConcurrentImport:
             self._not_alone()
             return 0
-        except (StoreAway, OSError) as exc:
+        except (StoreUnavailable, OSError) as exc:
             self._lose(exc)
             return 0
         except Exception as exc:  # noqa: BLE001  a bug must not end imports for as long as we run
@@ -137,7 +137,9 @@ class Importer:
                 if not read.size:
                     break
                 end = begin + read.size
-                taken = self._store.take(path.name, self._positions[path.name], end, read.rows)
+                taken = self._store.import_rows(
+                    path.name, self._positions[path.name], end, read.rows
+                )
                 self._positions[path.name] = end
                 imported += taken.rows
                 self.imported += taken.rows
@@ -170,7 +172,7 @@ class Importer:
         self._tidy_at = at + _TIDY_S
 
 
-def _tell(taken: Taken) -> None:
+def _tell(taken: ImportResult) -> None:
     """A client can give feedback on another's request, so that is no error of the operator's."""
     if taken.refused:
         told = "%d records are lost, for the database takes no such values: %s"

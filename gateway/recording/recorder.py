@@ -8,7 +8,7 @@ from time import monotonic
 
 from gateway.recording.frames import packed
 from gateway.recording.spool import Spool, SpoolFile, SpoolFull
-from gateway.store.rows import Left, size_of
+from gateway.store.rows import SpoolEntry, size_of
 
 _log = logging.getLogger("strowger.records")
 _REST_S = 3600.0
@@ -29,7 +29,7 @@ class FileRecorder:
         self._spool = spool
         self._limit = limit
         self._every_s = every_s
-        self._rows: deque[Left] = deque()
+        self._rows: deque[SpoolEntry] = deque()
         self._added = self._packing = 0  # rows, so far; each is counted by one thread alone
         self._wake = threading.Event()
         self._closing = False
@@ -64,10 +64,10 @@ class FileRecorder:
         """Rows, since the start."""
         return self._dropped + self._unwritten
 
-    def add(self, row: Left) -> None:
+    def add(self, row: SpoolEntry) -> None:
         self.extend((row,))
 
-    def extend(self, rows: Iterable[Left]) -> None:
+    def extend(self, rows: Iterable[SpoolEntry]) -> None:
         """Never waits; called by one thread."""
         for row in rows:
             size = size_of(row)
@@ -143,7 +143,7 @@ class FileRecorder:
         """The next rows as bytes, unless some are waiting from the last time."""
         if self._packed:
             return
-        rows: list[Left] = []
+        rows: list[SpoolEntry] = []
         held = 0
         while self._rows and held < _AT_ONCE:
             row = self._rows.popleft()

@@ -13,14 +13,14 @@ from gateway.clock import milliseconds
 from gateway.routing.participation import NO_PART
 from gateway.routing.planning.prices import Prices, cost_of
 from gateway.routing.request_record import Attempt, Trip
-from gateway.store.rows import AttemptRow, Booked, Left, RequestRow, Row, Source
+from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
 
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 
 
-def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
+def access_line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
     """What became of a request. offset: from the clock's seconds to Unix time."""
     usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
     price = prices.of(trip.backend) if prices.any and source else None
@@ -61,15 +61,17 @@ def line_of(trip: Trip, status: int, ended: float, offset: float, prices: Prices
     )
 
 
-def booked(trips: Sequence[Trip], told: bytes, attempts: Iterable[AttemptRow]) -> Booked:
+def request_batch(
+    trips: Sequence[Trip], told: bytes, attempts: Iterable[AttemptRow]
+) -> RequestBatch:
     """What a worker leaves of requests. told: their lines, as JSON. attempts: where several."""
     parts: tuple[tuple[int, str], ...] = ()
     if any(trip.part is not NO_PART for trip in trips):
         parts = tuple([(trip.part.epoch, trip.part.unit) for trip in trips])
-    return Booked(count=len(trips), lines=told, parts=parts, attempts=tuple(attempts))
+    return RequestBatch(count=len(trips), lines=told, parts=parts, attempts=tuple(attempts))
 
 
-def rows_told(left: Iterable[Left]) -> list[Row]:
+def expand_rows(left: Iterable[SpoolEntry]) -> list[Row]:
     """The rows for which that stands, in its order.
 
     Raises msgspec.DecodeError for lines that are no access lines, ValueError for as many parts as
@@ -77,18 +79,18 @@ def rows_told(left: Iterable[Left]) -> list[Row]:
     """
     rows: list[Row] = []
     for one in left:
-        if isinstance(one, Booked):
+        if isinstance(one, RequestBatch):
             lines = _lines.decode_lines(one.lines)
             parts = one.parts or repeat((0, ""), len(lines))
             for line, (epoch, unit) in zip(lines, parts, strict=True):
-                rows += _told(line, epoch, unit)
+                rows += _rows_from_line(line, epoch, unit)
             rows += one.attempts
         else:
             rows.append(one)
     return rows
 
 
-def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
+def _rows_from_line(line: AccessLine, epoch: int, unit: str) -> list[Row]:
     rows: list[Row] = [
         RequestRow(
             request_id=line.request_id,
@@ -114,7 +116,7 @@ def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
             fallback=line.fallback,
         )
     ]
-    if _tells(line):
+    if _is_complete(line):
         rows.append(
             AttemptRow(
                 request_id=line.request_id,
@@ -137,7 +139,7 @@ def _told(line: AccessLine, epoch: int, unit: str) -> list[Row]:
     return rows
 
 
-def _tells(line: AccessLine) -> bool:
+def _is_complete(line: AccessLine) -> bool:
     """Whether all that there is to know of the attempts is in the line: its usage is the only's."""
     return len(line.attempts) == 1 and not line.attempts[0].refused
 
@@ -156,7 +158,9 @@ def attempts_of(trip: Trip, time: float, prices: Prices) -> Iterator[AttemptRow]
             trip.prompt,
         )
         if not shown and trip.usage is not None:
-            usage, source = _supposed(attempt, usage, source, trip.usage.prompt_tokens)
+            usage, source = _estimate_prompt_tokens(
+                attempt, usage, source, trip.usage.prompt_tokens
+            )
         yield attempt_row(trip.request_id, place + 1, time, attempt, usage, source, prices)
 
 
@@ -208,7 +212,7 @@ def counted(
     return Usage(), ""
 
 
-def _supposed(
+def _estimate_prompt_tokens(
     attempt: Attempt, usage: Usage, source: Source, prompt_tokens: int | None
 ) -> tuple[Usage, Source]:
     """With the prompt as another backend of the same request has counted it.

@@ -16,7 +16,7 @@ PAUSED = " paused"
 """Ends the fingerprint of an epoch in which control serves everyone."""
 
 
-class Taken(Struct, frozen=True, kw_only=True):
+class ImportResult(Struct, frozen=True, kw_only=True):
     """refused: rows that no database would take. why: what it said of the first.
 
     foreign: feedback on somebody else's request, which is not kept.
@@ -29,7 +29,10 @@ class Taken(Struct, frozen=True, kw_only=True):
 
 
 class Sink(Protocol):
-    """Where the rows go. Each call is one transaction; raises StoreAway to be asked again later."""
+    """Where imported rows are stored. Each call is one transaction.
+
+    Every call raises StoreUnavailable if the database cannot be reached; retry later.
+    """
 
     def reach(self) -> None:
         """Nothing, where it is there."""
@@ -39,7 +42,7 @@ class Sink(Protocol):
         """Up to where a file was taken: 0 for an unknown one."""
         ...
 
-    def take(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> Taken:
+    def import_rows(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> ImportResult:
         """Rows between two places of a file; nothing if the file is not at `begin` any more."""
         ...
 
@@ -208,7 +211,7 @@ class Store(Protocol):
     def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
         """The rows of all metrics, in pages; all of one moment. Close it where it is not used up.
 
-        Raises StoreAway with any page.
+        Raises StoreUnavailable with any page.
         """
         ...
 

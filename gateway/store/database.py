@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from gateway.store.errors import StoreAway, StoreRefused
+from gateway.store.errors import StoreRejected, StoreUnavailable
 from schemas.errors import InvalidConfig
 
 Value = str | int | float | None
@@ -78,11 +78,11 @@ class Driver(Protocol):
     refusals: tuple[type[Exception], ...]
 
     def connect(self) -> Connection:
-        """Raises StoreAway."""
+        """Raises StoreUnavailable."""
         ...
 
     def away(self, error: Exception) -> Exception:
-        """A StoreAway for one of `errors`, without anything secret in its words."""
+        """A StoreUnavailable for one of `errors`, without anything secret in its words."""
         ...
 
 
@@ -116,14 +116,14 @@ class Session:
 
     @contextmanager
     def savepoint(self) -> Generator[None]:
-        """What is done inside is undone where the database refuses it: raises StoreRefused."""
+        """What is done inside is undone where the database refuses it: raises StoreRejected."""
         self._connection.execute("SAVEPOINT attempt", ())
         try:
             yield
         except self._refusals as exc:
             self._connection.execute("ROLLBACK TO SAVEPOINT attempt", ())
             self._connection.execute("RELEASE SAVEPOINT attempt", ())
-            raise StoreRefused(str(exc)) from exc
+            raise StoreRejected(str(exc)) from exc
         self._connection.execute("RELEASE SAVEPOINT attempt", ())
 
 
@@ -146,18 +146,18 @@ class Database:
 
     @contextmanager
     def reading(self) -> Generator[Session]:
-        """Raises StoreAway."""
+        """Raises StoreUnavailable."""
         with self._transaction(self._driver.begin_read) as session:
             yield session
 
     @contextmanager
     def writing(self) -> Generator[Session]:
-        """Raises StoreAway, or StoreRefused; then nothing was done, or nobody can tell."""
+        """Raises StoreUnavailable, or StoreRejected; then nothing was done, or nobody can tell."""
         with self._transaction(self._driver.begin_write) as session:
             yield session
 
     def prepare(self) -> None:
-        """Raises StoreAway, and what the preparation raises."""
+        """Raises StoreUnavailable, and what the preparation raises."""
         if not self._prepared:
             with self._begun(self._driver.begin_write) as session:
                 self._prepare(session)
@@ -177,7 +177,7 @@ class Database:
             self.prepare()
         except InvalidConfig as exc:
             told = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
-            raise StoreAway(told) from exc
+            raise StoreUnavailable(told) from exc
         with self._begun(begin) as session:
             yield session
 
@@ -200,9 +200,9 @@ class Database:
             kept = not self._doubtful
         except (msgspec.DecodeError, RecursionError) as exc:
             told = f"it holds a row that this version cannot read: {exc}"
-            raise StoreAway(told) from exc
+            raise StoreUnavailable(told) from exc
         except self._driver.refusals as exc:
-            raise StoreRefused(str(exc)) from exc
+            raise StoreRejected(str(exc)) from exc
         except self._driver.errors as exc:
             self._prepared = False
             self._doubtful = True

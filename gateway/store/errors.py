@@ -3,15 +3,15 @@
 from schemas.errors import Unavailable
 
 
-class StoreAway(Unavailable):
+class StoreUnavailable(Unavailable):
     """The database cannot be reached, or takes too long; ask again later."""
 
     code = "store_unavailable"
 
 
-class Overtaken(StoreAway):
+class ConcurrentImport(StoreUnavailable):
     """Another importer has taken these rows; nothing is away."""
 
 
-class StoreRefused(ValueError):
+class StoreRejected(ValueError):
     """The database will never take this."""

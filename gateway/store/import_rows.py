@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
 from gateway.store.database import Insert, Session, Value
-from gateway.store.errors import StoreRefused
+from gateway.store.errors import StoreRejected
 from gateway.store.request_observations import observations
 from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
 
@@ -22,7 +22,7 @@ _Voted = tuple[str, str, str, int, str]
 
 def take(session: Session, rows: Sequence[Row]) -> int:
     """Everything into its tables. Returns how much feedback was not the voter's to give; raises
-    StoreRefused.
+    StoreRejected.
 
     A request or attempt that is there already is passed over, and a vote replaces the vote of
     the same request, metric and key. The last one to arrive here counts, whatever times they carry:
@@ -41,14 +41,14 @@ def take(session: Session, rows: Sequence[Row]) -> int:
     return len(feedback) - len(voted) + foreign
 
 
-def take_singly(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRefused]]:
+def take_singly(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `take`, and what the database refuses costs no other row."""
-    foreign, refused = 0, list[StoreRefused]()
+    foreign, refused = 0, list[StoreRejected]()
     for row in rows:
         try:
             with session.savepoint():
                 foreign += take(session, (row,))
-        except StoreRefused as exc:
+        except StoreRejected as exc:
             refused.append(exc)
     return foreign, refused
 

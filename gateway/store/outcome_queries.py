@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway.experiments.statistics.outcomes import Cell, Link, Outcomes, Per
+from gateway.experiments.statistics.outcomes import Cell, Outcomes, Per, SharedUnits
 from gateway.store.database import Session
 
 _COUNT: dict[Per, str] = {
@@ -102,7 +102,7 @@ def _outcomes(cells: Sequence[_CellRow], links: Sequence[_LinkRow]) -> Outcomes:
             for row in cells
         ),
         links=tuple(
-            Link(
+            SharedUnits(
                 one=(row[0], row[1]),
                 other=(row[2], row[3]),
                 units=row[4],

@@ -14,7 +14,7 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from gateway.store.database import Insert, Value
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from schemas.errors import InvalidConfig
 
 _WRITING = 7_287_483_001
@@ -79,10 +79,10 @@ class PostgresDriver:
             raise self.away(exc) from exc
         return connection
 
-    def away(self, error: Exception) -> StoreAway:
+    def away(self, error: Exception) -> StoreUnavailable:
         """psycopg names host and user in its messages, never the password."""
         told = " ".join(str(error).split())
-        return StoreAway(f"PostgreSQL at {self._where}: {told}")
+        return StoreUnavailable(f"PostgreSQL at {self._where}: {told}")
 
 
 class _Impatient(psycopg.Connection[tuple[object, ...]]):

@@ -87,11 +87,11 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
 Row = RequestRow | AttemptRow | FeedbackRow
 
 
-class Booked(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="booked", gc=False):
+class RequestBatch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="booked", gc=False):
     """Requests as their access lines tell them, which are written anyway, and what those leave out.
 
     A worker leaves this for requests, and for the attempt of those that had one only; whoever
-    reads makes their rows of it (`booking.rows_told`). So most requests cost a worker no rows.
+    reads makes their rows of it (`booking.expand_rows`). So most requests cost a worker no rows.
 
     lines: JSON, one after the other, as many as `count`.
     parts: epoch and unit of each, as in `RequestRow`; () where none is part of an experiment.
@@ -104,13 +104,13 @@ class Booked(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="booked"
     attempts: tuple[AttemptRow, ...] = ()
 
 
-Left = Booked | Row
+SpoolEntry = RequestBatch | Row
 """What a worker leaves in its spool."""
 
 
-def size_of(left: Left) -> int:
+def size_of(left: SpoolEntry) -> int:
     """Of how many rows it is, attempts within lines not counted."""
-    return left.count + len(left.attempts) if isinstance(left, Booked) else 1
+    return left.count + len(left.attempts) if isinstance(left, RequestBatch) else 1
 
 
 class Recorder(Protocol):
@@ -121,6 +121,6 @@ class Recorder(Protocol):
         """Whether rows are being lost; under `usage: required` requests are then refused."""
         ...
 
-    def add(self, row: Left) -> None: ...
+    def add(self, row: SpoolEntry) -> None: ...
 
-    def extend(self, rows: Iterable[Left]) -> None: ...
+    def extend(self, rows: Iterable[SpoolEntry]) -> None: ...

@@ -11,9 +11,9 @@ from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
 from gateway.store import request_queries as recorded
 from gateway.store import vote_queries as votes
-from gateway.store.base import Answered, Epoch, Known, Pause, Run, Taken, Vote, Votes
+from gateway.store.base import Answered, Epoch, ImportResult, Known, Pause, Run, Vote, Votes
 from gateway.store.database import Database, Driver, Session
-from gateway.store.errors import Overtaken, StoreRefused
+from gateway.store.errors import ConcurrentImport, StoreRejected
 from gateway.store.import_rows import remove_vote, take, take_singly
 from gateway.store.interval_points import course, note
 from gateway.store.outcome_queries import outcomes, responses
@@ -28,16 +28,17 @@ _shares = msgspec.json.Decoder(dict[str, float])
 
 
 class SqlStore:
-    """Opens its database when it is first asked; until then, and whenever it is away, StoreAway.
+    """A store that opens its database on first use.
 
-    So it is where a newer program has changed the tables.
+    Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
+    of the program has changed the tables.
     """
 
     def __init__(self, driver: Driver) -> None:
         self._database = Database(driver, migration(driver.text))
 
     def prepare(self) -> None:
-        """Make the tables, or bring them up to date. Raises StoreAway, InvalidConfig."""
+        """Make the tables, or bring them up to date. Raises StoreUnavailable, InvalidConfig."""
         self._database.prepare()
 
     def epoch(
@@ -217,18 +218,18 @@ class SqlStore:
         with self._database.reading() as session:
             return _position(session, file)
 
-    def take(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> Taken:
-        """Raises StoreAway, also where another importer has taken these rows meanwhile."""
+    def import_rows(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> ImportResult:
+        """Raises StoreUnavailable, also where another importer has taken these rows meanwhile."""
         try:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                return Taken(rows=len(rows), foreign=take(session, rows))
-        except StoreRefused:
+                return ImportResult(rows=len(rows), foreign=take(session, rows))
+        except StoreRejected:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
                 foreign, refused = take_singly(session, rows)
                 why = str(refused[0]) if refused else ""
-                return Taken(rows=len(rows), refused=len(refused), foreign=foreign, why=why)
+                return ImportResult(rows=len(rows), refused=len(refused), foreign=foreign, why=why)
 
     def forget(self, file: str) -> None:
         with self._database.writing() as session:
@@ -283,7 +284,7 @@ def _position(session: Session, file: str) -> int:
 
 def _advance(session: Session, file: str, begin: int, end: int) -> None:
     if _position(session, file) != begin:
-        raise Overtaken(f"another process has imported from {file}")
+        raise ConcurrentImport(f"another process has imported from {file}")
     session.run(
         "INSERT INTO spool_files (file, position, time) VALUES (?, ?, ?)"
         " ON CONFLICT (file) DO UPDATE SET position = excluded.position, time = excluded.time",

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from gateway.store.database import Insert, Value
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 
 _BUSY_S = 10.0
 _CACHE_KIB = 512
@@ -87,8 +87,8 @@ class SqliteDriver:
             except OSError as exc:
                 _log.warning("%s can be read by others, and stays so: %s", file, exc)
 
-    def away(self, error: Exception) -> StoreAway:
-        return StoreAway(f"{self._path}: {error}")
+    def away(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._path}: {error}")
 
 
 class SqliteConnection:

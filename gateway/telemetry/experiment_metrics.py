@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.experiments.service.guardrails import Judge
+from gateway.experiments.service.guardrails import GuardrailMonitor
 from gateway.telemetry.fast_counters import Counts
 
 
@@ -34,7 +34,7 @@ class TrialMetrics:
 class JudgeCollector(Collector):
     """Of the process that minds guardrails and splits."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: GuardrailMonitor) -> None:
         self._judge = judge
 
     def collect(self) -> Iterable[Metric]:

@@ -9,7 +9,7 @@ from gateway.admin.page.formatting import NONE, count, number, share, span
 from gateway.admin.page.interval_chart import draw_intervals
 from gateway.experiments.service.contract_report import declared
 from gateway.experiments.service.decision_report import ClauseReport
-from gateway.experiments.service.history import Past, Track
+from gateway.experiments.service.history import ExperimentHistory, Track
 from gateway.experiments.service.report import ArmReport, Measured, MetricReport, Report, doubts
 from gateway.experiments.service.trust_report import ResponseReport
 from gateway.experiments.statistics.formatting import figure, signed
@@ -88,15 +88,15 @@ _WAITING = Markup('<p class="empty">No interval yet: too few units in both arms.
 _TONES = {"ship": "good", "better": "good", "undecided": "", "alike": ""}
 
 
-def experiments_section(past: Past, now: float) -> Markup:
+def experiments_section(past: ExperimentHistory, now: float) -> Markup:
     """now: Unix seconds. Without experiments, and while there is nothing to complain of, an empty
     section, which shows nothing.
     """
-    if not past.tracks and not past.former and not past.away:
+    if not past.tracks and not past.removed and not past.unavailable:
         return _NONE
-    former = Markup().join(_over(track, now) for track in past.former.values())
+    former = Markup().join(_over(track, now) for track in past.removed.values())
     return _SECTION.format(
-        away=_AWAY.format(past.away) if past.away else Markup(),
+        away=_AWAY.format(past.unavailable) if past.unavailable else Markup(),
         experiments=Markup().join(_experiment(track, now) for track in past.tracks.values()),
         former=_FORMER.format(rows=former) if former else Markup(),
     )

@@ -8,14 +8,14 @@ from time import monotonic
 
 from gateway.background import Crashed, kept, uncounted
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.guardrails import JUDGE_S, Judge
-from gateway.experiments.service.history import History
-from gateway.experiments.service.polling_interval import Pace
+from gateway.experiments.service.guardrails import CHECK_INTERVAL_S, GuardrailMonitor
+from gateway.experiments.service.history import HistoryRecorder
+from gateway.experiments.service.polling_interval import PollingInterval
 from gateway.store.base import Store
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 
 
-class Minding:
+class ExperimentJobs:
     """Guardrails are looked at and the history is kept from `start` to `close`."""
 
     def __init__(
@@ -24,26 +24,26 @@ class Minding:
         experiments: Callable[[], Sequence[Experiment]],
         *,
         shown: Callable[[], bool],
-        judge_s: float = JUDGE_S,
-        pace: Pace | None = None,
+        judge_s: float = CHECK_INTERVAL_S,
+        pace: PollingInterval | None = None,
         crashed: Crashed = uncounted,
     ) -> None:
         """experiments: of the configuration in force. shown: whether anybody may see a history.
 
         judge_s: between two looks at the guardrails, at least. pace: of these; of its own if None.
         """
-        self.judge = Judge(store, every_s=judge_s)
+        self.monitor = GuardrailMonitor(store, every_s=judge_s)
         self._threads = ThreadPoolExecutor(2, "minding")
-        self.history = History(store, experiments, shown=shown, threads=self._threads)
+        self.history = HistoryRecorder(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments
         self._judge_s = judge_s
-        self._pace = pace or Pace(judge_s)
+        self._pace = pace or PollingInterval(judge_s)
         self._crashed = crashed
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     def start(self) -> None:
         self._tasks = (
-            asyncio.create_task(kept("guardrails", self._mind, self._crashed)),
+            asyncio.create_task(kept("guardrails", self._check_guardrails, self._crashed)),
             asyncio.create_task(kept("history of experiments", self.history.run, self._crashed)),
         )
 
@@ -54,14 +54,14 @@ class Minding:
         self._tasks = ()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _mind(self) -> None:
+    async def _check_guardrails(self) -> None:
         """A store that is away is told by whoever asks it how experiments stand."""
         rest_s = self._judge_s
         while True:
             await asyncio.sleep(rest_s)
-            look, began, away = partial(self.judge.look, self._experiments()), monotonic(), False
+            look, began, away = partial(self.monitor.check, self._experiments()), monotonic(), False
             try:
                 await asyncio.get_running_loop().run_in_executor(self._threads, look)
-            except StoreAway:
+            except StoreUnavailable:
                 away = True
-            rest_s = self._pace.rest_s(monotonic() - began, away=away)
+            rest_s = self._pace.wait_s(monotonic() - began, away=away)

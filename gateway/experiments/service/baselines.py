@@ -31,7 +31,10 @@ FEWEST: int = 30
 
 
 def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baseline:
-    """Blocks: reads the store. Raises ValueError where there are too few units, StoreAway."""
+    """Read the baseline from the store; blocks.
+
+    Raises ValueError if there are too few units, StoreUnavailable.
+    """
     control, per = experiment.control.name, per_of(experiment, metric)
     cells = [
         cell

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from gateway.background import Crashed, kept, uncounted
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.removed import Former, former
+from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
 from gateway.experiments.service.report import Report, report_of
-from gateway.experiments.service.state_poller import Watch
+from gateway.experiments.service.state_poller import ExperimentPoller
 from gateway.routing.planning.enrolment import ExperimentState, Standing, fingerprint
 from gateway.store.base import Store
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Recorder
 
 _log = logging.getLogger("strowger.experiments")
@@ -30,7 +30,7 @@ _AT_ONCE = 4
 _T = TypeVar("_T")
 
 
-class Trials:
+class ExperimentService:
     """`start` it before the first request and `close` it after the last.
 
     While the store is away, experiments go on as they last stood; where it never answered, the
@@ -55,7 +55,7 @@ class Trials:
         self._experiments = experiments
         self._ask_s = ask_s
         self._loud = logging.WARNING if announces else logging.DEBUG
-        self._watch = Watch(store, announces=announces)
+        self._watch = ExperimentPoller(store, announces=announces)
         # One thread, for a Watch is no place for two. What somebody waits for has others, and none
         # are the loop's own, which a store that hangs would take away from everything else.
         self._thread = ThreadPoolExecutor(1, "experiments")
@@ -87,7 +87,7 @@ class Trials:
         current = {fingerprint(one) for one in self._experiments()}
         marks = {fingerprint(one) for one in experiments}
         self._state.push(dict.fromkeys(marks - current, Standing()))
-        with contextlib.suppress(StoreAway, TimeoutError):
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
             standings = partial(self._watch.prepare, experiments)
             self._state.push(await asyncio.wait_for(self._apart(standings), FIRST_S))
 
@@ -95,7 +95,7 @@ class Trials:
         """How everything stands now; a store that is away changes nothing and is logged once."""
         try:
             standings = await self._apart(partial(self._watch.stand, self._experiments()))
-        except StoreAway as exc:
+        except StoreUnavailable as exc:
             if not self._away:
                 told = "experiments go on as they stood, for the store is away: %s"
                 _log.log(self._loud, told, exc)
@@ -117,27 +117,30 @@ class Trials:
         return self._experiments()
 
     async def ask(self, work: Callable[[], _T]) -> _T:
-        """Do what asks the store, in a thread. Raises StoreAway, at once where that is known."""
+        """Run `work`, which calls the store, in a thread.
+
+        Raises StoreUnavailable; without a call if the store is known to be unreachable.
+        """
         if self._away:
-            raise StoreAway(self._away, retry_after=1)
+            raise StoreUnavailable(self._away, retry_after=1)
         return await asyncio.get_running_loop().run_in_executor(self._others, work)
 
     async def report(self, experiment: Experiment, *, removed: bool = False) -> Report:
-        """removed: as of `report_of`. Raises StoreAway."""
+        """removed: as of `report_of`. Raises StoreUnavailable."""
         return await self.ask(partial(report_of, experiment, self.store, removed=removed))
 
-    async def former(self) -> tuple[Former, ...]:
-        """Experiments that the configuration has no more. Raises StoreAway."""
+    async def former(self) -> tuple[RemovedExperiment, ...]:
+        """Experiments that the configuration has no more. Raises StoreUnavailable."""
         names = {one.name for one in self._experiments()}
-        return await self.ask(partial(former, self.store, names))
+        return await self.ask(partial(removed_experiments, self.store, names))
 
     async def pause(self, experiment: Experiment, reason: str, at: float) -> None:
-        """Raises StoreAway."""
+        """Raises StoreUnavailable."""
         await self.ask(partial(self.store.pause, experiment.name, reason, at))
         await self.refresh()
 
     async def resume(self, experiment: Experiment) -> bool:
-        """Whether it was paused. Raises StoreAway."""
+        """Whether it was paused. Raises StoreUnavailable."""
         was = await self.ask(partial(self.store.resume, experiment.name))
         await self.refresh()
         return was

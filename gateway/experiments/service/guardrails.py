@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.report_input import case_of, guarded_metrics
-from gateway.experiments.statistics.sample_ratio import Ratio, ratio
+from gateway.experiments.service.report_input import guarded_metrics, report_input
+from gateway.experiments.statistics.sample_ratio import SampleRatio, sample_ratio_test
 from gateway.experiments.statistics.verdict import guarded
 from gateway.store.base import Store
 
 _log = logging.getLogger("strowger.experiments")
-JUDGE_S = 5.0
+CHECK_INTERVAL_S = 5.0
 """Between two looks."""
-TURN = "guardrails of "
+CLAIM = "guardrails of "
 """Of the store, before an experiment's name: one of all gateways on it has the turn at a time."""
 LATE = 0.9
 """Of the time between two looks: so old may the last turn be for the next; timers vary a little."""
 
 
-class Judge:
+class GuardrailMonitor:
     """Looks at the outcomes in the store, for all workers and replicas on it.
 
     A look reads every unit's sums, so replicas take turns: who finds that nobody has looked lately
@@ -34,7 +34,7 @@ class Judge:
         self,
         store: Store,
         *,
-        every_s: float = JUDGE_S,
+        every_s: float = CHECK_INTERVAL_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """clock: Unix seconds."""
@@ -45,17 +45,17 @@ class Judge:
         self._clock = clock
         self._alarmed: set[str] = set()
 
-    def look(self, experiments: Sequence[Experiment]) -> tuple[str, ...]:
+    def check(self, experiments: Sequence[Experiment]) -> tuple[str, ...]:
         """Pauses every experiment of which a guardrail is broken; returns their names.
 
-        Blocks. Raises StoreAway.
+        Blocks. Raises StoreUnavailable.
         """
         for name in self.mismatched.keys() - {one.name for one in experiments}:
             del self.mismatched[name]
         paused = self._store.pauses()
         broken: list[str] = []
         for experiment in experiments:
-            turn = TURN + experiment.name
+            turn = CLAIM + experiment.name
             if experiment.name in paused or not self._store.turn(
                 turn, self._every_s * LATE, self._clock()
             ):
@@ -65,7 +65,7 @@ class Judge:
             if not experiment.guardrails or (epochs and epochs[-1].paused):
                 continue  # resumed a moment ago, and nobody was served since
             metrics = guarded_metrics(experiment, self._store)
-            case = case_of(experiment, self._store, metrics, split=False)
+            case = report_input(experiment, self._store, metrics, split=False)
             said = [guard.sentence for guard in guarded(case) if guard.broken]
             if said:
                 if self._store.pause(experiment.name, "; ".join(said), self._clock()):
@@ -74,7 +74,7 @@ class Judge:
         return tuple(broken)
 
     def _check_split(self, experiment: Experiment) -> None:
-        split: Ratio = ratio(self._store.counts(experiment.name))
+        split: SampleRatio = sample_ratio_test(self._store.counts(experiment.name))
         self.mismatched[experiment.name] = split.mismatch
         if split.mismatch and experiment.name not in self._alarmed:
             self._alarmed.add(experiment.name)

@@ -14,20 +14,20 @@ from math import inf
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.polling_interval import Pace
-from gateway.experiments.service.removed import former
+from gateway.experiments.service.polling_interval import PollingInterval
+from gateway.experiments.service.removed import removed_experiments
 from gateway.experiments.service.report import Report, report_of
 from gateway.experiments.statistics.interval_history import Interval, Point, due
 from gateway.store.base import Store
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 
 EVERY_S = 5.0
 
-FORMER = 10
+MAX_REMOVED = 10
 """Experiments that the configuration has no more, the last ones; others are asked for by name."""
 
-AT_ONCE_S = 0.25
-FORMER_S = 3600.0
+REMOVED_BUDGET_S = 0.25
+REMOVED_MAX_AGE_S = 3600.0
 """Votes may still come for requests that are over: so old may the report of a former one be."""
 
 
@@ -38,7 +38,7 @@ class Track(Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
 
 
-class Past(Struct, frozen=True, kw_only=True):
+class ExperimentHistory(Struct, frozen=True, kw_only=True):
     """How experiments went, by name.
 
     former: those that the configuration has no more, the last one first.
@@ -47,11 +47,11 @@ class Past(Struct, frozen=True, kw_only=True):
     """
 
     tracks: Mapping[str, Track] = {}
-    former: Mapping[str, Track] = {}
-    away: str = ""
+    removed: Mapping[str, Track] = {}
+    unavailable: str = ""
 
 
-class History:
+class HistoryRecorder:
     """The past of all experiments, kept by one process for all as long as it runs."""
 
     def __init__(
@@ -69,7 +69,7 @@ class History:
         threads: that ask the store; by default the loop's own.
         """
         self._threads = threads
-        self.past = Past()
+        self.latest = ExperimentHistory()
         self._store = store
         self._experiments = experiments
         self._shown = shown
@@ -77,15 +77,15 @@ class History:
         self._every_s = every_s
         self._clock = clock
 
-    async def look(self) -> None:
+    async def update(self) -> None:
         """Note how everything stands; while the store is away, it stays as it stood."""
         if not self._shown():
-            self.past = Past()
+            self.latest = ExperimentHistory()
             return
         experiments = self._experiments()
         names = {one.name for one in experiments}
-        tracks = {name: one for name, one in self.past.tracks.items() if name in names}
-        over = {name: one for name, one in self.past.former.items() if name not in names}
+        tracks = {name: one for name, one in self.latest.tracks.items() if name in names}
+        over = {name: one for name, one in self.latest.removed.items() if name not in names}
         away, loop = "", asyncio.get_running_loop()
         try:
             for experiment in experiments:
@@ -93,12 +93,12 @@ class History:
                 tracks[experiment.name] = await loop.run_in_executor(self._threads, track)
             again = partial(self._over, frozenset(names), over)
             over = await loop.run_in_executor(self._threads, again)
-        except StoreAway as exc:
+        except StoreUnavailable as exc:
             away = str(exc)
-        self.past = Past(tracks=tracks, former=over, away=away)
+        self.latest = ExperimentHistory(tracks=tracks, removed=over, unavailable=away)
 
     def _track(self, experiment: Experiment) -> Track:
-        """Blocks. Raises StoreAway."""
+        """Blocks. Raises StoreUnavailable."""
         report = report_of(experiment, self._store)
         return Track(report=report, points=self._points(experiment, report))
 
@@ -106,20 +106,24 @@ class History:
         """Those of before; of the others, and of those that are no longer true, some are made.
 
         No more of them at a look than can be made in AT_ONCE_S, and one at least: there may be
-        many, and what runs is of more interest. Blocks. Raises StoreAway.
+        many, and what runs is of more interest. Blocks. Raises StoreUnavailable.
         """
         found = dict(known)
-        listed = [one for one in former(self._store, configured) if one.experiment][:FORMER]
+        listed = [one for one in removed_experiments(self._store, configured) if one.experiment][
+            :MAX_REMOVED
+        ]
         now, before, began = self._clock(), self._made, time.monotonic()
         self._made = {one.state: before[one.state] for one in listed if one.state in before}
         for one in listed:
-            old = one.name not in found or now - self._made.get(one.state, -inf) >= FORMER_S
+            old = (
+                one.name not in found or now - self._made.get(one.state, -inf) >= REMOVED_MAX_AGE_S
+            )
             if one.experiment is not None and old:
                 report = report_of(one.experiment, self._store, removed=True)
                 points = self._store.course(one.name, one.experiment.primary)
                 found[one.name] = Track(report=report, points=points)
                 self._made[one.state] = now
-                if time.monotonic() - began > AT_ONCE_S:
+                if time.monotonic() - began > REMOVED_BUDGET_S:
                     break
         return {one.name: found[one.name] for one in listed if one.name in found}
 
@@ -134,12 +138,12 @@ class History:
         return store.course(*place)
 
     async def run(self) -> None:
-        pace = Pace(self._every_s)
+        pace = PollingInterval(self._every_s)
         while True:
             began = time.monotonic()
-            await self.look()
+            await self.update()
             took = time.monotonic() - began
-            await asyncio.sleep(pace.rest_s(took, away=bool(self.past.away)))
+            await asyncio.sleep(pace.wait_s(took, away=bool(self.latest.unavailable)))
 
 
 def intervals_of(report: Report) -> dict[str, Interval]:

@@ -15,7 +15,7 @@ UNKNOWN = (
 _experiment = msgspec.json.Decoder(Experiment)
 
 
-class Former(Struct, frozen=True, kw_only=True):
+class RemovedExperiment(Struct, frozen=True, kw_only=True):
     """experiment: as it last was; `None` where the store has no definition that can be read.
 
     requests: that took part. last: when the last of them ended, Unix seconds; 0 unknown.
@@ -37,13 +37,13 @@ def definition(experiment: Experiment) -> str:
     return msgspec.json.encode(experiment).decode()
 
 
-def former(store: Store, configured: Collection[str]) -> tuple[Former, ...]:
+def removed_experiments(store: Store, configured: Collection[str]) -> tuple[RemovedExperiment, ...]:
     """Those with requests in the store that are not in the configuration, the last one first.
 
-    Blocks. Raises StoreAway.
+    Blocks. Raises StoreUnavailable.
     """
     found = [
-        Former(
+        RemovedExperiment(
             name=one.experiment,
             experiment=_read(one.definition),
             requests=one.requests,

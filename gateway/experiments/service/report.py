@@ -10,7 +10,7 @@ from msgspec import Struct
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_metric import MetricContract
 from gateway.experiments.service.decision_report import DecisionReport, decision_report
-from gateway.experiments.service.report_input import case_of, metrics_of, outside
+from gateway.experiments.service.report_input import metrics_of, outside, report_input
 from gateway.experiments.service.trust_report import (
     ResponseReport,
     largest_share,
@@ -21,7 +21,7 @@ from gateway.experiments.statistics.effects import FEWEST_EFFECTIVE, FEWEST_UNIT
 from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Cell, Outcomes
 from gateway.experiments.statistics.sample_ratio import EpochCounts
-from gateway.experiments.statistics.verdict import Case, Kind, judge
+from gateway.experiments.statistics.verdict import Kind, ReportInput, verdict_of
 from gateway.store.base import Answered, Pause, Store, Votes
 
 
@@ -129,11 +129,14 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def report_of(experiment: Experiment, store: Store, *, removed: bool = False) -> Report:
-    """removed: the configuration has it no more. Blocks: reads the store. Raises StoreAway."""
+    """Build the report of one experiment; blocks while it reads the store.
+
+    removed: the experiment is no longer in the configuration. Raises StoreUnavailable.
+    """
     feedback = store.metrics(experiment.name)
     metrics = metrics_of(experiment, feedback)
-    case = case_of(experiment, store, metrics)
-    verdict = judge(case)
+    case = report_input(experiment, store, metrics)
+    verdict = verdict_of(case)
     pause: Pause | None = store.pauses().get(experiment.name)
     epochs = store.epochs(experiment.name)
     answered = store.answered(experiment.name)
@@ -210,7 +213,7 @@ def _arms(
 
 
 def _metric(
-    experiment: Experiment, metric: Metric, case: Case, votes: Votes | None
+    experiment: Experiment, metric: Metric, case: ReportInput, votes: Votes | None
 ) -> MetricReport:
     outcomes = case.outcomes[metric.name]
     limits = [one.worse_by for one in experiment.guardrails if one.metric == metric.name]
@@ -229,7 +232,7 @@ def _metric(
     )
 
 
-def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> Measured:
+def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: ReportInput) -> Measured:
     cells = [cell for cell in outcomes.cells if cell.variant == variant]
     alone = Measured(
         variant=variant,
@@ -262,7 +265,9 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: Case) -> M
     )
 
 
-def _missing(alone: Measured, found: Effect, outcomes: Outcomes, case: Case, noun: str) -> str:
+def _missing(
+    alone: Measured, found: Effect, outcomes: Outcomes, case: ReportInput, noun: str
+) -> str:
     """noun: what the metric's observations are called."""
     if alone.blank:
         return f"no {noun} yet"

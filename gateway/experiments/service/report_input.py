@@ -7,7 +7,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.experiments.statistics.decision import Clause
 from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Per
-from gateway.experiments.statistics.verdict import Case, Guard
+from gateway.experiments.statistics.verdict import Guard, ReportInput
 from gateway.store.base import Epoch, Store, Votes
 
 UNDECLARED = (0.0, 1.0)
@@ -32,12 +32,12 @@ def clauses_of(experiment: Experiment) -> tuple[tuple[str, float | None], ...]:
     return ((decide.better, None), *((one.metric, one.by) for one in decide.not_worse))
 
 
-def case_of(
+def report_input(
     experiment: Experiment, store: Store, metrics: Iterable[Metric], *, split: bool = True
-) -> Case:
+) -> ReportInput:
     """The case as the store has it now. metrics: whose outcomes to read. split: and the counts."""
     named = {metric.name: metric for metric in metrics}
-    return Case(
+    return ReportInput(
         control=experiment.control.name,
         treatments=tuple(variant.name for variant in experiment.variants[1:]),
         primary=named.get(experiment.primary) or metric_of(experiment, experiment.primary, None),

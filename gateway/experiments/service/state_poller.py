@@ -12,7 +12,7 @@ from gateway.store.base import PAUSED, Pause, Store
 _log = logging.getLogger("strowger.experiments")
 
 
-class Watch:
+class ExperimentPoller:
     """Asks the store. Every method blocks and is called by one thread at a time.
 
     Epochs are found by their fingerprint, so every process that asks gets the same; it asks only

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.removed import Former
+from gateway.experiments.service.removed import RemovedExperiment
 from gateway.routing.planning.enrolment import Standing
 
 
@@ -40,7 +40,7 @@ def configured(experiment: Experiment, standing: Standing) -> ListedExperiment:
     )
 
 
-def removed(one: Former) -> ListedExperiment:
+def removed(one: RemovedExperiment) -> ListedExperiment:
     """One that it has no more."""
     was = one.experiment
     return ListedExperiment(

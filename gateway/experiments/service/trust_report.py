@@ -39,7 +39,7 @@ class ResponseReport(Struct, frozen=True, kw_only=True):
 def responses_of(
     experiment: Experiment, store: Store, planned: float
 ) -> tuple[ResponseReport, ...]:
-    """Of the metrics of feedback that the verdict is about. Blocks. Raises StoreAway."""
+    """Of the metrics of feedback that the verdict is about. Blocks. Raises StoreUnavailable."""
     asked = dict.fromkeys((experiment.primary, *(name for name, _ in clauses_of(experiment))))
     names = [name for name in asked if name not in BUILT_IN]
     found = compared(

@@ -73,7 +73,7 @@ class Cell(Struct, frozen=True, kw_only=True):
         return self.total / self.count
 
 
-class Link(Struct, frozen=True, kw_only=True):
+class SharedUnits(Struct, frozen=True, kw_only=True):
     """The units that two cells share: sums over those units of products across the cells.
 
     one, other:  the cells, one before other; each pair once, pairs without units not at all.
@@ -94,7 +94,7 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     """All moments of one metric in one experiment."""
 
     cells: tuple[Cell, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[SharedUnits, ...] = ()
 
     def after(self, epoch: int) -> "Outcomes":
         """Those of later epochs alone."""
@@ -148,7 +148,7 @@ def summarised(rows: Iterable[UnitRow], *, per: Per = "observation") -> Outcomes
 def merged(parts: Sequence[Outcomes]) -> Outcomes:
     """The moments of all units, from those of parts that have no unit in common."""
     cells: dict[Place, Cell] = {}
-    links: dict[tuple[Place, Place], Link] = {}
+    links: dict[tuple[Place, Place], SharedUnits] = {}
     for part in parts:
         for cell in part.cells:
             seen = cells.get(cell.place)
@@ -180,8 +180,8 @@ def _cell(place: Place, rows: list[UnitRow], sent: list[int]) -> Cell:
     )
 
 
-def _link(places: tuple[Place, Place], pairs: list[tuple[UnitRow, UnitRow]]) -> Link:
-    return Link(
+def _link(places: tuple[Place, Place], pairs: list[tuple[UnitRow, UnitRow]]) -> SharedUnits:
+    return SharedUnits(
         one=places[0],
         other=places[1],
         units=len(pairs),
@@ -209,8 +209,8 @@ def _both_cells(one: Cell, other: Cell) -> Cell:
     )
 
 
-def _both_links(one: Link, other: Link) -> Link:
-    return Link(
+def _both_links(one: SharedUnits, other: SharedUnits) -> SharedUnits:
+    return SharedUnits(
         one=one.one,
         other=one.other,
         units=one.units + other.units,

@@ -57,7 +57,7 @@ class EpochRatio(Struct, frozen=True, kw_only=True):
     evidence: float
 
 
-class Ratio(Struct, frozen=True, kw_only=True):
+class SampleRatio(Struct, frozen=True, kw_only=True):
     """mismatch: p < ALPHA; then nothing else counts. p: always valid, over all epochs."""
 
     mismatch: bool
@@ -65,7 +65,7 @@ class Ratio(Struct, frozen=True, kw_only=True):
     epochs: tuple[EpochRatio, ...]
 
 
-def ratio(epochs: Sequence[EpochCounts]) -> Ratio:
+def sample_ratio_test(epochs: Sequence[EpochCounts]) -> SampleRatio:
     """Whether the units of all epochs together are split by their weights.
 
     Raises ValueError for an epoch whose weights are all 0.
@@ -79,7 +79,7 @@ def ratio(epochs: Sequence[EpochCounts]) -> Ratio:
         for counts in epochs
     )
     p = exp(-max(sum(epoch.evidence for epoch in found), 0.0))
-    return Ratio(mismatch=p < ALPHA, p=p, epochs=found)
+    return SampleRatio(mismatch=p < ALPHA, p=p, epochs=found)
 
 
 def _evidence(counts: EpochCounts) -> float:

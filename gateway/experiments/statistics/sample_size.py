@@ -15,7 +15,7 @@ _BISECTIONS = 100
 _SMALLEST_SHARE = 1e-9
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class SamplePlan(Struct, frozen=True, kw_only=True):
     """The units needed, control's first, in the order of the shares.
 
     units:      with intervals that may be looked at all the time; total: their sum.
@@ -43,7 +43,7 @@ def plan(
     power: float = 0.8,
     shares: Sequence[float] = (1.0, 1.0),
     sd: float | None = None,
-) -> Plan:
+) -> SamplePlan:
     """The sample for a lift over control's baseline to be found with that power.
 
     relative: the lift is a part of the baseline. shares: of control and then of each treatment;
@@ -75,7 +75,7 @@ def plan_clause(
     power: float = 0.8,
     shares: Sequence[float] = (1.0, 1.0),
     sd: float | None = None,
-) -> Plan:
+) -> SamplePlan:
     """The sample for one clause of a decision (`gateway.experiments.statistics.decision`) to hold.
 
     better: the treatment is better by `apart`; else it is as good as control, and `apart` is how
@@ -99,7 +99,7 @@ def _planned(
     each: float,
     power: float,
     shares: Sequence[float],
-) -> Plan:
+) -> SamplePlan:
     """variances: of a unit of control and of a treatment. widths: in standard errors, of the bound
     that may be looked at all the time and of that for one look."""
     q = [share / sum(shares) for share in shares]
@@ -113,7 +113,7 @@ def _planned(
         told = f"lift: no sample that can be counted finds a difference of {difference:g}"
         raise ValueError(told) from None
     pairs = totals[0] * q[0] * smallest / (q[0] + smallest)
-    return Plan(
+    return SamplePlan(
         units=units,
         total=sum(units),
         fixed=fixed,

@@ -9,7 +9,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.outcomes import Cell, Link, Place
+from gateway.experiments.statistics.outcomes import Cell, Place, SharedUnits
 
 ROUNDING = 4 * 2.0**-52
 """Of a sum's terms, times the root of their number: as far as it is likely to be off."""
@@ -30,7 +30,7 @@ class Weighted(Struct, frozen=True, kw_only=True):
 
 def variance_of(
     used: Mapping[Place, Weighted],
-    links: Sequence[Link],
+    links: Sequence[SharedUnits],
     *,
     seen: tuple[float, float] | None,
     bounds: tuple[float, float] | None,
@@ -72,7 +72,7 @@ def range_seen(used: Mapping[Place, Weighted]) -> tuple[float, float] | None:
 
 
 def effective_units(
-    used: Mapping[Place, Weighted], links: Sequence[Link], arm: str, sum_pairs: float
+    used: Mapping[Place, Weighted], links: Sequence[SharedUnits], arm: str, sum_pairs: float
 ) -> float:
     """(sum of weights)² / sum of weights² over units, a unit's weight being its counts · factors.
 

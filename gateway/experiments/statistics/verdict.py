@@ -20,7 +20,7 @@ from gateway.experiments.statistics.effects import Effect, Look, effect, least
 from gateway.experiments.statistics.formatting import amount, change, rounded
 from gateway.experiments.statistics.metrics import Metric
 from gateway.experiments.statistics.outcomes import Outcomes
-from gateway.experiments.statistics.sample_ratio import EpochCounts, Ratio, ratio
+from gateway.experiments.statistics.sample_ratio import EpochCounts, SampleRatio, sample_ratio_test
 from gateway.experiments.statistics.sample_size import units_to_go
 
 GUARD_ALPHA = 0.01
@@ -58,7 +58,7 @@ class Guard(Struct, frozen=True, kw_only=True):
     worse_by: float
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class ReportInput(Struct, frozen=True, kw_only=True):
     """One experiment, as far as it got.
 
     outcomes: by metric. counts: of all epochs, for the split.
@@ -116,7 +116,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     sentence: str
-    ratio: Ratio
+    ratio: SampleRatio
     arms: tuple[ArmVerdict, ...]
     guards: tuple[GuardVerdict, ...]
     decisions: tuple[Decision, ...] = ()
@@ -126,11 +126,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(guard.treatment for guard in self.guards if guard.broken))
 
 
-def judge(case: Case) -> Verdict:
+def verdict_of(case: ReportInput) -> Verdict:
     """The verdict. Raises ValueError for a case without treatments."""
     if not case.treatments:
         raise ValueError("an experiment needs a variant beside control")
-    split = ratio(case.counts)
+    split = sample_ratio_test(case.counts)
     arms = tuple(_arm(case, treatment) for treatment in case.treatments)
     guards = guarded(case)
     decisions = tuple(_decided(case, treatment) for treatment in case.treatments if case.decide)
@@ -140,20 +140,20 @@ def judge(case: Case) -> Verdict:
     )
 
 
-def guarded(case: Case) -> tuple[GuardVerdict, ...]:
+def guarded(case: ReportInput) -> tuple[GuardVerdict, ...]:
     """The guardrails of every treatment; by itself what a pausing watcher needs."""
     return tuple(
         _guard(case, guard, treatment) for guard in case.guards for treatment in case.treatments
     )
 
 
-def _decided(case: Case, treatment: str) -> Decision:
+def _decided(case: ReportInput, treatment: str) -> Decision:
     return decided(
         case.decide, case.outcomes, control=case.control, treatment=treatment, look=case.look
     )
 
 
-def _arm(case: Case, treatment: str) -> ArmVerdict:
+def _arm(case: ReportInput, treatment: str) -> ArmVerdict:
     metric = case.primary
     smallest = case.smallest
     if smallest is not None and metric.scale == "log":
@@ -201,7 +201,7 @@ def _said(
     )
 
 
-def _guard(case: Case, guard: Guard, treatment: str) -> GuardVerdict:
+def _guard(case: ReportInput, guard: Guard, treatment: str) -> GuardVerdict:
     metric = guard.metric
     look = GUARDED
     found = effect(
@@ -226,8 +226,8 @@ def _guard(case: Case, guard: Guard, treatment: str) -> GuardVerdict:
 
 
 def _headline(
-    case: Case,
-    split: Ratio,
+    case: ReportInput,
+    split: SampleRatio,
     arms: Sequence[ArmVerdict],
     guards: Iterable[GuardVerdict],
     decisions: Sequence[Decision],

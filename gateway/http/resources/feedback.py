@@ -9,7 +9,7 @@ from litestar import Request, Response, post
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.feedback import (
     MAX_BYTES,
     FeedbackBody,
@@ -22,7 +22,7 @@ from gateway.experiments.service.feedback import (
 from gateway.openapi.hot_routes import operation
 from gateway.state import Gateway
 from gateway.store.base import Known
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import FeedbackRow
 from schemas.errors import Unavailable
 
@@ -64,10 +64,10 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
     return [take]
 
 
-async def _known(trials: Trials, row: FeedbackRow) -> tuple[Known | None, bool]:
+async def _known(trials: ExperimentService, row: FeedbackRow) -> tuple[Known | None, bool]:
     """The request, and whether the store could not be asked."""
     try:
         asked = trials.ask(partial(trials.store.known, row.request_id))
         return await asyncio.wait_for(asked, PATIENCE_S), False
-    except (StoreAway, TimeoutError):
+    except (StoreUnavailable, TimeoutError):
         return None, True

@@ -9,7 +9,7 @@ import pytest
 from gateway.asgi.disconnect import ClientGone
 from gateway.config.error_codes import CODES, NO_ATTEMPTS
 from gateway.config.load import read_config
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from schemas.errors import GatewayError
 from tests.gateway.config.configs import GOOD, faults, faults_of_model, read, warnings, with_model
 
@@ -71,7 +71,7 @@ def test_every_code_of_ours_is_known_for_what_it_is() -> None:
     raised = {code for path in sources for code in written.findall(path.read_text("utf-8"))}
     own = {kind.code for kind in kinds() if kind.__module__.split(".")[0] in folders}
 
-    assert {ClientGone.code, StoreAway.code} <= own
+    assert {ClientGone.code, StoreUnavailable.code} <= own
     assert raised | own <= CODES | NO_ATTEMPTS.keys()
     assert not CODES & NO_ATTEMPTS.keys()
 

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from gateway.config.load import read_config
 from gateway.config.schema import Config
-from gateway.coordination.breaker_messages import Busy, News
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_lease import UNUSED_S
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_messages import Shared
-from gateway.coordination.replica_sync import FORGET_S, GONE_S, Exchange
+from gateway.coordination.replica_sync import FORGET_S, GONE_S, ReplicaSync
 from gateway.coordination.replica_transport import Ask
-from gateway.coordination.state_hub import GATHER_S, Hub
+from gateway.coordination.state_hub import GATHER_S, StateHub
 from gateway.routing.resilience.circuit_breaker import Health
 
 pytestmark = pytest.mark.anyio
@@ -102,22 +102,22 @@ class Replica:
 
     def __init__(self, board: Board, name: str, now: float, text: str = CONFIG) -> None:
         self.clock = Clock(now=now)
-        self.told: list[News | Busy] = []
-        self.hub = Hub()
+        self.told: list[BreakerUpdate | LoadUpdate] = []
+        self.hub = StateHub()
         holders: dict[str, LocalLeases] = {}
         self.probe = LocalLeases(holders).lease(KEY)
         served = config(text)
-        self.exchange = Exchange(
+        self.exchange = ReplicaSync(
             self.hub, BoardLink(board, name), LocalLeases(holders), lambda: served, self.clock
         )
         self.hub.join(0, self.told.append)
 
-    def say(self, message: News | Busy) -> None:
-        self.hub.hear(0, message)
+    def say(self, message: BreakerUpdate | LoadUpdate) -> None:
+        self.hub.on_message(0, message)
 
     @property
     def news(self) -> list[Health]:
-        return [one.health[KEY] for one in self.told if isinstance(one, News)]
+        return [one.health[KEY] for one in self.told if isinstance(one, BreakerUpdate)]
 
 
 def pair(board: Board, text: str = CONFIG) -> tuple[Replica, Replica]:
@@ -128,7 +128,7 @@ def pair(board: Board, text: str = CONFIG) -> tuple[Replica, Replica]:
 async def look(*replicas: Replica, seconds: float = 0.25) -> None:
     """Each looks once, and then time passes."""
     for replica in replicas:
-        await replica.exchange.look()
+        await replica.exchange.sync()
     for replica in replicas:
         replica.clock.now += seconds
 
@@ -137,7 +137,9 @@ async def test_times_arrive_on_the_clock_of_whoever_hears_them() -> None:
     one, other = pair(Board())
     await look(one, other)
 
-    one.say(News(health={KEY: health(5000.0, 5010.0, rest_until=5020.0, spare_until=5002.0)}))
+    one.say(
+        BreakerUpdate(health={KEY: health(5000.0, 5010.0, rest_until=5020.0, spare_until=5002.0)})
+    )
     await look(one, other)
 
     assert other.news == [health(6000.0, 6010.0, rest_until=6020.0, spare_until=6002.0)]
@@ -147,11 +149,11 @@ async def test_times_arrive_on_the_clock_of_whoever_hears_them() -> None:
 async def test_what_was_heard_goes_no_second_time_and_to_nobody_back() -> None:
     one, other = pair(Board())
     await look(one, other)
-    one.say(News(health={KEY: health(5000.0, 5010.0)}))
+    one.say(BreakerUpdate(health={KEY: health(5000.0, 5010.0)}))
     await look(one, other)
 
     heard = other.news[0]
-    other.say(News(health={KEY: health(heard.at, heard.open_until, rest_until=6030.0)}))
+    other.say(BreakerUpdate(health={KEY: health(heard.at, heard.open_until, rest_until=6030.0)}))
     await look(other, one)
 
     assert one.news == [health(NEVER, None, rest_until=5030.0)]
@@ -163,7 +165,7 @@ async def test_loads_are_the_sum_of_the_living() -> None:
     await look(one, other)
     await look(one, other)
 
-    other.say(Busy(attempts={KEY: 3}, in_flight=3, buffered=9))
+    other.say(LoadUpdate(attempts={KEY: 3}, in_flight=3, buffered=9))
     await asyncio.sleep(2 * GATHER_S)
     await look(other, one)
     await asyncio.sleep(2 * GATHER_S)
@@ -172,14 +174,14 @@ async def test_loads_are_the_sum_of_the_living() -> None:
     await look(one)
     await asyncio.sleep(2 * GATHER_S)
 
-    assert before == Busy(attempts={KEY: 3}, in_flight=0, buffered=0)
-    assert one.told[-1] == Busy(attempts={KEY: 0}, in_flight=0, buffered=0)
+    assert before == LoadUpdate(attempts={KEY: 3}, in_flight=0, buffered=0)
+    assert one.told[-1] == LoadUpdate(attempts={KEY: 0}, in_flight=0, buffered=0)
 
 
 async def test_a_notice_that_stands_still_says_nothing_and_is_taken_down() -> None:
     board = Board()
     dead, one = pair(board)
-    dead.say(News(health={KEY: health(5000.0, 5010.0)}))
+    dead.say(BreakerUpdate(health={KEY: health(5000.0, 5010.0)}))
     await look(dead)
 
     await look(one)
@@ -203,11 +205,11 @@ async def test_gateways_with_other_backends_on_one_redis_do_not_mix(other: str) 
     one, stranger = pair(Board(), other)
     await look(one, stranger)
 
-    one.say(News(health={KEY: health(5000.0, 5010.0)}))
+    one.say(BreakerUpdate(health={KEY: health(5000.0, 5010.0)}))
     await look(one, stranger)
     await look(one, stranger)
 
-    assert [news for news in stranger.told if isinstance(news, News)] == []
+    assert [news for news in stranger.told if isinstance(news, BreakerUpdate)] == []
 
 
 def test_engines_and_what_is_on_another_machines_loopback_are_nobody_elses(
@@ -239,7 +241,7 @@ async def test_what_cannot_be_read_is_told_once_and_harms_nobody(
         board.notices[b"x"] = bytes([turn]) + body[1:]
         await look(one)
     told = [line for line in caplog.messages if "cannot be read" in line]
-    one.say(News(health={KEY: health(one.clock.now, one.clock.now + 9)}))
+    one.say(BreakerUpdate(health={KEY: health(one.clock.now, one.clock.now + 9)}))
     await look(one, other)
     await look(one, other)
 
@@ -251,7 +253,7 @@ async def test_an_open_breakers_one_probe_goes_round_while_nobody_uses_it() -> N
     board = Board()
     one, other = pair(board)
     await look(one, other)
-    one.say(News(health={KEY: health(5000.0, 5005.0)}))
+    one.say(BreakerUpdate(health={KEY: health(5000.0, 5005.0)}))
     await look(one, other)
     barred = (one.probe.free(), other.probe.free(), dict(board.leases))
 
@@ -270,14 +272,14 @@ async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> 
     board = Board()
     one, other = pair(board)
     await look(one, other)
-    one.say(News(health={KEY: health(5000.0, 5000.5)}))
+    one.say(BreakerUpdate(health={KEY: health(5000.0, 5000.5)}))
     for _ in range(4):
         await look(one, other)
     taken = one.probe.take()
     for _ in range(40):
         await look(one, other)
     during = (list(board.leases.values()), other.probe.free())
-    one.say(News(health={KEY: health(one.clock.now)}))
+    one.say(BreakerUpdate(health={KEY: health(one.clock.now)}))
     one.probe.give()
     await look(one, other)
     await look(one, other)

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from gateway.coordination.redis_transport import RedisLink
-from gateway.coordination.replica_transport import LinkAway
+from gateway.coordination.replica_transport import TransportUnavailable
 from gateway.coordination.setup import open_link
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
@@ -91,10 +91,10 @@ async def test_whoever_leaves_takes_its_notice_down(redis: RedisServer) -> None:
 
 async def test_a_refusal_and_an_absence_tell_where_and_no_password(redis: RedisServer) -> None:
     refusing = RedisLink(Secret(f"redis://me:pass-w0rd@127.0.0.1:{redis.port}/0"), "one")
-    with pytest.raises(LinkAway) as refused:
+    with pytest.raises(TransportUnavailable) as refused:
         await refusing.swap(b"", ())
     absent = RedisLink(Secret("unix:///nowhere/redis.sock?password=pass-w0rd"), "one")
-    with pytest.raises(LinkAway) as away:
+    with pytest.raises(TransportUnavailable) as away:
         await absent.swap(b"", ())
     await absent.leave()
 
@@ -116,7 +116,7 @@ async def test_tls_and_a_password_are_what_the_address_says(tmp_path: Path) -> N
         wrong = RedisLink(Secret(f"rediss://:wrong@{address}"), "two")
 
         notices = await one.swap(b"first", ())
-        with pytest.raises(LinkAway):
+        with pytest.raises(TransportUnavailable):
             await wrong.swap(b"second", ())
         await one.leave()
 

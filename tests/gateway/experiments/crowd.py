@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from gateway.experiments.statistics.outcomes import Cell, Link, Outcomes
+from gateway.experiments.statistics.outcomes import Cell, Outcomes, SharedUnits
 
 Floats = npt.NDArray[np.float64]
 Arms = npt.NDArray[np.bool_]
@@ -69,7 +69,7 @@ def outcomes_of(visits: Sequence[Visit]) -> Outcomes:
         if masks[at].any()
     )
     links = tuple(
-        Link(
+        SharedUnits(
             one=where[one],
             other=where[other],
             units=int((masks[one] & masks[other]).sum()),

@@ -16,7 +16,7 @@ from gateway.experiments.statistics.effects import Look, effect, least
 from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.statistics.sample_size import plan_clause
-from gateway.experiments.statistics.verdict import Case, judge
+from gateway.experiments.statistics.verdict import ReportInput, verdict_of
 from tests.gateway.experiments.fleet import Bools, Floats, arriving, band
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "1000"))
@@ -162,13 +162,15 @@ def rows(metric: str, share: float, control: float, treatment: float, units: int
     return found
 
 
-def case(thumbs: tuple[float, float], error: tuple[float, float], units: int = 40_000) -> Case:
+def case(
+    thumbs: tuple[float, float], error: tuple[float, float], units: int = 40_000
+) -> ReportInput:
     outcomes: dict[str, Outcomes] = {
         "thumbs_up": summarised(rows("thumbs_up", 0.5, *thumbs, units)),
         "error": summarised(rows("error", 0.5, *error, units)),
     }
     clauses = (Clause(metric=THUMBS), Clause(metric=ERROR, by=0.005))
-    return Case(
+    return ReportInput(
         control="old",
         treatments=("new",),
         primary=THUMBS,
@@ -179,7 +181,7 @@ def case(thumbs: tuple[float, float], error: tuple[float, float], units: int = 4
 
 
 def test_ship_names_what_holds() -> None:
-    verdict = judge(case((0.3, 0.35), (0.02, 0.018)))
+    verdict = verdict_of(case((0.3, 0.35), (0.02, 0.018)))
 
     assert verdict.kind == "ship"
     assert verdict.sentence.startswith("ship new: thumbs_up rises by at least 0.0")
@@ -188,7 +190,7 @@ def test_ship_names_what_holds() -> None:
 
 
 def test_what_is_missing_is_named_with_the_units_to_go() -> None:
-    verdict = judge(case((0.3, 0.35), (0.02, 0.0215)))
+    verdict = verdict_of(case((0.3, 0.35), (0.02, 0.0215)))
 
     assert verdict.kind == "undecided"
     assert verdict.sentence.startswith("new is undecided: error is not shown to be within 0.005")
@@ -201,7 +203,7 @@ def test_what_is_missing_is_named_with_the_units_to_go() -> None:
 
 
 def test_a_clause_that_cannot_hold_any_more_is_a_reason_not_to_ship() -> None:
-    verdict = judge(case((0.3, 0.35), (0.02, 0.05)))
+    verdict = verdict_of(case((0.3, 0.35), (0.02, 0.05)))
 
     assert verdict.kind == "do_not_ship"
     assert verdict.sentence == (
@@ -210,9 +212,11 @@ def test_a_clause_that_cannot_hold_any_more_is_a_reason_not_to_ship() -> None:
 
 
 def test_without_data_nothing_is_decided() -> None:
-    empty = Case(control="old", treatments=("new",), primary=THUMBS, outcomes={}, decide=CLAUSES)
+    empty = ReportInput(
+        control="old", treatments=("new",), primary=THUMBS, outcomes={}, decide=CLAUSES
+    )
 
-    verdict = judge(empty)
+    verdict = verdict_of(empty)
 
     assert verdict.kind == "undecided"
     assert not verdict.decisions[0].refuted

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.experiments.statistics.outcomes import (
     Cell,
-    Link,
     Outcomes,
+    SharedUnits,
     UnitRow,
     merged,
     summarised,
@@ -89,7 +89,7 @@ def by_sql(rows: Sequence[UnitRow]) -> Outcomes:
         ) in store.execute(CELLS)
     )
     links = tuple(
-        Link(
+        SharedUnits(
             one=(epoch, variant),
             other=(later, other),
             units=units,

@@ -15,7 +15,7 @@ from gateway.experiments.statistics.sample_ratio import (
     OFF,
     ArmCount,
     EpochCounts,
-    ratio,
+    sample_ratio_test,
 )
 
 
@@ -30,7 +30,7 @@ def epoch(number: int, *arms: tuple[float, int]) -> EpochCounts:
 
 
 def test_51_to_49_instead_of_50_to_50_is_flagged_by_60000_units() -> None:
-    found = ratio([epoch(1, (50, 30_600), (50, 29_400))])
+    found = sample_ratio_test([epoch(1, (50, 30_600), (50, 29_400))])
 
     assert found.mismatch
     assert found.p < 1e-4
@@ -48,18 +48,19 @@ def test_51_to_49_instead_of_50_to_50_is_flagged_by_60000_units() -> None:
 def test_one_arm_that_is_off_by_as_much_is_flagged_whatever_the_others_are(
     arms: tuple[tuple[float, int], ...],
 ) -> None:
-    assert ratio([epoch(1, *arms)]).mismatch
+    assert sample_ratio_test([epoch(1, *arms)]).mismatch
 
 
 def test_half_and_half_is_not_flagged_at_any_size() -> None:
     assert not any(
-        ratio([epoch(1, (50, units), (50, units))]).mismatch for units in (0, 10, 10**4, 10**7)
+        sample_ratio_test([epoch(1, (50, units), (50, units))]).mismatch
+        for units in (0, 10, 10**4, 10**7)
     )
 
 
 def test_three_arms_by_their_own_weights_are_sound_and_by_others_are_not() -> None:
-    assert not ratio([epoch(1, (10, 10_050), (20, 19_980), (70, 69_970))]).mismatch
-    assert ratio([epoch(1, (20, 10_050), (20, 19_980), (60, 69_970))]).mismatch
+    assert not sample_ratio_test([epoch(1, (10, 10_050), (20, 19_980), (70, 69_970))]).mismatch
+    assert sample_ratio_test([epoch(1, (20, 10_050), (20, 19_980), (60, 69_970))]).mismatch
 
 
 def test_the_evidence_is_the_product_of_what_was_foreseen_unit_by_unit() -> None:
@@ -80,7 +81,9 @@ def test_the_evidence_is_the_product_of_what_was_foreseen_unit_by_unit() -> None
             near.append(sum(log(said[arm]) for arm in drawn))
     foreseen = log((1 - NEAR) * exp(anywhere) + NEAR * sum(map(exp, near)) / 6)
 
-    found = ratio([epoch(1, *((10 * share, drawn.count(arm)) for arm, share in enumerate(shares)))])
+    found = sample_ratio_test(
+        [epoch(1, *((10 * share, drawn.count(arm)) for arm, share in enumerate(shares)))]
+    )
 
     assert found.epochs[0].evidence == pytest.approx(foreseen, abs=1e-9)
 
@@ -88,9 +91,12 @@ def test_the_evidence_is_the_product_of_what_was_foreseen_unit_by_unit() -> None
 def test_epochs_add_their_evidence_each_by_its_own_weights() -> None:
     first, second = epoch(1, (90, 18_100), (10, 1_900)), epoch(2, (50, 15_250), (50, 14_750))
 
-    together = ratio([first, second])
+    together = sample_ratio_test([first, second])
 
-    alone = [ratio([first]).epochs[0].evidence, ratio([second]).epochs[0].evidence]
+    alone = [
+        sample_ratio_test([first]).epochs[0].evidence,
+        sample_ratio_test([second]).epochs[0].evidence,
+    ]
     assert [part.evidence for part in together.epochs] == alone
     assert together.p == pytest.approx(min(1.0, exp(-sum(alone))))
 
@@ -99,23 +105,23 @@ def test_pooled_counts_that_look_wrong_are_sound_when_every_epoch_is() -> None:
     ramp = [epoch(1, (90, 9_000), (10, 1_000)), epoch(2, (50, 5_000), (50, 5_000))]
     pooled = epoch(1, (50, 14_000), (50, 6_000))
 
-    assert not ratio(ramp).mismatch
-    assert ratio([pooled]).mismatch
+    assert not sample_ratio_test(ramp).mismatch
+    assert sample_ratio_test([pooled]).mismatch
 
 
 def test_a_unit_in_a_variant_of_weight_zero_is_a_mismatch() -> None:
-    assert ratio([epoch(1, (50, 3), (0, 1))]).mismatch
-    assert not ratio([epoch(1, (50, 3), (0, 0))]).mismatch
+    assert sample_ratio_test([epoch(1, (50, 3), (0, 1))]).mismatch
+    assert not sample_ratio_test([epoch(1, (50, 3), (0, 0))]).mismatch
 
 
 def test_an_epoch_without_weights_is_an_error() -> None:
     with pytest.raises(ValueError, match="epoch 7: no variant has a weight above 0"):
-        ratio([epoch(7, (0, 0), (0, 0))])
+        sample_ratio_test([epoch(7, (0, 0), (0, 0))])
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 100), st.integers(0, 10**6)), min_size=1, max_size=5))
 def test_the_p_value_is_a_probability_whatever_the_counts(arms: list[tuple[float, int]]) -> None:
-    assert 0 <= ratio([epoch(1, *arms)]).p <= 1
+    assert 0 <= sample_ratio_test([epoch(1, *arms)]).p <= 1
 
 
 @given(
@@ -127,11 +133,11 @@ def test_one_unit_more_is_foreseen_with_probability_one(weights: list[float], se
     total = sum(weights)
     counts = [seen + place for place in range(len(weights))]
 
-    before = ratio([epoch(1, *zip(weights, counts, strict=True))]).epochs[0].evidence
+    before = sample_ratio_test([epoch(1, *zip(weights, counts, strict=True))]).epochs[0].evidence
     foreseen = 0.0
     for arm, weight in enumerate(weights):
         more = [count + (place == arm) for place, count in enumerate(counts)]
-        after = ratio([epoch(1, *zip(weights, more, strict=True))]).epochs[0].evidence
+        after = sample_ratio_test([epoch(1, *zip(weights, more, strict=True))]).epochs[0].evidence
         foreseen += weight / total * exp(after - before)
 
     assert foreseen == pytest.approx(1.0, rel=1e-6)
@@ -146,7 +152,7 @@ def least_flagged(units: int) -> int:
     """In one of two even arms, of so many units: the fewest beyond half that are a mismatch."""
 
     def mismatch(one: int) -> bool:
-        return ratio([epoch(1, (50, one), (50, units - one))]).mismatch
+        return sample_ratio_test([epoch(1, (50, one), (50, units - one))]).mismatch
 
     sound, broken = units // 2, units + 1
     while broken - sound > 1:

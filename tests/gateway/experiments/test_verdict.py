@@ -9,7 +9,7 @@ from gateway.experiments.statistics.formatting import amount, change, figure, ro
 from gateway.experiments.statistics.metrics import BUILT_IN, LEAST, Metric
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.experiments.statistics.verdict import Case, Guard, Verdict, judge
+from gateway.experiments.statistics.verdict import Guard, ReportInput, Verdict, verdict_of
 
 VOTES = Metric(name="thumbs_up", bounds=(0.0, 1.0))
 
@@ -57,8 +57,8 @@ def judged(
             ArmCount(name="treatment", weight=50, units=split[1]),
         ),
     )
-    return judge(
-        Case(
+    return verdict_of(
+        ReportInput(
             control="control",
             treatments=treatments,
             primary=VOTES,
@@ -158,7 +158,7 @@ def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
         for arm in ("control", "treatment")
         for n in range(30)
     )
-    case = Case(
+    case = ReportInput(
         control="control",
         treatments=("treatment",),
         primary=VOTES,
@@ -167,7 +167,7 @@ def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
         planned=planned,
     )
 
-    assert judge(case).pause == ("treatment",)
+    assert verdict_of(case).pause == ("treatment",)
 
 
 @pytest.mark.parametrize("broken", [8, 12, 0])
@@ -185,7 +185,7 @@ def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
     slow = Guard(metric=BUILT_IN["latency_ms"], worse_by=0.2)
 
     def paused(treatment_ms: float) -> tuple[str, ...]:
-        case = Case(
+        case = ReportInput(
             control="control",
             treatments=("treatment",),
             primary=VOTES,
@@ -194,7 +194,7 @@ def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
             guards=(slow,),
             planned=200,
         )
-        return judge(case).pause
+        return verdict_of(case).pause
 
     assert paused(450) == ("treatment",)
     assert paused(390) == ("treatment",)
@@ -204,7 +204,7 @@ def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
 
 @pytest.mark.parametrize(("yes", "paused"), [(100, ("treatment",)), (600, ())])
 def test_a_guardrail_on_votes_stops_a_fall_and_no_rise(yes: int, paused: tuple[str, ...]) -> None:
-    case = Case(
+    case = ReportInput(
         control="control",
         treatments=("treatment",),
         primary=BUILT_IN["error"],
@@ -212,12 +212,12 @@ def test_a_guardrail_on_votes_stops_a_fall_and_no_rise(yes: int, paused: tuple[s
         guards=(Guard(metric=VOTES, worse_by=0.05),),
     )
 
-    assert judge(case).pause == paused
+    assert verdict_of(case).pause == paused
 
 
 def test_faster_is_better_and_said_in_percent() -> None:
-    verdict = judge(
-        Case(
+    verdict = verdict_of(
+        ReportInput(
             control="control",
             treatments=("treatment",),
             primary=BUILT_IN["latency_ms"],
@@ -233,7 +233,7 @@ def test_faster_is_better_and_said_in_percent() -> None:
 
 def test_the_least_difference_that_matters_is_a_part_for_latencies() -> None:
     def kind(smallest: float) -> str:
-        case = Case(
+        case = ReportInput(
             control="control",
             treatments=("treatment",),
             primary=BUILT_IN["latency_ms"],
@@ -241,10 +241,10 @@ def test_the_least_difference_that_matters_is_a_part_for_latencies() -> None:
             planned=200,
             smallest=smallest,
         )
-        return judge(case).kind
+        return verdict_of(case).kind
 
-    found = judge(
-        Case(
+    found = verdict_of(
+        ReportInput(
             control="control",
             treatments=("treatment",),
             primary=BUILT_IN["latency_ms"],
@@ -294,7 +294,7 @@ def test_an_interval_beyond_all_numbers_is_told_as_one() -> None:
         for arm in ("control", "treatment")
         for one in range(60)
     ]
-    case = Case(
+    case = ReportInput(
         control="control",
         treatments=("treatment",),
         primary=latency,
@@ -303,7 +303,7 @@ def test_an_interval_beyond_all_numbers_is_told_as_one() -> None:
         guards=(Guard(metric=latency, worse_by=0.2),),
     )
 
-    verdict = judge(case)
+    verdict = verdict_of(case)
 
     assert verdict.kind == "undecided"
     assert verdict.arms[0].effect.high > 700

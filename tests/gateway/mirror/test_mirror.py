@@ -9,8 +9,8 @@ import pytest
 from msgspec import Struct
 
 from gateway.mirror.mirroring import MOST
-from gateway.recording.rows_from_request import rows_told
-from gateway.store.rows import AttemptRow, Left, Row
+from gateway.recording.rows_from_request import expand_rows
+from gateway.store.rows import AttemptRow, Row, SpoolEntry
 from gateway.telemetry.mirror_log_entry import MirrorLine
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -63,11 +63,11 @@ class Rows:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
-    def add(self, row: Left) -> None:
+    def add(self, row: SpoolEntry) -> None:
         self.extend((row,))
 
-    def extend(self, rows: Iterable[Left]) -> None:
-        self.rows += rows_told(rows)
+    def extend(self, rows: Iterable[SpoolEntry]) -> None:
+        self.rows += expand_rows(rows)
 
 
 class Mirroring(Struct, frozen=True, kw_only=True, eq=False):

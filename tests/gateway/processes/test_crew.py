@@ -9,8 +9,8 @@ import pytest
 
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineProcess
-from gateway.experiments.service.history import Past
-from gateway.processes.worker_pool import MAX_BACKOFF_S, Crew
+from gateway.experiments.service.history import ExperimentHistory
+from gateway.processes.worker_pool import MAX_BACKOFF_S, WorkerPool
 from gateway.telemetry.process_metrics import ProcessMetrics
 from local_engine.config import EngineConfig
 from tests.gateway.config.configs import GOOD, read
@@ -33,14 +33,16 @@ async def starting(
     """Until a worker could not be started so often, and then until it is told to end."""
     config: Config = read(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        crew = Crew(listener, folder, ProcessMetrics(), past=Past, backoff_s=backoff_s)
-        crew.start(1, lambda: (config, (), False))
+        pool = WorkerPool(
+            listener, folder, ProcessMetrics(), past=ExperimentHistory, backoff_s=backoff_s
+        )
+        pool.start(1, lambda: (config, (), False))
         async with asyncio.timeout(SOON_S):
             while caplog.text.count("worker 0 cannot be started") < times:  # noqa: ASYNC110  a log
                 await asyncio.sleep(0.01)
-            crew.drain()
-            await crew.ended()
-            await crew.close()
+            pool.drain()
+            await pool.ended()
+            await pool.close()
 
 
 async def test_a_worker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

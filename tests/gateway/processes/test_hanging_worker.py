@@ -14,11 +14,11 @@ import pytest
 from msgspec import Struct
 
 from gateway.config.schema import Config
-from gateway.experiments.service.history import Past
-from gateway.processes.engine_pool import EngineHouse
+from gateway.experiments.service.history import ExperimentHistory
+from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload
 from gateway.processes.reload_target import Proposal, Target
-from gateway.processes.worker_pool import Crew, Worker
+from gateway.processes.worker_pool import WorkerHandle, WorkerPool
 from gateway.telemetry.process_metrics import ProcessMetrics
 from tests.gateway.config.configs import read
 
@@ -36,12 +36,12 @@ class Led(Struct, kw_only=True, eq=False):
     """Two workers, led by the test. coming: what is read at the next reload."""
 
     url: str
-    crew: Crew
+    pool: WorkerPool
     reload: Reload
     coming: Config
 
     def pid(self, number: int) -> int:
-        return self.crew.workers[number].process.pid
+        return self.pool.workers[number].process.pid
 
     async def models(self) -> set[str]:
         """Of each worker, by connections until both were asked."""
@@ -67,7 +67,7 @@ def reload_of(folder: Path, *targets: Target, prepare_s: float = SOON_S) -> Relo
         first,
         source=folder / "config.yaml",
         read=lambda: config(folder, "late"),
-        engines=EngineHouse(first, folder),
+        engines=EnginePool(first, folder),
         targets=lambda: targets,
         metrics=ProcessMetrics(),
         prepare_s=prepare_s,
@@ -85,22 +85,22 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
     first, metrics = config(folder, "early"), ProcessMetrics()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        crew = Crew(listener, folder, metrics, past=Past, hang_s=HANG_S)
+        pool = WorkerPool(listener, folder, metrics, past=ExperimentHistory, hang_s=HANG_S)
         reload = Reload(
             first,
             source=folder / "config.yaml",
             read=lambda: led.coming,
-            engines=EngineHouse(first, folder),
-            targets=crew.targets,
+            engines=EnginePool(first, folder),
+            targets=pool.targets,
             metrics=metrics,
-            still=crew.no_birth,
+            still=pool.hold_worker_starts,
         )
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        led = Led(url=url, crew=crew, reload=reload, coming=config(folder, "late"))
-        crew.start(2, lambda: (reload.config, (), reload.refused))
-        await crew.serving()
+        led = Led(url=url, pool=pool, reload=reload, coming=config(folder, "late"))
+        pool.start(2, lambda: (reload.config, (), reload.refused))
+        await pool.serving()
         yield led
-        await crew.close()
+        await pool.close()
 
 
 async def test_a_reload_goes_on_without_a_worker_that_hangs_and_another_takes_its_place(
@@ -122,10 +122,10 @@ async def test_a_reload_goes_on_without_a_worker_that_hangs_and_another_takes_it
 async def test_a_gateway_with_a_worker_that_hangs_ends_when_it_is_told_to(led: Led) -> None:
     os.kill(led.pid(0), signal.SIGSTOP)
 
-    led.crew.drain()
-    await asyncio.wait_for(led.crew.ended(), SOON_S)
+    led.pool.drain()
+    await asyncio.wait_for(led.pool.ended(), SOON_S)
 
-    assert led.crew.workers == {}
+    assert led.pool.workers == {}
 
 
 class Behind:
@@ -142,11 +142,11 @@ class Behind:
         self.told.set()
         await self.let.wait()
 
-    def abandon(self, number: int) -> None: ...
+    def discard(self, number: int) -> None: ...
 
-    async def settle(self) -> None: ...
+    async def wait_old_requests(self) -> None: ...
 
-    def tell(self, *, refused: bool) -> None: ...
+    def notify_config_rejected(self, *, refused: bool) -> None: ...
 
 
 async def test_a_configuration_is_said_to_be_in_force_when_every_worker_has_changed_over(
@@ -171,13 +171,13 @@ async def test_a_configuration_is_said_to_be_in_force_when_every_worker_has_chan
 
 async def test_whoever_ends_instead_of_changing_over_is_waited_for_no_longer() -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "--version", stdout=DEVNULL)
-    worker = Worker(7, process)
+    worker = WorkerHandle(7, process)
 
     waiting = asyncio.create_task(worker.commit(1))
     await process.wait()
     await asyncio.sleep(0)
     waited = not waiting.done()
-    worker.lose()
+    worker.on_exit()
 
     await asyncio.wait_for(waiting, SOON_S)
     await asyncio.wait_for(worker.commit(2), SOON_S)
@@ -198,11 +198,11 @@ class Slow:
     async def commit(self, number: int) -> None:
         raise AssertionError("nothing was ready")
 
-    def abandon(self, number: int) -> None: ...
+    def discard(self, number: int) -> None: ...
 
-    async def settle(self) -> None: ...
+    async def wait_old_requests(self) -> None: ...
 
-    def tell(self, *, refused: bool) -> None:
+    def notify_config_rejected(self, *, refused: bool) -> None:
         self.refused = refused
 
 

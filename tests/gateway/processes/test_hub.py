@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.config.load import read_config
 from gateway.config.schema_failover import Breaker as Rule
-from gateway.coordination.breaker_messages import Busy, News
-from gateway.coordination.probe_locks import Leases
-from gateway.coordination.state_hub import GATHER_S, Hub
-from gateway.processes.messages import Begin, frame, to_worker
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.coordination.probe_locks import FileLeases
+from gateway.coordination.state_hub import GATHER_S, StateHub
+from gateway.processes.messages import WorkerInit, frame, to_worker
 from gateway.routing.resilience.circuit_breaker import Breaker, Health
 from gateway.telemetry.metric_snapshot import added, counted, families, text
 from local_engine.protocol.frames import HEAD_BYTES
@@ -34,10 +34,10 @@ def test_a_configuration_arrives_as_it_left_secrets_and_all() -> None:
     keyed = GOOD.replace("adapter: openai}", "adapter: openai, api_key: k}")
     config = read_config(keyed, source="config.yaml", env={})
 
-    sent = frame(Begin(worker=1, config=config, engines=(), run_dir="/run"))
+    sent = frame(WorkerInit(worker=1, config=config, engines=(), run_dir="/run"))
     heard = to_worker.decode(sent[HEAD_BYTES:])
 
-    assert isinstance(heard, Begin)
+    assert isinstance(heard, WorkerInit)
     assert heard.config == config
 
 
@@ -91,7 +91,7 @@ def test_that_a_backend_was_started_anew_is_news_to_whoever_heard_of_its_failure
 
 def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "probes.lock"
-    leases = Leases(file)
+    leases = FileLeases(file)
     with subprocess.Popen(
         [sys.executable, "-c", PROBING, str(file)], stdin=-1, stdout=-1, text=True
     ) as holder:
@@ -108,37 +108,37 @@ def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Pa
 
 @pytest.mark.anyio
 async def test_each_peer_hears_the_sum_of_the_others_and_of_their_end() -> None:
-    hub = Hub()
-    told: dict[int, list[News | Busy]] = {0: [], 1: [], 2: []}
+    hub = StateHub()
+    told: dict[int, list[BreakerUpdate | LoadUpdate]] = {0: [], 1: [], 2: []}
     for peer, heard in told.items():
         hub.join(peer, heard.append)
 
-    hub.hear(1, Busy(attempts={"a": 2}, in_flight=3, buffered=10))
-    hub.hear(2, Busy(attempts={"a": 1, "b": 1}, in_flight=1, buffered=0))
+    hub.on_message(1, LoadUpdate(attempts={"a": 2}, in_flight=3, buffered=10))
+    hub.on_message(2, LoadUpdate(attempts={"a": 1, "b": 1}, in_flight=1, buffered=0))
     await asyncio.sleep(GATHER_S * 2)
     first = told[0][-1]
     hub.leave(1)
-    hub.hear(2, Busy(attempts={"b": 0}, in_flight=1, buffered=0))
+    hub.on_message(2, LoadUpdate(attempts={"b": 0}, in_flight=1, buffered=0))
     await asyncio.sleep(GATHER_S * 2)
 
-    assert first == Busy(attempts={"a": 3, "b": 1}, in_flight=4, buffered=10)
-    assert told[0][-1] == Busy(attempts={"a": 1, "b": 0}, in_flight=1, buffered=0)
+    assert first == LoadUpdate(attempts={"a": 3, "b": 1}, in_flight=4, buffered=10)
+    assert told[0][-1] == LoadUpdate(attempts={"a": 1, "b": 0}, in_flight=1, buffered=0)
 
 
 @pytest.mark.anyio
 async def test_whoever_joins_later_hears_what_holds() -> None:
-    hub = Hub()
+    hub = StateHub()
     one, other, late = Breaker(RULE), Breaker(RULE), Breaker(RULE)
-    told = list[News | Busy]()
+    told = list[BreakerUpdate | LoadUpdate]()
     one.rest(1.0, 60.0, probe=False)
     other.spare(1.0, 0.5, probe=False)
 
     for peer, breaker in enumerate((one, other)):
-        hub.hear(peer, News(health={"chat: one/m": breaker.health()}))
+        hub.on_message(peer, BreakerUpdate(health={"chat: one/m": breaker.health()}))
     hub.join(2, told.append)
 
     (news,) = told
-    assert isinstance(news, News)
+    assert isinstance(news, BreakerUpdate)
     late.hear(news.health["chat: one/m"])
     assert late.resting(60.9)
     assert late.spared_for(1.0) == other.spared_for(1.0) > 0

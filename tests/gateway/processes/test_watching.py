@@ -12,7 +12,7 @@ from msgspec import Struct
 from gateway.background import kept
 from gateway.config.load import load_config
 from gateway.config.schema import Config
-from gateway.processes.engine_pool import EngineHouse
+from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload
 from gateway.processes.reload_target import Proposal
 from gateway.telemetry.metric_snapshot import families
@@ -54,13 +54,13 @@ class Process(Struct, eq=False):
         assert self.coming is not None
         self.config = self.coming
 
-    def abandon(self, number: int) -> None:
+    def discard(self, number: int) -> None:
         self.coming = None
 
-    async def settle(self) -> None:
+    async def wait_old_requests(self) -> None:
         """Nothing is under way."""
 
-    def tell(self, *, refused: bool) -> None:
+    def notify_config_rejected(self, *, refused: bool) -> None:
         self.refused = refused
 
     def keys(self) -> list[str]:
@@ -109,7 +109,7 @@ async def watched(folder: Path) -> AsyncGenerator[Watched, None]:
         first,
         source=file,
         read=lambda: load_config(file, {}),
-        engines=EngineHouse(first, folder),
+        engines=EnginePool(first, folder),
         targets=lambda: (process,),
         metrics=metrics,
     )

@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from gateway.processes.channel import Channel
 from gateway.processes.messages import (
-    Alive,
-    Begin,
+    Heartbeat,
     Prepare,
     Prepared,
     Preparing,
-    Serving,
     ToLeader,
     ToWorker,
+    WorkerInit,
+    WorkerReady,
     to_leader,
     to_worker,
 )
@@ -48,7 +48,7 @@ class Followed(Struct, frozen=True, kw_only=True, eq=False):
     """A worker in this process, and its leader's end of their socket."""
 
     leader: Channel[ToLeader]
-    begin: Begin
+    begin: WorkerInit
     running: asyncio.Task[None]
 
 
@@ -60,7 +60,7 @@ async def worker(memory: None, tmp_path: Path) -> AsyncGenerator[Followed, None]
     await leader.connect(ours)
     await channel.connect(theirs)
     config = read(CONFIG, folder=tmp_path)
-    begin = Begin(worker=0, config=config, engines=(), run_dir=str(tmp_path))
+    begin = WorkerInit(worker=0, config=config, engines=(), run_dir=str(tmp_path))
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
 
@@ -85,7 +85,7 @@ async def test_a_worker_that_has_nobody_to_follow_ends_though_it_has_hardly_begu
         worker.leader.close()
     await asyncio.wait_for(worker.running, 20)
 
-    assert isinstance(first, Serving)
+    assert isinstance(first, WorkerReady)
     assert ("cannot go on" if why == "a bug of ours" else "is gone") in caplog.text
 
 
@@ -98,4 +98,4 @@ async def test_a_worker_says_that_it_gets_a_configuration_ready_before_it_falls_
     while Prepared not in heard:
         heard.append(type(await worker.leader.next()))
 
-    assert [one for one in heard if one is not Alive] == [Serving, Preparing, Prepared]
+    assert [one for one in heard if one is not Heartbeat] == [WorkerReady, Preparing, Prepared]

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.recording.rows_from_request import rows_told
-from gateway.store.rows import AttemptRow, Left, RequestRow, Row
+from gateway.recording.rows_from_request import expand_rows
+from gateway.store.rows import AttemptRow, RequestRow, Row, SpoolEntry
 from tests.gateway.failures.fault_scenarios import answers as fault_answers
 from tests.gateway.failures.fault_scenarios import cut_in_the_middle
 from tests.gateway.failures.fault_tasks import TOKENS
@@ -29,11 +29,11 @@ class Kept:
         self.rows: list[Row] = []
         self.full = False
 
-    def add(self, row: Left) -> None:
+    def add(self, row: SpoolEntry) -> None:
         self.extend((row,))
 
-    def extend(self, rows: Iterable[Left]) -> None:
-        self.rows += rows_told(rows)
+    def extend(self, rows: Iterable[SpoolEntry]) -> None:
+        self.rows += expand_rows(rows)
 
     def requests(self, gateway: Serving) -> list[RequestRow]:
         gateway.state.write_books()

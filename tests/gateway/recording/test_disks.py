@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.recording.frames import packed
 from gateway.recording.importer import Importer
 from gateway.recording.spool import Spool
 from gateway.routing.planning.enrolment import ExperimentState, Standing
 from gateway.store.database import Value
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
@@ -120,11 +120,13 @@ async def test_experiments_go_on_as_they_stand_and_a_pause_says_why_it_cannot_be
 ) -> None:
     (experiment,) = read(config("http://127.0.0.1:9/v1")).experiments
     store = SqlStore(disk)
-    trials = Trials(store, Rows("-"), ExperimentState(), lambda: [experiment], ask_s=NEVER_S)
+    trials = ExperimentService(
+        store, Rows("-"), ExperimentState(), lambda: [experiment], ask_s=NEVER_S
+    )
     await trials.start()
 
     disk.read_only = True
-    with pytest.raises(StoreAway, match="attempt to write a readonly database"):
+    with pytest.raises(StoreUnavailable, match="attempt to write a readonly database"):
         await trials.pause(experiment, "too dear", 1.0)
     await trials.refresh()
     during = trials.standing(experiment)

@@ -13,7 +13,7 @@ from gateway.recording.frames import packed
 from gateway.recording.importer import Importer
 from gateway.recording.spool import Spool
 from gateway.store.database import Value
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
@@ -171,7 +171,7 @@ def test_a_store_that_is_away_is_told_once_and_loses_nothing(
 def test_what_is_asked_of_a_store_that_is_away_is_refused_as_such(tmp_path: Path) -> None:
     store = SqlStore(SqliteDriver(tmp_path / "no-folder" / "store.db"))
 
-    with pytest.raises(StoreAway) as caught:
+    with pytest.raises(StoreUnavailable) as caught:
         store.pauses()
 
     assert caught.value.status == 503

@@ -8,27 +8,27 @@ from hypothesis import strategies as st
 from gateway.config.schema import Price
 from gateway.recording.frames import packed, unpacked
 from gateway.recording.rows_from_request import (
+    access_line,
     attempt_row,
     attempts_of,
-    booked,
     counted,
-    line_of,
-    rows_told,
+    expand_rows,
+    request_batch,
 )
 from gateway.routing.participation import NO_PART, Part
 from gateway.routing.planning.prices import Prices
 from gateway.routing.request_record import Attempt, Trip
-from gateway.store.rows import AttemptRow, Booked, RequestRow
+from gateway.store.rows import AttemptRow, RequestBatch, RequestRow
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.events import Usage
 
 LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
 
 
-def left_of(trip: Trip, line: AccessLine, prices: Prices) -> Booked:
+def left_of(trip: Trip, line: AccessLine, prices: Prices) -> RequestBatch:
     """What a worker leaves of one request."""
     several = attempts_of(trip, line.time, prices) if len(line.attempts) > 1 else ()
-    return booked([trip], as_json([line]), several)
+    return request_batch([trip], as_json([line]), several)
 
 
 def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
@@ -42,9 +42,9 @@ def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
     trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
     trip.usage = Usage(prompt_tokens=7, completion_tokens=3)
     prices = Prices((Price(match="a/m", input=1, output=10),))
-    line = line_of(trip, 200, 1.0, 0.0, prices)
+    line = access_line(trip, 200, 1.0, 0.0, prices)
 
-    _, failed, hedge, served = rows_told([left_of(trip, line, prices)])
+    _, failed, hedge, served = expand_rows([left_of(trip, line, prices)])
 
     assert isinstance(failed, AttemptRow)
     assert isinstance(hedge, AttemptRow)
@@ -97,13 +97,13 @@ def test_the_access_line_tells_all_of_a_request_with_one_attempt(
     trip: Trip, prices: Prices
 ) -> None:
     """The oracle is the attempt's row as it is made where there are several."""
-    line = line_of(trip, 200, 6.5, 1e9, prices)
+    line = access_line(trip, 200, 6.5, 1e9, prices)
     usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
 
     left = left_of(trip, line, prices)
 
     assert left.attempts == ()
-    request, attempt = rows_told([left])
+    request, attempt = expand_rows([left])
     assert isinstance(request, RequestRow)
     assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
     assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
@@ -128,7 +128,7 @@ def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
         if retried:
             trip.attempts.insert(0, Attempt(backend="b/m", outcome="upstream_busy", ms=1.5))
     trips = [trip for trip, _, _ in requests]
-    lines = [line_of(trip, 200, 6.5, 1e9, prices) for trip in trips]
+    lines = [access_line(trip, 200, 6.5, 1e9, prices) for trip in trips]
     several = [
         row
         for trip, line, (_, _, retried) in zip(trips, lines, requests, strict=True)
@@ -136,12 +136,12 @@ def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
         for row in attempts_of(trip, line.time, prices)
     ]
 
-    read = unpacked(packed([booked(trips, as_json(lines), several)]), limit=1)
+    read = unpacked(packed([request_batch(trips, as_json(lines), several)]), limit=1)
 
     alone = [
         row
         for trip, line in zip(trips, lines, strict=True)
-        for row in rows_told([left_of(trip, line, prices)])
+        for row in expand_rows([left_of(trip, line, prices)])
     ]
     assert not read.damaged
     assert sorted(map(repr, read.rows)) == sorted(map(repr, alone))
@@ -162,7 +162,7 @@ def test_a_fallback_is_an_answer_by_another_backend_than_the_variants(
 ) -> None:
     trip = Trip(request_id="r", started=0.0, attempts=[], part=Part(home=home), backend=answered)
 
-    line = line_of(trip, 200, 1.0, 0.0, Prices(()))
+    line = access_line(trip, 200, 1.0, 0.0, Prices(()))
 
     assert line.fallback == fallback
 
@@ -170,17 +170,17 @@ def test_a_fallback_is_an_answer_by_another_backend_than_the_variants(
 @pytest.mark.parametrize(
     "torn",
     [
-        Booked(count=1, lines=b"no JSON\n"),
-        Booked(count=1, lines=b'{"request_id":"r"}\n'),
-        Booked(count=1, lines=b"\xff\n"),
-        Booked(count=2, lines=as_json([LINE]), parts=((1, "a"), (1, "b"))),
+        RequestBatch(count=1, lines=b"no JSON\n"),
+        RequestBatch(count=1, lines=b'{"request_id":"r"}\n'),
+        RequestBatch(count=1, lines=b"\xff\n"),
+        RequestBatch(count=2, lines=as_json([LINE]), parts=((1, "a"), (1, "b"))),
     ],
     ids=["no JSON", "no access line", "no UTF-8", "a part too many"],
 )
 def test_lines_that_cannot_be_read_are_damage_and_take_no_earlier_frame_along(
-    torn: Booked,
+    torn: RequestBatch,
 ) -> None:
-    whole = packed([Booked(count=1, lines=as_json([LINE]))])
+    whole = packed([RequestBatch(count=1, lines=as_json([LINE]))])
 
     read = unpacked(whole + packed([torn]), limit=100)
 
@@ -197,7 +197,7 @@ def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:
     trip.set_aside()
     trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
     trip.usage = Usage(prompt_tokens=7, completion_tokens=3, raw=msgspec.Raw(b'{"cost": 0.2}'))
-    left = left_of(trip, line_of(trip, 200, 1.0, 0.0, Prices(())), Prices(()))
+    left = left_of(trip, access_line(trip, 200, 1.0, 0.0, Prices(())), Prices(()))
 
     read = unpacked(packed([left]), limit=10)
 
@@ -210,6 +210,6 @@ def test_an_attempt_for_which_nothing_was_sent_leaves_no_row() -> None:
     trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
     trip.attempts.append(Attempt(backend="a/m", outcome="unsupported", refused=True))
 
-    line = line_of(trip, 400, 1.0, 0.0, Prices(()))
+    line = access_line(trip, 400, 1.0, 0.0, Prices(()))
 
-    assert [type(row) for row in rows_told([left_of(trip, line, Prices(()))])] == [RequestRow]
+    assert [type(row) for row in expand_rows([left_of(trip, line, Prices(()))])] == [RequestRow]

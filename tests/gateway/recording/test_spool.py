@@ -17,7 +17,7 @@ from gateway.recording.importer import Importer
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import MIB, Spool, SpoolFile
 from gateway.store.open import open_store
-from gateway.store.rows import Booked, FeedbackRow, Row
+from gateway.store.rows import FeedbackRow, RequestBatch, Row
 from gateway.store.sql import SqlStore
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.secret import Secret
@@ -36,13 +36,13 @@ def requests(store: SqlStore) -> int:
     return sum(row.requests for row in store.answered("e"))
 
 
-def booked_rows(*request_ids: str) -> Booked:
+def booked_rows(*request_ids: str) -> RequestBatch:
     """Requests that nobody could be asked for."""
     lines = [
         AccessLine(time=NOON, request_id=one, surface="openai", status=404, ms=1.0)
         for one in request_ids
     ]
-    return Booked(count=len(lines), lines=as_json(lines))
+    return RequestBatch(count=len(lines), lines=as_json(lines))
 
 
 def finished(spool: Spool, data: bytes) -> SpoolFile:

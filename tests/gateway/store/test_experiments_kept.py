@@ -59,8 +59,8 @@ def test_units_count_for_the_split_where_they_were_seen_first(store: SqlStore) -
         request_row("r6", unit="u2", variant="b", epoch=2),
     ]
 
-    store.take("later", 0, 9, late)
-    store.take("earlier", 0, 9, early)
+    store.import_rows("later", 0, 9, late)
+    store.import_rows("earlier", 0, 9, early)
 
     assert store.counts("e") == (
         EpochCounts(
@@ -81,7 +81,7 @@ def test_requests_without_a_unit_are_counted_and_not_analysed(store: SqlStore) -
         request_row("r3", variant="", unit=""),
     ]
 
-    store.take("f", 0, 9, rows)
+    store.import_rows("f", 0, 9, rows)
 
     assert store.answered("e") == [
         Answered(epoch=1, variant="", requests=1, fallbacks=0, last=NOON),
@@ -94,9 +94,9 @@ def test_what_an_experiment_was_is_kept_with_what_it_has_seen(store: SqlStore) -
     store.define("e", "as it was", 10.0)
     store.define("e", "as it is", 20.0)
     store.define("never asked", "x", 20.0)
-    store.take("f", 0, 9, [request_row("r1", time=NOON + 7), request_row("r2", variant="b")])
-    store.take("f", 9, 18, [request_row("r3", epoch=2, time=NOON + 3)])
-    store.take("f", 18, 27, [request_row("r4", experiment="untold")])
+    store.import_rows("f", 0, 9, [request_row("r1", time=NOON + 7), request_row("r2", variant="b")])
+    store.import_rows("f", 9, 18, [request_row("r3", epoch=2, time=NOON + 3)])
+    store.import_rows("f", 18, 27, [request_row("r4", experiment="untold")])
 
     assert store.past() == [
         Run(experiment="e", definition="as it is", requests=3, last=NOON + 7),
@@ -106,7 +106,7 @@ def test_what_an_experiment_was_is_kept_with_what_it_has_seen(store: SqlStore) -
 
 
 def test_a_request_is_known_with_its_key_and_variant(store: SqlStore) -> None:
-    store.take("f", 0, 9, [request_row("r1", variant="b", key="team-a")])
+    store.import_rows("f", 0, 9, [request_row("r1", variant="b", key="team-a")])
 
     assert store.known("r1") == Known(request_id="r1", key="team-a", experiment="e", variant="b")
     assert store.known("r2") is None
@@ -128,7 +128,7 @@ def test_a_request_is_known_with_its_key_and_variant(store: SqlStore) -> None:
 def test_only_whole_answers_have_a_latency_and_every_request_an_error_or_none(
     row: RequestRow, seen: set[str], store: SqlStore
 ) -> None:
-    store.take("f", 0, 9, [row])
+    store.import_rows("f", 0, 9, [row])
 
     metrics = ("error", "ttft_ms", "latency_ms", "output_tokens", "cost_usd")
     assert {name for name in metrics if store.outcomes("e", name).cells} == seen
@@ -170,8 +170,8 @@ def test_the_database_finds_the_moments_that_python_finds(
     ]
     half = len(requests) // 2
 
-    store.take(name, 0, 1, requests[:half])
-    store.take(name, 1, 2, requests[half:])
+    store.import_rows(name, 0, 1, requests[:half])
+    store.import_rows(name, 1, 2, requests[half:])
 
     units = [
         UnitRow(unit=unit, epoch=epoch, variant=variant, count=1, total=float(failed))

@@ -6,7 +6,7 @@ from time import sleep
 
 import pytest
 
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.open import driver_of, open_store
 from gateway.store.postgres import DOUBT_S
 from gateway.store.sql import SqlStore
@@ -36,7 +36,7 @@ def test_a_server_that_hangs_is_away_within_seconds_and_back_when_it_goes_on(
     store: SqlStore, postgres: Postgres
 ) -> None:
     """While it hangs."""
-    with pytest.raises(StoreAway, match="does not answer"):
+    with pytest.raises(StoreUnavailable, match="does not answer"):
         store.pauses()
 
     postgres.go_on()
@@ -51,7 +51,7 @@ def test_closing_the_store_ends_what_waits_for_a_server_that_hangs(store: SqlSto
         store.close()
         error = asked.exception(timeout=60)
 
-    assert isinstance(error, StoreAway)
+    assert isinstance(error, StoreUnavailable)
     assert "the server does not answer" not in str(error), "it has waited to the end"
 
 

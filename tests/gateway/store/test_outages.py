@@ -84,7 +84,7 @@ class Rig(Struct, kw_only=True, eq=False):
             connection.execute("CREATE DATABASE later")
         await self.up.said("the store is back")
         await self.up.said("the store tells again")
-        self.store.take("made", 0, 1, SICK)
+        self.store.import_rows("made", 0, 1, SICK)
 
     async def ask(self, user: str) -> httpx.Response:
         body = {"model": "chat", "user": user, "messages": [{"role": "user", "content": "hi"}]}

@@ -28,7 +28,7 @@ def test_requests_with_a_vote_are_counted_by_unit_epoch_and_variant(store: SqlSt
         elif kind == 3:
             rows.append(vote(f"r{number}", None, comment="well"))
 
-    store.take("f", 0, len(rows), rows)
+    store.import_rows("f", 0, len(rows), rows)
 
     expected = [
         UnitRow(unit=unit, epoch=epoch, variant=variant, count=count, total=float(total))

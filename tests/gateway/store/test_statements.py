@@ -45,7 +45,7 @@ def test_imports_of_any_length_have_few_statements_prepared(tmp_path: Path) -> N
     for place, length in enumerate(range(1, 160, 3)):
         names = [f"{place}-{number}" for number in range(length)]
         rows = [row for name in names for row in (request_row(name), attempt_row(name))]
-        taken += store.take("file", place, place + 1, rows).rows
+        taken += store.import_rows("file", place, place + 1, rows).rows
     store.close()
 
     assert taken == sum(2 * length for length in range(1, 160, 3))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from gateway.experiments.statistics.interval_history import Interval, Point
 from gateway.store.base import Answered, Pause
 from gateway.store.database import Database
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.open import driver_of, open_store
 from gateway.store.schema import MIGRATIONS, migration
 from gateway.store.sql import SqlStore
@@ -37,7 +37,7 @@ def test_tables_that_a_newer_program_has_changed_meanwhile_are_as_good_as_away(
     newer.prepare()
     newer.close()
 
-    with pytest.raises(StoreAway, match=NEWER):
+    with pytest.raises(StoreUnavailable, match=NEWER):
         store.pauses()
 
 
@@ -66,7 +66,7 @@ def test_what_an_older_program_has_counted_goes_on(url: Secret) -> None:
     store = open_store(url)
 
     before = store.answered("e")
-    store.take("f", 0, 1, [request_row("r1", fallback=True)])
+    store.import_rows("f", 0, 1, [request_row("r1", fallback=True)])
 
     counted = Answered(epoch=1, variant="a", requests=5, fallbacks=1)
     assert before == [counted]
@@ -106,7 +106,7 @@ def test_the_votes_of_an_older_store_are_in_the_vote_rate(url: Secret) -> None:
         ("vote_rate", "other", 1, 1.0),
     ]
     assert list(store.metrics("e")) == ["fallback_votes", "stars"]
-    store.take("f", 0, 1, [request_row("r5", unit="7b"), vote("r5", 1.0)])
+    store.import_rows("f", 0, 1, [request_row("r5", unit="7b"), vote("r5", 1.0)])
     assert store.outcomes("e", "vote_rate").cells[0].total == 5.0
     store.close()
 
@@ -114,7 +114,7 @@ def test_the_votes_of_an_older_store_are_in_the_vote_rate(url: Secret) -> None:
 def test_an_older_database_is_brought_up_to_date_with_what_is_in_it(
     url: Secret, store: SqlStore
 ) -> None:
-    store.take("f", 0, 1, [request_row("r1")])
+    store.import_rows("f", 0, 1, [request_row("r1")])
     driver = driver_of(url)
     step = ("ALTER TABLE requests ADD COLUMN mood {text} NOT NULL DEFAULT 'calm'",)
     newer = Database(driver, migration(driver.text, (*MIGRATIONS, step)))
@@ -145,7 +145,7 @@ def test_old_requests_go_and_what_experiments_learnt_stays(store: SqlStore) -> N
     old = [request_row("r1"), attempt_row("r1"), vote("r1", 3.0)]
     other = [request_row("r2", experiment="", variant="", unit=""), vote("r2", 4.0)]
     new = [request_row("r3", time=NOON + 9), attempt_row("r3", time=NOON + 9)]
-    store.take("f", 0, 1, [*old, *other, *new])
+    store.import_rows("f", 0, 1, [*old, *other, *new])
     learnt = [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")]
 
     store.prune(NOON + 5, 0.0)
@@ -154,7 +154,7 @@ def test_old_requests_go_and_what_experiments_learnt_stays(store: SqlStore) -> N
     assert [row.requests for row in store.used()] == [1]
     assert [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")] == learnt
     assert store.counts("e")[0].arms[0].units == 1
-    store.take("g", 0, 1, [vote("r1", 5.0, time=NOON + 9)])
+    store.import_rows("g", 0, 1, [vote("r1", 5.0, time=NOON + 9)])
     assert store.outcomes("e", "stars").cells[0].total == 5.0
 
 
@@ -165,7 +165,7 @@ def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> 
         *(request_row("r3", key="a", time=NOON + DAY), attempt_row("r3", time=NOON + DAY)),
     ]
 
-    store.take("f", 0, 1, rows)
+    store.import_rows("f", 0, 1, rows)
 
     told = [
         (row.day, row.key, row.attempts, row.prompt_tokens, row.cost_usd) for row in store.used()
@@ -184,7 +184,7 @@ def test_a_request_is_told_with_its_attempts_by_its_id_and_by_its_time(store: Sq
         *(request_row("r2", time=NOON + 2, variant="b", fallback=True), attempt_row("r2")),
         request_row("r3", time=NOON + 3, status=404),
     ]
-    store.take("f", 0, 1, rows)
+    store.import_rows("f", 0, 1, rows)
 
     found = store.recorded("r1")
     before = store.recorded_before(NOON + 3, 5)
@@ -223,7 +223,7 @@ def test_two_that_change_the_store_at_once_wait_for_each_other(url: Secret) -> N
         for turn in range(5):
             stores[number].epoch("e", f"{number}-{turn}", {"a": 1.0}, NOON)
             rows = [request_row(f"{number}-{turn}", unit="u"), vote(f"{number}-{turn}", 0.5)]
-            stores[number].take(f"file-{number}", turn, turn + 1, rows)
+            stores[number].import_rows(f"file-{number}", turn, turn + 1, rows)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -241,7 +241,7 @@ def test_two_that_change_the_store_at_once_wait_for_each_other(url: Secret) -> N
     "url", ["postgresql://u:secret-word@127.0.0.1:1/x", "sqlite:////no/such/folder/x.db"]
 )
 def test_what_is_said_of_a_store_that_is_away_holds_no_password(url: str) -> None:
-    with pytest.raises(StoreAway) as caught:
+    with pytest.raises(StoreUnavailable) as caught:
         open_store(Secret(url)).prepare()
 
     assert "secret-word" not in str(caught.value)

@@ -15,11 +15,11 @@ def test_rows_come_in_pages_each_once_and_all_of_one_moment(store: SqlStore) -> 
         request_row(f"r{number}", unit=f"u{number:05}", variant="ab"[number % 2], tokens=number)
         for number in range(UNITS)
     ]
-    store.take("f", 0, 1, [*rows, vote("r1", 4.5), request_row("x", experiment="other")])
+    store.import_rows("f", 0, 1, [*rows, vote("r1", 4.5), request_row("x", experiment="other")])
 
     with closing(store.units("e")) as pages:
         found = [next(pages)]
-        store.take("f", 1, 2, [request_row("late", unit="zzz", tokens=1)])
+        store.import_rows("f", 1, 2, [request_row("late", unit="zzz", tokens=1)])
         found += pages
 
     everything = [row for page in found for row in page]
@@ -34,11 +34,11 @@ def test_rows_come_in_pages_each_once_and_all_of_one_moment(store: SqlStore) -> 
 
 
 def test_an_export_that_is_broken_off_leaves_the_store_in_order(store: SqlStore) -> None:
-    store.take("f", 0, 1, [request_row("r1", unit="u"), request_row("r2", unit="v")])
+    store.import_rows("f", 0, 1, [request_row("r1", unit="u"), request_row("r2", unit="v")])
 
     with closing(store.units("e")) as pages:
         next(pages)
-    store.take("f", 1, 2, [request_row("r3", unit="u", status=500)])
+    store.import_rows("f", 1, 2, [request_row("r3", unit="u", status=500)])
 
     errors = [row for page in store.units("e") for row in page if row.metric == "error"]
     assert [(one.unit, one.count, one.total) for one in errors] == [("u", 2, 1.0), ("v", 1, 0.0)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.errors import StoreAway
+from gateway.store.errors import StoreUnavailable
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteDriver
 
@@ -24,7 +24,7 @@ def test_a_row_that_cannot_be_read_is_a_store_that_is_away_with_the_reason(
         other.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", epoch)
     other.close()
 
-    with pytest.raises(StoreAway, match="it holds a row that this version cannot read"):
+    with pytest.raises(StoreUnavailable, match="it holds a row that this version cannot read"):
         store.epochs("x")
     assert store.pauses() == {}
     store.close()

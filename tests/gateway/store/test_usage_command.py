@@ -24,7 +24,7 @@ def used(folder: Path, *words: str) -> str:
     store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     at = time.time()
     old, now = at - 40 * 86_400, at
-    store.take(
+    store.import_rows(
         "f",
         0,
         1,

@@ -18,7 +18,7 @@ NUMBERS = (0.1 + 0.2, 1e-300, 1.7976931348623157e308, 5e-324, -0.0, 123456789.98
 def test_texts(text: str, store: SqlStore) -> None:
     row = replace(request_row("a"), model=text, backend=text, error=text)
 
-    store.take("f", 0, 1, [row])
+    store.import_rows("f", 0, 1, [row])
 
     found = store.recorded("a")
     assert found is not None
@@ -28,7 +28,7 @@ def test_texts(text: str, store: SqlStore) -> None:
 def test_numbers(url: Secret, store: SqlStore) -> None:
     rows = [replace(attempt_row(str(value)), ms=value, cost_usd=value) for value in NUMBERS]
 
-    store.take("f", 0, 1, [*rows, attempt_row("nothing", cost=None)])
+    store.import_rows("f", 0, 1, [*rows, attempt_row("nothing", cost=None)])
 
     driver = driver_of(url)
     database = Database(driver, migration(driver.text))
@@ -47,7 +47,7 @@ def test_a_number_that_is_too_large_costs_no_other_row(tokens: int, store: SqlSt
     good = [request_row("a"), attempt_row("a"), request_row("b"), attempt_row("b")]
     bad = [replace(attempt_row("a", number=2), prompt_tokens=tokens)]
 
-    taken = store.take("f", 0, 1, [*good[:2], *bad, *good[2:]])
+    taken = store.import_rows("f", 0, 1, [*good[:2], *bad, *good[2:]])
 
     assert (taken.rows, taken.refused) == (5, 1)
     assert [(row.requests, row.attempts) for row in store.used()] == [(2, 2)]

@@ -9,7 +9,12 @@ import msgspec
 import pytest
 
 from gateway.admin.page.experiments import experiments_section
-from gateway.experiments.service.history import History, Past, Track, intervals_of
+from gateway.experiments.service.history import (
+    ExperimentHistory,
+    HistoryRecorder,
+    Track,
+    intervals_of,
+)
 from gateway.experiments.service.report import Report
 from gateway.experiments.statistics.interval_history import Point
 from gateway.state import Gateway
@@ -47,7 +52,7 @@ def shown(one: Report) -> str:
     points = (1000.0, 1060.0) if intervals_of(one) else ()
     course = tuple(Point(time=at, intervals=intervals_of(one)) for at in points)
     track = Track(report=one, points=course)
-    return experiments_section(Past(tracks={"e": track}), 1060.0)
+    return experiments_section(ExperimentHistory(tracks={"e": track}), 1060.0)
 
 
 def test_response_rates_that_differ_are_an_alarm_above_the_verdict() -> None:
@@ -86,7 +91,7 @@ def test_the_vote_rate_is_a_row_where_somebody_votes() -> None:
 
 
 def test_without_experiments_there_is_no_heading() -> None:
-    assert "Experiments" not in experiments_section(Past(), 0.0)
+    assert "Experiments" not in experiments_section(ExperimentHistory(), 0.0)
 
 
 def test_the_verdict_and_the_interval_are_in_words_and_in_numbers() -> None:
@@ -154,7 +159,9 @@ def test_what_the_configuration_has_no_more_is_a_line_with_all_of_it_beneath() -
     one = report(removed=True, last_request=1060.0 - 3 * 86_400, paused=True, reason="it was bad")
     course = tuple(Point(time=at, intervals=intervals_of(one)) for at in (0.0, 460.0))
 
-    page = experiments_section(Past(former={"e": Track(report=one, points=course)}), 1060.0)
+    page = experiments_section(
+        ExperimentHistory(removed={"e": Track(report=one, points=course)}), 1060.0
+    )
 
     assert "Removed from the configuration" in page
     assert '<details id="over-e">' in page
@@ -164,7 +171,7 @@ def test_what_the_configuration_has_no_more_is_a_line_with_all_of_it_beneath() -
 
 
 def test_while_the_store_is_away_the_page_says_so() -> None:
-    page = experiments_section(Past(away="PostgreSQL at db/x: <gone>"), 0.0)
+    page = experiments_section(ExperimentHistory(unavailable="PostgreSQL at db/x: <gone>"), 0.0)
 
     assert "The store is away" in page
     assert "PostgreSQL at db/x: &lt;gone&gt;" in page
@@ -180,8 +187,10 @@ async def test_what_the_store_knows_is_on_the_page_of_whatever_process_shows_it(
         state: Gateway = up.state
         await told.pass_by(state, time.time(), steps=3, units=120)
         assert state.minding is not None
-        state.minding.history = History(told.store, lambda: state.runtime.config.experiments)
-        await state.minding.history.look()
+        state.minding.history = HistoryRecorder(
+            told.store, lambda: state.runtime.config.experiments
+        )
+        await state.minding.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
         ) as client:
@@ -202,7 +211,7 @@ async def test_an_experiment_outlives_its_place_in_the_configuration(tmp_path: P
     async with crowded(tmp_path, equip=told.equip) as up:
         state: Gateway = up.state
         assert state.minding is not None
-        await state.minding.history.look()
+        await state.minding.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
         ) as client:

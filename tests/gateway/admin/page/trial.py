@@ -6,15 +6,15 @@ from pathlib import Path
 
 from gateway.config.schema_experiment import Experiment, Variant, VariantFields
 from gateway.experiments.assignment import Arm, Assignment
-from gateway.experiments.service.background_jobs import Minding
-from gateway.experiments.service.experiment_service import Trials
-from gateway.experiments.service.history import History, intervals_of
+from gateway.experiments.service.background_jobs import ExperimentJobs
+from gateway.experiments.service.experiment_service import ExperimentService
+from gateway.experiments.service.history import HistoryRecorder, intervals_of
 from gateway.experiments.service.report import report_of
-from gateway.experiments.service.state_poller import Watch
+from gateway.experiments.service.state_poller import ExperimentPoller
 from gateway.experiments.statistics.interval_history import Point
 from gateway.state import Gateway
 from gateway.store.open import open_store
-from gateway.store.rows import FeedbackRow, Left, RequestRow, Row
+from gateway.store.rows import FeedbackRow, RequestRow, Row, SpoolEntry
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 
@@ -53,10 +53,10 @@ class Nowhere:
     def full(self) -> bool:
         return False
 
-    def add(self, row: Left) -> None:
+    def add(self, row: SpoolEntry) -> None:
         """Nothing to keep."""
 
-    def extend(self, rows: Iterable[Left]) -> None:
+    def extend(self, rows: Iterable[SpoolEntry]) -> None:
         """Nothing to keep."""
 
 
@@ -69,13 +69,13 @@ class Told:
         self._place = self._former = 0
 
     def equip(self, gateway: Gateway) -> None:
-        gateway.trials = Trials(
+        gateway.trials = ExperimentService(
             self.store,
             Nowhere(),
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
         )
-        gateway.minding = Minding(
+        gateway.minding = ExperimentJobs(
             self.store, lambda: gateway.runtime.config.experiments, shown=lambda: True
         )
 
@@ -85,20 +85,20 @@ class Told:
         assert gateway.minding is not None
         clock, trials = [now], gateway.trials
         await gateway.minding.close()
-        history = History(self.store, lambda: trials.experiments, clock=lambda: clock[0])
+        history = HistoryRecorder(self.store, lambda: trials.experiments, clock=lambda: clock[0])
         gateway.minding.history = history
         draw = random.Random(21)
         for step in range(steps):
             clock[0] = now - 60 * (steps - step)
             numbers = range(step * units, (step + 1) * units)
             rows = [row for number in numbers for row in _unit(number, clock[0], draw)]
-            self.store.take("past", self._place, self._place + len(rows), rows)
+            self.store.import_rows("past", self._place, self._place + len(rows), rows)
             self._place += len(rows)
-            await history.look()
+            await history.update()
 
     def remember_former(self, now: float, units: int = 400) -> None:
         """FORMER ended three days ago, and its treatment was worse. units: a day."""
-        Watch(self.store, clock=lambda: now - 9 * DAY_S).stand((FORMER,))
+        ExperimentPoller(self.store, clock=lambda: now - 9 * DAY_S).stand((FORMER,))
         draw = random.Random(8)
         for day in range(8, 2, -1):
             at = now - day * DAY_S
@@ -125,7 +125,7 @@ class Told:
                         value=float(solved), boolean=True,
                     )
                 )  # fmt: skip
-            self.store.take("former", self._former, self._former + len(rows), rows)
+            self.store.import_rows("former", self._former, self._former + len(rows), rows)
             self._former += len(rows)
             report = report_of(FORMER, self.store)
             self.store.note(FORMER.name, "solved", Point(time=at, intervals=intervals_of(report)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema_experiment import Experiment
-from gateway.experiments.service.state_poller import Watch
+from gateway.experiments.service.state_poller import ExperimentPoller
 from gateway.routing.planning.enrolment import Standing
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
@@ -27,7 +27,7 @@ def experiments(arms: str = ARMS, more: str = "") -> tuple[Experiment, ...]:
     return read(config("http://127.0.0.1:9/v1", arms, more)).experiments
 
 
-def standing(watch: Watch, found: tuple[Experiment, ...]) -> Standing:
+def standing(watch: ExperimentPoller, found: tuple[Experiment, ...]) -> Standing:
     (one,) = watch.stand(found).values()
     return one
 
@@ -35,7 +35,7 @@ def standing(watch: Watch, found: tuple[Experiment, ...]) -> Standing:
 def test_a_change_of_weights_or_of_what_is_set_begins_an_epoch_and_nothing_else_does(
     store: SqlStore,
 ) -> None:
-    watch = Watch(store)
+    watch = ExperimentPoller(store)
     ramped = ARMS.replace("weight: 50}", "weight: 90}")
     setting = ARMS.replace("weight: 50}", "weight: 50, set: {temperature: 0}}")
 
@@ -55,11 +55,11 @@ def test_a_change_of_weights_or_of_what_is_set_begins_an_epoch_and_nothing_else_
 
 
 def test_every_process_gets_the_same_epoch_and_pause(store: SqlStore) -> None:
-    one, other = Watch(store), Watch(store)
+    one, other = ExperimentPoller(store), ExperimentPoller(store)
     both = [standing(watch, experiments()) for watch in (one, other)]
 
     store.pause("trial", "too dear", 1.0)
-    paused = [standing(watch, experiments()) for watch in (one, other, Watch(store))]
+    paused = [standing(watch, experiments()) for watch in (one, other, ExperimentPoller(store))]
     store.resume("trial")
     resumed = [standing(watch, experiments()) for watch in (one, other)]
 
@@ -71,7 +71,7 @@ def test_every_process_gets_the_same_epoch_and_pause(store: SqlStore) -> None:
 def test_what_is_prepared_begins_its_epoch_and_the_old_one_goes_on_until_it_is_in_force(
     store: SqlStore,
 ) -> None:
-    one, other = Watch(store), Watch(store)
+    one, other = ExperimentPoller(store), ExperimentPoller(store)
     ramped = experiments(ARMS.replace("weight: 50}", "weight: 90}"))
     before = [standing(watch, experiments()) for watch in (one, other)]
 
@@ -89,7 +89,7 @@ def test_what_is_prepared_begins_its_epoch_and_the_old_one_goes_on_until_it_is_i
 def test_two_configurations_side_by_side_begin_no_epochs_by_being_looked_at(
     store: SqlStore,
 ) -> None:
-    old, new = Watch(store), Watch(store)
+    old, new = ExperimentPoller(store), ExperimentPoller(store)
     ramped = experiments(ARMS.replace("weight: 50}", "weight: 90}"))
 
     epochs = [(standing(old, experiments()).epoch, standing(new, ramped).epoch) for _ in range(3)]

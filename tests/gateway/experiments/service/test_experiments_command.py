@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli.main import strowger
-from gateway.experiments.service.state_poller import Watch
+from gateway.experiments.service.state_poller import ExperimentPoller
 from gateway.store.open import open_store
 from gateway.store.rows import FeedbackRow, RequestRow, Row
 from schemas.secret import Secret
@@ -59,9 +59,9 @@ def file(tmp_path: Path) -> Path:
     file.write_text(f"{text}\nstore: {{url: '{url}'}}\n")
     store = open_store(Secret(url))
     store.prepare()
-    Watch(store).stand(read(text).experiments)
+    ExperimentPoller(store).stand(read(text).experiments)
     found = rows(1)
-    store.take("file", 0, len(found), found)
+    store.import_rows("file", 0, len(found), found)
     store.close()
     return file
 
@@ -191,7 +191,7 @@ def test_votes_for_one_arm_alone_are_told_with_what_is_missing(file: Path) -> No
         FeedbackRow(request_id=f"request-{number}", time=3.0, key="", metric="stars", value=4.0)
         for number in range(0, 40, 2)
     ]
-    store.take("more", 0, 1, votes)
+    store.import_rows("more", 0, 1, votes)
     store.close()
 
     lines = run(file, "report", "trial").output.splitlines()
@@ -302,7 +302,7 @@ def trial(tmp_path: Path, found: list[Row]) -> Path:
     file.write_text(f"{config('http://127.0.0.1:9/v1')}\nstore: {{url: '{url}'}}\n")
     store = open_store(Secret(url))
     store.prepare()
-    store.take("file", 0, len(found), found)
+    store.import_rows("file", 0, len(found), found)
     store.close()
     return file
 

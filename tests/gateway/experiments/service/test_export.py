@@ -92,7 +92,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for epoch, shares in SHARES.items():
         store.epoch("trial", str(epoch), dict(zip(VARIANTS, shares, strict=True)), float(epoch))
     found = rows()
-    store.take("file", 0, len(found), found)
+    store.import_rows("file", 0, len(found), found)
     store.close()
     return file
 

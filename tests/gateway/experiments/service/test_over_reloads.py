@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema import Config
-from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.routing.planning.request_facts import Facts
 from gateway.runtime import Runtime
 from gateway.store.sql import SqlStore
@@ -32,7 +32,7 @@ class Process:
         self.store = SqlStore(self.driver)
         self._folder = folder
         self._runtime = Runtime(FIRST, run_dir=folder)
-        self.trials = Trials(
+        self.trials = ExperimentService(
             self.store,
             Rows("unused"),
             self._runtime.experiments,

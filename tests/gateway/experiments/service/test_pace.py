@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.experiments.service.background_jobs import Minding
-from gateway.experiments.service.polling_interval import Pace
+from gateway.experiments.service.background_jobs import ExperimentJobs
+from gateway.experiments.service.polling_interval import PollingInterval
 from gateway.store.sql import SqlStore
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
@@ -17,8 +17,8 @@ HUNG_S, SOON_S = 0.3, 60.0
 
 def rests(*looks: tuple[float, bool]) -> list[float]:
     """After looks that took so long, and were in vain or not, five seconds apart at least."""
-    pace = Pace(5.0)
-    return [pace.rest_s(took, away=away) for took, away in looks]
+    pace = PollingInterval(5.0)
+    return [pace.wait_s(took, away=away) for took, away in looks]
 
 
 def test_looks_that_take_long_take_a_twentieth_of_the_time() -> None:
@@ -33,7 +33,7 @@ def test_after_an_outage_the_next_look_comes_as_soon_as_ever() -> None:
     assert rests((0.1, False), (4.0, False), (0.1, False)) == [5.0, 5.0, 5.0]
 
 
-class Noted(Pace):
+class Noted(PollingInterval):
     """looks: what each took, whether it was in vain, and the rest after it."""
 
     def __init__(self, every_s: float) -> None:
@@ -41,7 +41,7 @@ class Noted(Pace):
         self.looks: list[tuple[float, bool, float]] = []
 
     def rest_s(self, took: float, *, away: bool) -> float:
-        rest = super().rest_s(took, away=away)
+        rest = super().wait_s(took, away=away)
         self.looks.append((took, away, rest))
         return rest
 
@@ -56,8 +56,8 @@ async def test_guardrails_are_looked_at_soon_after_a_database_hung(
     driver, pace = FaultyDriver(tmp_path / "strowger.db"), Noted(0.01)
     store = SqlStore(driver)
     store.prepare()
-    minding = Minding(store, lambda: experiments, shown=lambda: False, judge_s=0.01, pace=pace)
-    minding.start()
+    jobs = ExperimentJobs(store, lambda: experiments, shown=lambda: False, judge_s=0.01, pace=pace)
+    jobs.start()
     driver.silent = True
     await asyncio.to_thread(driver.asked.wait)
     await asyncio.sleep(HUNG_S)
@@ -67,7 +67,7 @@ async def test_guardrails_are_looked_at_soon_after_a_database_hung(
     async with asyncio.timeout(SOON_S):
         while len(pace.looks) == before:  # noqa: ASYNC110  a thread's doing
             await asyncio.sleep(0.01)
-    await minding.close()
+    await jobs.close()
     store.close()
 
     took, away, rest = pace.looks[before]

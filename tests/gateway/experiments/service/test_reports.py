@@ -11,7 +11,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.service.guardrails import Judge
+from gateway.experiments.service.guardrails import GuardrailMonitor
 from gateway.experiments.statistics.effects import Look, effect
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
 from tests.gateway.experiments.service.trialling import Recorded, ask, behave, config, recorded
@@ -155,11 +155,11 @@ async def test_of_the_replicas_on_a_store_one_looks_at_the_guardrails(tmp_path: 
             experiments = up.running.state.runtime.config.experiments
             found: list[tuple[str, ...]] = []
             for at in (100.0, 100.0, 103.0, 105.0):
-                replica = Judge(up.store, clock=partial(float, at))
-                found.append(replica.look(experiments))
+                replica = GuardrailMonitor(up.store, clock=partial(float, at))
+                found.append(replica.check(experiments))
                 up.store.resume("trial")
-            neighbour = Judge(up.store, clock=partial(float, 105.0))
-            neighbour.look([replace(experiments[0], name="of another gateway")])
+            neighbour = GuardrailMonitor(up.store, clock=partial(float, 105.0))
+            neighbour.check([replace(experiments[0], name="of another gateway")])
 
     assert found == [("trial",), (), (), ("trial",)]
     assert neighbour.mismatched == {"of another gateway": False}

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli.main import strowger
-from gateway.experiments.service.state_poller import Watch
+from gateway.experiments.service.state_poller import ExperimentPoller
 from gateway.store.open import open_store
 from gateway.store.rows import FeedbackRow, RequestRow, Row
 from gateway.store.sql import SqlStore
@@ -55,9 +55,9 @@ def file(tmp_path: Path) -> Path:
     file.write_text(config("http://127.0.0.1:9/v1", other=f"{CONTRACT}\nstore: {{url: '{url}'}}"))
     store = store_of(file)
     store.prepare()
-    Watch(store).stand(read(file.read_text()).experiments)
+    ExperimentPoller(store).stand(read(file.read_text()).experiments)
     found = rows()
-    store.take("file", 0, len(found), found)
+    store.import_rows("file", 0, len(found), found)
     store.close()
     return file
 
@@ -77,7 +77,7 @@ def report(file: Path) -> Any:
 def test_a_vote_of_before_its_contract_is_told_found_and_taken_out(file: Path) -> None:
     before = report(file)
     store = store_of(file)
-    store.take("more", 0, 1, [voted("request-7", 1000.0, at=3.0)])
+    store.import_rows("more", 0, 1, [voted("request-7", 1000.0, at=3.0)])
     store.close()
 
     told = run(file, "report", "trial").stdout
@@ -86,7 +86,7 @@ def test_a_vote_of_before_its_contract_is_told_found_and_taken_out(file: Path) -
     removed = run(file, "remove-vote", "trial", "request-7")
     again = run(file, "remove-vote", "trial", "request-7")
     store = store_of(file)
-    store.take("more", 1, 2, [voted("request-7", 1.0, boolean=True, at=4.0)])
+    store.import_rows("more", 1, 2, [voted("request-7", 1.0, boolean=True, at=4.0)])
     store.close()
 
     assert (

@@ -7,14 +7,14 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
-from gateway.experiments.service.background_jobs import Minding
-from gateway.experiments.service.experiment_service import Trials
+from gateway.experiments.service.background_jobs import ExperimentJobs
+from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.http.request_ids import uuid7
-from gateway.recording.rows_from_request import rows_told
+from gateway.recording.rows_from_request import expand_rows
 from gateway.routing.planning.enrolment import Standing, fingerprint
 from gateway.state import Gateway
 from gateway.store.open import open_store
-from gateway.store.rows import Left, Row
+from gateway.store.rows import Row, SpoolEntry
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
@@ -113,11 +113,11 @@ class Rows:
         self.place = 0
         self.rows: list[Row] = []
 
-    def add(self, row: Left) -> None:
+    def add(self, row: SpoolEntry) -> None:
         self.extend((row,))
 
-    def extend(self, rows: Iterable[Left]) -> None:
-        self.rows += rows_told(rows)
+    def extend(self, rows: Iterable[SpoolEntry]) -> None:
+        self.rows += expand_rows(rows)
 
 
 class Recorded(Struct, frozen=True, kw_only=True, eq=False):
@@ -132,7 +132,7 @@ class Recorded(Struct, frozen=True, kw_only=True, eq=False):
         self.running.state.write_books()
         recorder = self.recorder
         rows, recorder.rows = recorder.rows, []
-        self.store.take(recorder.file, recorder.place, recorder.place + len(rows), rows)
+        self.store.import_rows(recorder.file, recorder.place, recorder.place + len(rows), rows)
         recorder.place += len(rows)
 
 
@@ -147,14 +147,14 @@ async def recorded(
 
     def equip(gateway: Gateway) -> None:
         gateway.recorder = recorder
-        gateway.trials = Trials(
+        gateway.trials = ExperimentService(
             store,
             recorder,
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
             ask_s=0.05,
         )
-        gateway.minding = Minding(
+        gateway.minding = ExperimentJobs(
             store, lambda: gateway.runtime.config.experiments, shown=lambda: True, judge_s=judge_s
         )
 
