@@ -1,54 +1,44 @@
-# make run    set everything up and serve config.yaml with the bundled model
-# make test   what CI runs: style, types, the whole suite
-# make test-fast  under two minutes, for the inner loop: no engine, browser, database or vendor's client
-# make nightly  what takes too long for every run, in parts that also run alone: nightly-tests,
-#             nightly-clients, nightly-fuzz, nightly-statistics, nightly-isolation, nightly-chaos,
-#             nightly-soak. Sizes: see CLIENTS, FUZZ, TRIALS, CHAOS_S, SOAK below, for example
-#             `make nightly-fuzz FUZZ=5000` or `make nightly-clients CLIENTS="lm-eval guidellm"`
-# make check  style and types alone        make fmt   rewrite the style
-# make demo   two bundled models behind one name, a crowd that votes, and which one is better
-# make bench  the benchmarks (needs nginx and wrk)
-# make soak   a million requests, ten thousand left streams, a thousand streams at once
-# make chaos  ten minutes in which everything fails in turn; CHAOS_S=60 for another length
-# make matrix write docs/matrix.md anew: what reaches what, asked of a running gateway
-# make parameters  write docs/parameters.md anew: what becomes of each parameter at each backend
-# make lock   write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
-# make screenshots  photograph the page at /admin anew, for docs/images
+.DEFAULT_GOAL := help
+
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 CONFIG ?= config.yaml
 
-# Clients from their packages (tests/clients/packages.py); none: all of them.
+# Clients of `make nightly-clients` (tests/clients/packages.py), for example CLIENTS="lm-eval guidellm"; empty: all.
 CLIENTS ?=
 
-# Of the parts of `make nightly`: requests, simulated experiments a cell, seconds, requests. Each part takes at most 40 minutes.
+# Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
+# per cell, seconds, requests. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 TRIALS  ?= 1000
 CHAOS_S ?= 600
 SOAK    ?= 1000000
 
-# Dozens of processes start in a run of the tests, and each would compile torch anew.
+# Dozens of processes start in a run of the tests, and each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots lock servers setup setup-dev clean
+.PHONY: help run test test-fast nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots lock servers setup setup-dev clean
 
-run: setup
+help:  ## This list
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: setup  ## Set up .venv and serve CONFIG (config.yaml) with the bundled model
 	$(BIN)/strowger serve --config $(CONFIG)
 
 # Half of the tests wait for something: three workers keep two cores busy, and style and types are
 # checked beside them.
-test:
+test:  ## What CI runs: style, types, the whole suite
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
-test-fast: setup-dev
+test-fast: setup-dev  ## The inner loop, under two minutes: no engine, browser, database or vendor client
 	$(BIN)/python -m pytest --fast -n 3 --dist loadfile --no-loadscope-reorder -q
 
-nightly:
+nightly:  ## Tests too long for every run; the parts nightly-tests, -clients, -fuzz, -statistics, -isolation, -chaos, -soak also run alone
 	$(MAKE) -k nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
 
 nightly-tests: setup-dev servers
@@ -73,41 +63,41 @@ nightly-chaos: chaos
 nightly-soak: setup-dev
 	$(BIN)/python -m benchmarks.soak --requests $(SOAK)
 
-check: setup-dev
+check: setup-dev  ## Style and types only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
-fmt: setup-dev
+fmt: setup-dev  ## Fix and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup
+demo: setup  ## Two bundled models in an A/B test with simulated users, and the verdict
 	$(BIN)/python docs/examples/ab-test/demo.py
 
-bench: setup-dev
+bench: setup-dev  ## All benchmarks (needs nginx and wrk)
 	$(BIN)/python -m benchmarks
 
-soak: setup-dev
+soak: setup-dev  ## A million requests, ten thousand abandoned streams, a thousand concurrent streams
 	$(BIN)/python -m benchmarks.soak
 
-chaos: setup-dev
+chaos: setup-dev  ## Ten minutes in which every part fails in turn; CHAOS_S=60 for another length
 	$(BIN)/python -m benchmarks.chaos --seconds $(CHAOS_S)
 
-matrix: setup-dev
+matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client formats reach which backends
 	$(BIN)/python -m tests.matrix.measure
 
-parameters: setup-dev
+parameters: setup-dev  ## Write docs/parameters.md: what each backend does with each parameter
 	$(BIN)/python -m tests.parameters.write
 
-screenshots: setup-dev servers
+screenshots: setup-dev servers  ## Photograph the /admin page for docs/images
 	$(BIN)/python -m tests.gateway.admin.page.screenshots
 
-servers:
+servers:  ## Install Chromium, PostgreSQL and Redis for the tests (Debian, as root)
 	@bash tests/install_servers.sh
 
-setup: $(VENV)/.ready
-setup-dev: $(VENV)/.ready-dev
+setup: $(VENV)/.ready  ## Install into .venv what `make run` needs
+setup-dev: $(VENV)/.ready-dev  ## Install into .venv what `make test` needs
 
 # Everything is checked against the hashes of requirements/, but torch (requirements/excluded.txt says why).
 # --no-compile: a module is compiled when it is first imported; compiling all of torch takes a minute.
@@ -133,11 +123,11 @@ $(VENV)/.ready-dev: pyproject.toml constraints.txt requirements/dev.txt requirem
 # UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --excludes requirements/excluded.txt $(UPGRADE)
-lock: setup-dev
+lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt
 	$(COMPILE) -c requirements/dev.txt --extra local pyproject.toml requirements/extra.in -o requirements/run.txt
 	$(COMPILE) -c constraints.txt requirements/pip.in -o requirements/pip.txt
 
-clean:
+clean:  ## Delete .venv
 	rm -rf $(VENV)
