@@ -1,4 +1,4 @@
-"""The catalogue as the table that the documentation shows."""
+"""The vendor profiles as the table in docs/providers/compatible.md."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from adapters.openai.vendor_profile import Source, VendorProfile
 from adapters.openai.vendor_profiles import VENDORS
 
 HEAD = (
-    "| adapter | base URL | beside chat | not sent | beyond OpenAI's reference | else | from |",
+    "| adapter | base URL | also supports | not sent | beyond OpenAI's reference | more | source |",
     "|---|---|---|---|---|---|---|",
 )
 
@@ -17,7 +17,7 @@ def table() -> str:
 
 
 def line(vendor: VendorProfile) -> str:
-    """One row; `-` where there is nothing to say."""
+    """One row; `-` for an empty cell."""
     tasks = [
         name
         for name, offered in (
@@ -27,7 +27,9 @@ def line(vendor: VendorProfile) -> str:
         if offered
     ]
     beyond = (
-        "not known: all of it" if vendor.extra_fields is None else code(sorted(vendor.extra_fields))
+        "unknown: all are sent"
+        if vendor.extra_fields is None
+        else code(sorted(vendor.extra_fields))
     )
     cells = (
         code([vendor.name]),
@@ -43,21 +45,21 @@ def line(vendor: VendorProfile) -> str:
 
 def others(vendor: VendorProfile) -> Iterable[str]:
     if vendor.single_max_tokens_field:
-        yield f"the bound is always {code([vendor.max_tokens])}"
+        yield f"the token limit is always {code([vendor.max_tokens])}"
     elif vendor.max_tokens != "max_tokens":
-        yield f"the bound is {code([vendor.max_tokens])}"
+        yield f"the token limit is {code([vendor.max_tokens])}"
     for ours, theirs in vendor.names.items():
         yield (
-            f"{code([ours])} is honoured"
+            f"{code([ours])} is supported"
             if ours == theirs
-            else f"{code([ours])} is {code([theirs])}"
+            else f"{code([ours])} becomes {code([theirs])}"
         )
     if vendor.counted_logprobs:
         yield "`logprobs` is a number"
     if not vendor.stream_usage:
-        yield "streams count without being asked"
+        yield "streams report usage by default"
     if vendor.inputs is not None:
-        yield f"{vendor.inputs} texts to embed in a request"
+        yield f"{vendor.inputs} texts per embeddings request"
     if vendor.stop is not None:
         yield f"{vendor.stop} stop strings"
     if vendor.choices is not None:
@@ -65,7 +67,7 @@ def others(vendor: VendorProfile) -> Iterable[str]:
     for field, bounds in vendor.ranges.items():
         yield f"{code([field])} {words(bounds)}"
     if vendor.thoughts:
-        yield f"thinking goes back as `{vendor.thoughts[0]}`"
+        yield f"reasoning is sent back as `{vendor.thoughts[0]}`"
     if vendor.trailer_field:
         yield f"usage and errors in {code([vendor.trailer_field])}"
 
