@@ -1,4 +1,4 @@
-"""Links between the documents lead somewhere, and every test that docs/promises.md names exists."""
+"""Links between documents resolve, promised tests exist, decision records share one form."""
 
 import re
 from collections.abc import Iterator
@@ -11,6 +11,12 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+RECORDS = sorted((ROOT / "docs" / "adr").glob("*.md"))
+RECORD = re.compile(
+    r"# ADR (?P<number>\d+): .+\n\n- Status: .+\n- Date: \d{4}-\d\d-\d\d\n\n"
+    r"## Context\n.+?\n## Decision\n.+?\n## Consequences\n.+",
+    re.DOTALL,
+)
 PROMISED = re.compile(r"`(tests/[^`:]*)(?:::(\w+))?`")
 
 
@@ -47,3 +53,11 @@ def test_every_test_that_a_promise_names_exists() -> None:
 
     assert len(named) > 100
     assert missing == []
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
+def test_a_decision_record_has_status_date_context_decision_and_consequences(record: Path) -> None:
+    form = RECORD.match(record.read_text("utf-8"))
+
+    assert form is not None
+    assert int(form["number"]) == int(record.stem.partition("-")[0])
