@@ -33,9 +33,9 @@ from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.metric_snapshot import Families, added, families, text
 from gateway.telemetry.metrics import Metrics
-from gateway.telemetry.mirror_log_entry import MirrorLine
-from gateway.telemetry.recent_requests import TOLD, Decision, Decisions
-from gateway.telemetry.time_series import Series, Strand, Window, merged
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from gateway.telemetry.recent_requests import MAX_MESSAGE_CHARS, RecentRequest, RecentRequests
+from gateway.telemetry.time_series import BackendSeries, TimeSeries, Window, merged
 from schemas.answers import Answer, Embeddings
 from schemas.errors import Throttled, Unavailable
 from schemas.requests import Request
@@ -54,11 +54,11 @@ class Peers(Protocol):
         """What each of them has counted."""
         ...
 
-    async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+    async def strands(self, window: Window, at: float) -> Sequence[tuple[BackendSeries, ...]]:
         """What each of them has seen of the traffic. at: Unix seconds."""
         ...
 
-    async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[RecentRequest]]:
         """What each of them keeps: see `Gateway.kept`."""
         ...
 
@@ -73,10 +73,10 @@ class Nobody:
     async def counted(self) -> Sequence[Families]:
         return ()
 
-    async def strands(self, window: Window, at: float) -> Sequence[tuple[Strand, ...]]:
+    async def strands(self, window: Window, at: float) -> Sequence[tuple[BackendSeries, ...]]:
         return ()
 
-    async def recent(self, limit: int, request_id: str) -> Sequence[list[Decision]]:
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[RecentRequest]]:
         return ()
 
     async def past(self) -> ExperimentHistory:
@@ -109,8 +109,8 @@ class Gateway:
         server = runtime.config.server
         self.runtime = runtime
         self.metrics = Metrics()
-        self.series = Series()
-        self.decisions = Decisions()
+        self.series = TimeSeries()
+        self.decisions = RecentRequests()
         self.access_log = access_log
         self.recorder = recorder
         self.keepalive = KeepAlive(server.sse_keepalive_s)
@@ -278,7 +278,7 @@ class Gateway:
         finally:
             self.metrics.engines.reports = ()
 
-    async def strands(self, window: Window, at: float) -> tuple[Strand, ...]:
+    async def strands(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
         """The whole gateway's traffic by model and backend as of `at`, Unix seconds.
 
         Raises Unavailable when the other processes do not tell theirs.
@@ -292,12 +292,12 @@ class Gateway:
         booked, self._booked = self._booked, 0
         return booked > 0
 
-    def seen(self, window: Window, at: float) -> tuple[Strand, ...]:
+    def seen(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
         """This process's traffic."""
         self.write_books()
         return self.series.strands(window, at)
 
-    async def recent(self, limit: int, request_id: str = "") -> list[Decision]:
+    async def recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
         """The last requests of the whole gateway, the newest first, or those of this id.
 
         Raises Unavailable when the other processes do not tell theirs.
@@ -306,7 +306,7 @@ class Gateway:
         everyone = chain(self.kept(limit, request_id), *others)
         return sorted(everyone, key=lambda one: one.line.time, reverse=True)[:limit]
 
-    def kept(self, limit: int, request_id: str = "") -> list[Decision]:
+    def kept(self, limit: int, request_id: str = "") -> list[RecentRequest]:
         """This process's."""
         self.write_books()
         return self.decisions.recent(limit, request_id)
@@ -368,7 +368,7 @@ class Gateway:
             self.access_log.add(lines, told)
             self.recorder.add(request_batch(trips, told, several))
 
-    def _book_mirrored(self, line: MirrorLine, row: AttemptRow | None) -> None:
+    def _book_mirrored(self, line: MirrorLogEntry, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)
         if row is not None:
             place = line.route, line.pattern or line.mirror
@@ -378,12 +378,12 @@ class Gateway:
             self.recorder.add(row)
 
 
-def _decision(trip: Trip, line: AccessLine) -> Decision:
-    return Decision(
+def _decision(trip: Trip, line: AccessLine) -> RecentRequest:
+    return RecentRequest(
         line=line,
         rule=trip.rule,
         candidates=trip.candidates,
         ruled_out=trip.ruled_out,
-        refused=trip.refused[:TOLD],
+        refused=trip.refused[:MAX_MESSAGE_CHARS],
         excluded=trip.part.left_out,
     )

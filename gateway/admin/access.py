@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 
 from gateway.access.auth import AdminKey, WrongKey
-from gateway.admin.session import Ended, signed_in
+from gateway.admin.session import EndedSessionList, signed_in
 from schemas.errors import RouteNotFound, Unauthenticated
 
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
@@ -34,7 +34,7 @@ def admin_exists(current: Callable[[], AdminKey]) -> _Guard:
     return guard
 
 
-def admin_only(current: Callable[[], AdminKey], ended: Ended) -> _Guard:
+def admin_only(current: Callable[[], AdminKey], ended: EndedSessionList) -> _Guard:
     """Lets the operator through, after `admin_exists`.
 
     A browser's session only reads: what changes something takes the key itself, which no browser
@@ -55,7 +55,7 @@ def admin_only(current: Callable[[], AdminKey], ended: Ended) -> _Guard:
     return guard
 
 
-def actor(key: AdminKey, ended: Ended, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
+def actor(key: AdminKey, ended: EndedSessionList, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
     """As whom a request comes, for the log; "" for nobody known."""
     if key.opens(headers):
         return "admin key"

@@ -37,7 +37,7 @@ class RuleView(Struct, frozen=True, kw_only=True):
     backends: tuple[str, ...]
 
 
-class DetourView(Struct, frozen=True, kw_only=True):
+class ErrorFallbackView(Struct, frozen=True, kw_only=True):
     """A row of `fallback_by_error`."""
 
     codes: tuple[str, ...]
@@ -68,7 +68,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     backends: list[BackendView]
     when: list[RuleView]
     fallback: tuple[str, ...]
-    fallback_by_error: list[DetourView]
+    fallback_by_error: list[ErrorFallbackView]
     experiment: ExperimentView | None = None
     mirror: Mirror | None = None
 
@@ -128,7 +128,7 @@ def _model(
         ],
         fallback=model.fallback,
         fallback_by_error=[
-            DetourView(codes=detour.codes, models=detour.models)
+            ErrorFallbackView(codes=detour.codes, models=detour.models)
             for detour in model.fallback_by_error
         ],
         experiment=experiment,

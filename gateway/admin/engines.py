@@ -24,7 +24,7 @@ class Times(Struct, frozen=True, kw_only=True):
     p99_s: float | None
 
 
-class ModelView(Struct, frozen=True, kw_only=True):
+class EngineModelView(Struct, frozen=True, kw_only=True):
     """One model: Stats, its shares worked out. Counts began when it was loaded."""
 
     running: int
@@ -55,7 +55,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     step_time: Times
 
 
-class EngineView(Struct, frozen=True, kw_only=True):
+class EngineProcessView(Struct, frozen=True, kw_only=True):
     """One engine process. Where `up` is false it did not answer, and its models are unknown."""
 
     name: str
@@ -69,11 +69,11 @@ class EngineView(Struct, frozen=True, kw_only=True):
     dtype: str
     threads: int
     resident_bytes: int
-    models: dict[str, ModelView]
+    models: dict[str, EngineModelView]
 
 
 class EngineList(Struct, frozen=True, kw_only=True):
-    engines: list[EngineView]
+    engines: list[EngineProcessView]
 
 
 def engines_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
@@ -92,8 +92,8 @@ def listed(reports: Sequence[EngineReport]) -> EngineList:
     return EngineList(engines=[_engine(report) for report in reports])
 
 
-def _engine(report: EngineReport) -> EngineView:
-    return EngineView(
+def _engine(report: EngineReport) -> EngineProcessView:
+    return EngineProcessView(
         name=report.name,
         up=report.up,
         state=report.state,
@@ -109,13 +109,13 @@ def _engine(report: EngineReport) -> EngineView:
     )
 
 
-def _model(stats: Stats) -> ModelView:
+def _model(stats: Stats) -> EngineModelView:
     """Field by field under the same name, histograms summed up."""
     values: dict[str, object] = {}
-    for field in msgspec.structs.fields(ModelView):
+    for field in msgspec.structs.fields(EngineModelView):
         value: object = getattr(stats, field.name)
         values[field.name] = _times(value) if isinstance(value, Histogram) else value
-    return msgspec.convert(values, ModelView)
+    return msgspec.convert(values, EngineModelView)
 
 
 def _times(histogram: Histogram) -> Times:

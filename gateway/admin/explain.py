@@ -14,13 +14,13 @@ from litestar.params import QueryParameter
 from gateway.admin.access import SCHEME
 from gateway.clock import now
 from gateway.explain.explanation import Explanation
-from gateway.explain.query import Question, answered
+from gateway.explain.query import Query, explain_query
 from gateway.state import Gateway
 from schemas.errors import InvalidRequest
 
 _Request = Request[object, object, State]
 _NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
-"""Headers of the operator's question; all others count as the client's."""
+"""Headers of the operator's query; all others count as the client's."""
 _PARAMETERS = ("path", "model", "key", "down")
 """A misspelt `down` would prove a fallback that nobody asked about."""
 
@@ -59,7 +59,7 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             if name not in _PARAMETERS:
                 known = ", ".join(_PARAMETERS)
                 raise InvalidRequest(f"{name}: is not known here; there is {known}", param=name)
-        question = Question(
+        query = Query(
             body=await request.body(),
             path=path,
             model=model,
@@ -69,6 +69,6 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             ),
             down=tuple(down or ()),
         )
-        return await asyncio.to_thread(answered, question, current().runtime, now())
+        return await asyncio.to_thread(explain_query, query, current().runtime, now())
 
     return explained

@@ -18,7 +18,7 @@ from gateway.routing.exclusion import LeftOut
 from gateway.routing.request_record import Attempt
 from gateway.state import Gateway
 from gateway.store.request_queries import Recorded
-from gateway.telemetry.recent_requests import KEPT, Decision
+from gateway.telemetry.recent_requests import CAPACITY, RecentRequest
 from schemas.errors import RouteNotFound, Unavailable
 
 
@@ -95,11 +95,13 @@ class RequestList(Struct, frozen=True, kw_only=True):
 def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/requests",
-        summary=f"The last requests, {KEPT} of each worker at most, and what decided each",
+        summary=f"The last requests, {CAPACITY} of each worker at most, and what decided each",
         security=[{SCHEME: []}],
     )
     async def requests(
-        limit: Annotated[int, QueryParameter(ge=1, le=KEPT, description="the newest so many")] = 50,
+        limit: Annotated[
+            int, QueryParameter(ge=1, le=CAPACITY, description="the newest so many")
+        ] = 50,
         before: Annotated[
             float | None, QueryParameter(gt=0, description="Unix seconds; those from the store")
         ] = None,
@@ -128,15 +130,15 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
             if older is not None:
                 return of_store(older)
         raise RouteNotFound(
-            f"no request {request_id!r} is among the last {KEPT} of any worker, or in the store, "
-            "which knows requests by x-gateway-request-id alone",
+            f"request {request_id!r} not found among the last {CAPACITY} of any worker or in the "
+            "store, which finds requests by x-gateway-request-id only",
             code="unknown_request",
         )
 
     return [requests, request]
 
 
-def viewed(decision: Decision) -> RequestView:
+def viewed(decision: RecentRequest) -> RequestView:
     """The line's fields under the same names, and what was decided."""
     values: dict[str, object] = {"source": "memory"}
     for field in msgspec.structs.fields(RequestView)[1:]:
@@ -165,10 +167,10 @@ def of_store(one: Recorded) -> RequestView:
         for attempt in one.attempts
         if attempt.role != "mirror"
     ]
-    return msgspec.convert({**_UNTOLD, **values, "attempts": attempts}, RequestView)
+    return msgspec.convert({**_NOT_STORED, **values, "attempts": attempts}, RequestView)
 
 
-_UNTOLD: dict[str, object] = {
+_NOT_STORED: dict[str, object] = {
     "source": "store",
     "client_request_id": "",
     "rule": None,

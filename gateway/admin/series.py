@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.state import Gateway
-from gateway.telemetry.quantile_sketch import Sketch
-from gateway.telemetry.time_series import CELLS, STEPS, Cell, Strand, Window
+from gateway.telemetry.quantile_sketch import QuantileSketch
+from gateway.telemetry.time_series import CELLS, STEPS, BackendSeries, TrafficCell, Window
 
 
 class LatencySummary(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class PointView(Struct, frozen=True, kw_only=True):
     latency: LatencySummary
 
 
-class StrandView(Struct, frozen=True, kw_only=True):
+class BackendSeriesView(Struct, frozen=True, kw_only=True):
     """One backend of one model, both as configured. Backend "": none was asked."""
 
     model: str
@@ -57,7 +57,7 @@ class SeriesView(Struct, frozen=True, kw_only=True):
     step_s: int
     begin: int
     end: int
-    series: list[StrandView]
+    series: list[BackendSeriesView]
 
 
 def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
@@ -73,7 +73,7 @@ def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     return series
 
 
-def viewed(strands: Sequence[Strand], window: Window, now: float) -> SeriesView:
+def viewed(strands: Sequence[BackendSeries], window: Window, now: float) -> SeriesView:
     begin, end = span_of(window, now)
     return SeriesView(
         window=window,
@@ -81,7 +81,7 @@ def viewed(strands: Sequence[Strand], window: Window, now: float) -> SeriesView:
         begin=begin,
         end=end,
         series=[
-            StrandView(
+            BackendSeriesView(
                 model=strand.model,
                 backend=strand.backend,
                 points=[_point(cell) for cell in strand.cells],
@@ -98,7 +98,7 @@ def span_of(window: Window, now: float) -> tuple[int, int]:
     return end - CELLS * step, end
 
 
-def _point(cell: Cell) -> PointView:
+def _point(cell: TrafficCell) -> PointView:
     return PointView(
         time=cell.time,
         requests=cell.requests,
@@ -114,7 +114,7 @@ def _point(cell: Cell) -> PointView:
 
 
 def _summary(counts: dict[int, int]) -> LatencySummary:
-    sketch = Sketch(counts)
+    sketch = QuantileSketch(counts)
     return LatencySummary(
         count=sketch.count,
         p50_ms=_rounded(sketch.quantile(0.5)),

@@ -21,7 +21,7 @@ _PURPOSE = b"strowger admin session 1"
 _NONCE, _TIME, _MAC = 16, 8, 32
 
 
-class Ended(Protocol):
+class EndedSessionList(Protocol):
     """The sessions that were ended before their time."""
 
     def has(self, session: bytes) -> bool: ...
@@ -34,7 +34,9 @@ class Ended(Protocol):
 class Sessions:
     """Opens, checks and ends sessions under one key. clock: Unix seconds."""
 
-    def __init__(self, key: AdminKey, ended: Ended, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, key: AdminKey, ended: EndedSessionList, clock: Callable[[], float] = time.time
+    ) -> None:
         self._key = key
         self._ended = ended
         self._clock = clock
@@ -73,13 +75,17 @@ class Sessions:
         return hmac.digest(self._key.derived(_PURPOSE), claim, "sha256")
 
 
-def signed_in(key: AdminKey, ended: Ended, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def signed_in(
+    key: AdminKey, ended: EndedSessionList, headers: Iterable[tuple[bytes, bytes]]
+) -> bool:
     """Whether a request carries the cookie of a session that holds."""
     sessions = Sessions(key, ended)
     return any(map(sessions.holds, _cookies(headers)))
 
 
-def sign_out(key: AdminKey, ended: Ended, headers: Iterable[tuple[bytes, bytes]]) -> None:
+def sign_out(
+    key: AdminKey, ended: EndedSessionList, headers: Iterable[tuple[bytes, bytes]]
+) -> None:
     """End every session whose cookie a request carries. Raises OSError, as `Sessions.end`."""
     sessions = Sessions(key, ended)
     for value in _cookies(headers):

@@ -18,7 +18,7 @@ class Field(Struct, frozen=True, kw_only=True, omit_defaults=True):
     range: Range | None = None
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class AdapterDescription(Struct, frozen=True, kw_only=True):
     """One adapter.
 
     base_url:     "" where the configuration must give one.
@@ -34,9 +34,9 @@ class Described(Struct, frozen=True, kw_only=True):
     extra_fields: Mapping[Task, tuple[str, ...]]
 
 
-def described(name: str, base_url: str, supports: Supports) -> Described:
+def describe_adapter(name: str, base_url: str, supports: Supports) -> AdapterDescription:
     tasks: list[Task] = [task for task in FIELDS if offered(supports, task) is not None]
-    return Described(
+    return AdapterDescription(
         name=name,
         base_url=base_url,
         tasks={

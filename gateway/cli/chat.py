@@ -41,7 +41,7 @@ class _Models(Struct):
 @click.option("--user", default="", help="Sent as `user`: experiments and `sticky` go by it.")
 @config_option
 def chat(model: str | None, url: str | None, key: str, user: str, path: Path) -> None:
-    """Talk to MODEL (the first one there, if absent), through a gateway that runs.
+    """ChatSession to MODEL (the first one there, if absent), through a gateway that runs.
 
     /model NAME, /system TEXT, /clear, /why and /quit are for the conversation itself. Ctrl-C
     stops an answer. What is piped in is one question, and its answer all that is printed.
@@ -54,7 +54,7 @@ def chat(model: str | None, url: str | None, key: str, user: str, path: Path) ->
         model = known[0].id
     conversation = Conversation(site, model, key=key, user=user)
     if sys.stdin.isatty():
-        Talk(conversation, site).run()
+        ChatSession(conversation, site).run()
     else:
         _once(conversation)
 
@@ -77,7 +77,7 @@ def _once(conversation: Conversation) -> None:
         click.echo()
 
 
-class Talk:
+class ChatSession:
     """Questions and answers at a terminal, until /quit or Ctrl-D."""
 
     def __init__(self, conversation: Conversation, site: str) -> None:

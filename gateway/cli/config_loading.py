@@ -9,7 +9,7 @@ from typing import IO, TypeVar
 import click
 import msgspec
 
-from gateway.config.load import load_config, unheard
+from gateway.config.load import ignore_warning, load_config
 from gateway.config.schema import Config
 from schemas.errors import InvalidConfig
 
@@ -39,7 +39,7 @@ def faults_shown() -> Generator[None, None, None]:
         raise Faults(exc.problems) from exc
 
 
-def load(path: Path, warn: Callable[[str], None] = unheard) -> Config:
+def load(path: Path, warn: Callable[[str], None] = ignore_warning) -> Config:
     """Raises Faults. warn: as of `load_config`."""
     with faults_shown():
         return load_config(path, os.environ, warn)
@@ -59,7 +59,7 @@ def config_option(command: F) -> F:
     )(command)
 
 
-def listening_on(
+def with_listen_overrides(
     config: Config, host: str | None, port: int | None, workers: int | None = None
 ) -> Config:
     """The configuration with another host, port or number of workers, where given."""

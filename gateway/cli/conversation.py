@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from adapters.framing import SSEParser
 from gateway.cli.config_loading import Faults
-from gateway.cli.http_client import CONNECT_S, Site, faults_of, words_of
+from gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
 
 PATIENCE_S = 600.0
 """For each piece; the gateway's own timeouts are shorter, and its comments count as pieces."""
@@ -110,7 +110,7 @@ class Conversation:
             "/v1/chat/completions", key=self._key, body=self._body(), stream=True
         )
         try:
-            with faults_of(site.url):
+            with upstream_faults(site.url):
                 reply = await site.transport.exchange(
                     outbound, connect_by=clock() + CONNECT_S, head_by=clock() + PATIENCE_S
                 )
@@ -118,7 +118,7 @@ class Conversation:
                     self.told = _telling(reply.headers)
                     if reply.status != 200:
                         data = await reply.body(clock() + CONNECT_S, LARGEST_ERROR)
-                        raise Faults((words_of(reply.status, data),))
+                        raise Faults((error_text(reply.status, data),))
                     parser = SSEParser("gateway")
                     while data := await reply.chunk(clock() + PATIENCE_S):
                         if _ended(parser.feed(data), heard):

@@ -10,14 +10,14 @@ import click
 import msgspec
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.explain_output import tell
+from gateway.cli.explain_output import print_explanation
 from gateway.cli.http_client import fetch
 from gateway.cli.options import admin_key_option, url_option
 from gateway.clock import now
 from gateway.config.schema import Config
-from gateway.explain.experiment_view import take_as_running
+from gateway.explain.experiment_view import assume_running
 from gateway.explain.explanation import Explanation
-from gateway.explain.query import Question, answered
+from gateway.explain.query import Query, explain_query
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import SURFACES
 from schemas.errors import GatewayError
@@ -59,7 +59,7 @@ def explain(
 
     Nothing is sent, and no engine is started. The exit status is 1 if it would be refused.
     """
-    question = Question(
+    question = Query(
         body=_body(request),
         path=surface,
         model=model,
@@ -74,7 +74,7 @@ def explain(
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)))
     else:
-        tell(found)
+        print_explanation(found)
     if found.refused is not None:
         sys.exit(1)
 
@@ -97,19 +97,19 @@ def _header(line: str) -> tuple[bytes, bytes]:
     )
 
 
-def _from_configuration(question: Question, config: Config) -> Explanation:
+def _from_configuration(question: Query, config: Config) -> Explanation:
     with tempfile.TemporaryDirectory() as folder, faults_shown():
         runtime = Runtime(config, run_dir=Path(folder))
-        take_as_running(runtime)
+        assume_running(runtime)
         try:
-            return answered(question, runtime, now())
+            return explain_query(question, runtime, now())
         except GatewayError as exc:
             raise Faults((f"{exc.status}: {exc.message}",)) from exc
         finally:
             asyncio.run(runtime.close())
 
 
-def _from_gateway(question: Question, url: str, admin_key: str) -> Explanation:
+def _from_gateway(question: Query, url: str, admin_key: str) -> Explanation:
     asked = [("path", question.path), ("model", question.model), ("key", question.key)]
     asked += [("down", name) for name in question.down]
     query = urlencode([(name, value) for name, value in asked if value])

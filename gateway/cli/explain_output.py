@@ -8,18 +8,18 @@ from rich.table import Table
 
 from gateway.cli.tables import show, table_of
 from gateway.explain.explanation import (
-    Candidate,
-    ExperimentSeen,
+    ExplainedCandidate,
+    ExplainedExperiment,
+    ExplainedRule,
     Explanation,
     Reason,
-    RuleSeen,
 )
 from gateway.routing.backend_status import describe
 
 _FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
 
 
-def tell(found: Explanation) -> None:
+def print_explanation(found: Explanation) -> None:
     """To standard output."""
     show(_facts(found))
     if found.rules:
@@ -80,7 +80,7 @@ def _facts(found: Explanation) -> Table:
     return table
 
 
-def _part(seen: ExperimentSeen) -> str:
+def _part(seen: ExplainedExperiment) -> str:
     shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
     unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
     whose = f"variant {seen.variant} for " if seen.variant else ""
@@ -96,7 +96,7 @@ def _rules(found: Explanation) -> Table:
     return table
 
 
-def _holds(rule: RuleSeen) -> str:
+def _holds(rule: ExplainedRule) -> str:
     if rule.holds is None:
         return "not looked at"
     return "yes" if rule.holds else f"no: {'; '.join(rule.unmet)}"
@@ -119,7 +119,7 @@ def _candidates(found: Explanation) -> Table:
     return table
 
 
-def _why(one: Candidate, down: Sequence[str]) -> str:
+def _why(one: ExplainedCandidate, down: Sequence[str]) -> str:
     """down: what was taken for broken, whose breaker is a supposition."""
     taken = {one.backend, one.backend.partition("/")[0]}.intersection(down)
     health = "taken for broken" if taken else describe(one.health)
@@ -128,7 +128,7 @@ def _why(one: Candidate, down: Sequence[str]) -> str:
     return f"{one.why}; {health}" if one.health.deprioritised_for_s else one.why
 
 
-def _gets(one: Candidate) -> list[str]:
+def _gets(one: ExplainedCandidate) -> list[str]:
     lines = [f"{field} as {name}" for field, name in one.translated.items()]
     lines += [f"the operator's {field}" for field in one.set]
     lines += [f"no {field}" for field in (*one.dropped, *one.omitted_content)]

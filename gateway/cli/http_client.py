@@ -85,7 +85,7 @@ def url_of(config: Config) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{config.server.port}"
 
 
-def words_of(status: int, body: bytes) -> str:
+def error_text(status: int, body: bytes) -> str:
     """What an answer that is none says."""
     try:
         return f"{status}: {msgspec.json.decode(body, type=_Envelope).error.message}"
@@ -94,7 +94,7 @@ def words_of(status: int, body: bytes) -> str:
 
 
 @contextmanager
-def faults_of(url: str) -> Generator[None, None, None]:
+def upstream_faults(url: str) -> Generator[None, None, None]:
     """What goes wrong on the way, as a line on stderr."""
     try:
         yield
@@ -113,7 +113,7 @@ async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers)
     now = asyncio.get_running_loop().time()
     outbound = site.outbound(target, key=key, body=body, headers=headers)
     try:
-        with faults_of(site.url):
+        with upstream_faults(site.url):
             reply = await site.transport.exchange(
                 outbound, connect_by=now + CONNECT_S, head_by=now + ANSWER_S
             )
@@ -126,7 +126,7 @@ async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers)
     if reply.status != 200:
         place = target.partition("?")[0]
         remedy = f"; give {_key_option(place)}" if reply.status == 401 else ""
-        raise Faults((f"{site.url}{place}: {words_of(reply.status, data)}{remedy}",))
+        raise Faults((f"{site.url}{place}: {error_text(reply.status, data)}{remedy}",))
     return data
 
 

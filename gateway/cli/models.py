@@ -12,7 +12,7 @@ from rich.table import Table
 from adapters.base import Endpoint, Supports
 from adapters.capabilities import in_words, offered, said_as
 from adapters.registry import Registry
-from gateway.cli.adapter_json import Described, described
+from gateway.cli.adapter_json import AdapterDescription, describe_adapter
 from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.probe import probe, report
 from gateway.cli.tables import show, table_of
@@ -82,9 +82,9 @@ def _check_alone(adapter: str | None, *, as_json: bool) -> None:
         raise click.UsageError("--probe prints a table; leave --json out")
 
 
-def _described(registry: Registry, name: str) -> Described:
+def _described(registry: Registry, name: str) -> AdapterDescription:
     base_url = "" if name == LOCAL else registry.base_url(name)
-    return described(name, base_url, supported(registry, name))
+    return describe_adapter(name, base_url, supported(registry, name))
 
 
 def _overview(registry: Registry, names: tuple[str, ...]) -> Table:

@@ -57,7 +57,7 @@ CHEAPEST: dict[Task, Callable[[str], Request]] = {
 """In the order in which they are tried: a model of one task refuses those of another."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ProbeResult(Struct, frozen=True, kw_only=True):
     """backend: PROVIDER/MODEL. fine: whether it can serve. words: what to tell the operator."""
 
     backend: str
@@ -66,14 +66,14 @@ class Found(Struct, frozen=True, kw_only=True):
     ms: float | None = None
 
 
-def probe(config: Config, *, timeout_s: float) -> tuple[Found, ...]:
+def probe(config: Config, *, timeout_s: float) -> tuple[ProbeResult, ...]:
     """Asks every remote backend that has a name. Raises Faults for what cannot be built."""
     with tempfile.TemporaryDirectory() as folder, faults_shown():
         runtime = Runtime(config, run_dir=Path(folder))
         return asyncio.run(_probe_all(runtime, timeout_s))
 
 
-def report(found: tuple[Found, ...]) -> Table:
+def report(found: tuple[ProbeResult, ...]) -> Table:
     table = table_of("BACKEND", "", "MS", "")
     for one in found:
         mark = "[green]ok[/]" if one.fine else "[red]fails[/]"
@@ -82,11 +82,11 @@ def report(found: tuple[Found, ...]) -> Table:
     return table
 
 
-async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[Found, ...]:
+async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[ProbeResult, ...]:
     known = {backend.name: backend for backend in runtime.backends.values()}
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(backend: Backend) -> Found:
+    async def one(backend: Backend) -> ProbeResult:
         async with gate:
             return await _probe(backend, runtime, timeout_s)
 
@@ -96,13 +96,13 @@ async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[Found, ...]:
         await runtime.close()
 
 
-async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> Found:
+async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> ProbeResult:
     provider = backend.name.partition("/")[0]
     if provider in runtime.engines:
-        return Found(backend=backend.name, fine=True, words="this machine: serve starts it")
+        return ProbeResult(backend=backend.name, fine=True, words="this machine: serve starts it")
     if backend.model == "*":
         words = "not asked: it stands for any model"
-        return Found(backend=backend.name, fine=True, words=words)
+        return ProbeResult(backend=backend.name, fine=True, words=words)
     first: GatewayError | None = None
     for task, cheapest in CHEAPEST.items():
         if offered(backend.supports, task) is None:
@@ -115,14 +115,14 @@ async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> Found:
                 first = first or exc
                 continue
             fine = isinstance(exc, UpstreamBusy)
-            return Found(backend=backend.name, fine=fine, words=words_of(exc))
+            return ProbeResult(backend=backend.name, fine=fine, words=error_text(exc))
         except TimeoutError:
             words = f"no answer within {timeout_s:g} s"
-            return Found(backend=backend.name, fine=False, words=words)
+            return ProbeResult(backend=backend.name, fine=False, words=words)
         ms = (time.perf_counter() - began) * 1e3
-        return Found(backend=backend.name, fine=True, words=f"answers {task}", ms=ms)
-    words = "offers nothing" if first is None else words_of(first)
-    return Found(backend=backend.name, fine=False, words=words)
+        return ProbeResult(backend=backend.name, fine=True, words=f"answers {task}", ms=ms)
+    words = "offers nothing" if first is None else error_text(first)
+    return ProbeResult(backend=backend.name, fine=False, words=words)
 
 
 async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
@@ -137,7 +137,7 @@ async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
                 pass
 
 
-def words_of(error: GatewayError) -> str:
+def error_text(error: GatewayError) -> str:
     """What is wrong, and with which setting."""
     said = error.logged
     match error:

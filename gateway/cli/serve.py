@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.config_loading import config_option, faults_shown, listening_on
+from gateway.cli.config_loading import config_option, faults_shown, with_listen_overrides
 from gateway.config.load import load_config, recheck
 from gateway.config.schema import Config
 
@@ -25,7 +25,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
 
     def read(warn: Callable[[str], None]) -> Config:
         """Raises InvalidConfig."""
-        config = listening_on(load_config(path, os.environ, warn), host, port, workers)
+        config = with_listen_overrides(load_config(path, os.environ, warn), host, port, workers)
         recheck(config, source=str(path))
         return config
 

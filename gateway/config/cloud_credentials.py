@@ -13,7 +13,7 @@ GOOGLE_PACKAGES = ("google.auth", "requests")
 AZURE_PACKAGES = ("azure.identity",)
 
 
-def check_tokens(provider: Provider, path: Path, problems: Problems) -> None:
+def check_cloud_credentials(provider: Provider, path: Path, problems: Problems) -> None:
     """path: the provider's."""
     if provider.google is not None:
         place = (*path, "google")

@@ -30,7 +30,7 @@ _SIZE = re.compile(r"(?P<count>[0-9]+(\.[0-9]+)?) ?(?P<unit>[KMG]iB)")
 _UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB}
 _CREDENTIAL = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
 _MERGE = "; YAML 1.2 has no merge keys, so write out what it would bring"
-_MEANT = "did you mean"
+_DID_YOU_MEAN = "did you mean"
 _RELATIVE = ("./", "../")
 
 
@@ -126,7 +126,7 @@ class Decoder:
         except msgspec.ValidationError:
             words = () if self._problems.many else kind.words
             hint = nearest(plain, words) if isinstance(plain, str) else ""
-            hint = hint if _MEANT in hint else ""
+            hint = hint if _DID_YOU_MEAN in hint else ""
             self._problems.add(path, f"expected {kind}, found ", Found(tree), hint)
             return default
         if isinstance(value, float) and not math.isfinite(value):
@@ -154,7 +154,7 @@ class Decoder:
             known = () if self._problems.many else fields
             hint = _MERGE if name == "<<" else nearest(name, known, "known are")
             self._problems.add((*path, name), "unknown key", hint)
-            if _MEANT in hint and hint.endswith(_ends(fields)):
+            if _DID_YOU_MEAN in hint and hint.endswith(_ends(fields)):
                 self._hide(value)
             self._hide_credentials(value, (*path, name))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from gateway.config.foreign_names import meant
+from gateway.config.foreign_names import suggest
 from gateway.config.problems import Found, Path, Problems, listed
 from schemas.errors import InvalidRequest, Unavailable, UpstreamError, UpstreamRejected
 
@@ -77,7 +77,7 @@ def check_codes(codes: tuple[str, ...], path: Path, problems: Problems) -> None:
         if code in NO_ATTEMPTS:
             problems.add(where, Found(code), f" {NO_ATTEMPTS[code]}")
         elif not code.startswith(VENDOR):
-            ours = meant(code, CODES)
+            ours = suggest(code, CODES)
             close = [ours] if ours else get_close_matches(code, sorted(CODES), _CLOSEST)
             hint = (
                 f"did you mean {listed(close, 'or')}?"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 _TIMES = ("timeout_s", "deadline_s", "timeouts")
 _TRIES = ("attempts", "retry")
 
-SYNONYMS: Mapping[str, tuple[str, ...]] = {
+FOREIGN_NAMES: Mapping[str, tuple[str, ...]] = {
     # Keys.
     "max_completion_tokens": ("max_tokens",),
     "max_new_tokens": ("max_tokens",),
@@ -93,10 +93,10 @@ _VARIABLE = re.compile(
 )
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """The one of `known` that another gateway calls `name`; "" where there is none."""
     names = set(known)
-    return next((ours for ours in SYNONYMS.get(name, ()) if ours in names), "")
+    return next((ours for ours in FOREIGN_NAMES.get(name, ()) if ours in names), "")
 
 
 def names_a_variable(secret: str) -> bool:

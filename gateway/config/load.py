@@ -14,17 +14,17 @@ from gateway.config.schema import Config
 from gateway.config.schema_store import with_store_placed
 from gateway.config.text_files import LARGEST, TooLarge, read_text
 from gateway.config.units import MIB
-from gateway.config.unsupported import refuse_not_yet
+from gateway.config.unsupported import reject_unsupported
 from gateway.config.yaml_document import parse
 from schemas.errors import InvalidConfig
 
 
-def unheard(warning: str) -> None:
+def ignore_warning(warning: str) -> None:
     """Somebody else tells it, or has."""
 
 
 def load_config(
-    path: Path, env: Mapping[str, str], warn: Callable[[str], None] = unheard
+    path: Path, env: Mapping[str, str], warn: Callable[[str], None] = ignore_warning
 ) -> Config:
     """Read a file. Raises InvalidConfig with every fault found.
 
@@ -49,7 +49,7 @@ def read_config(
     env: Mapping[str, str],
     folder: Path | None = None,
     adapters: Mapping[str, Defaults] | None = None,
-    warn: Callable[[str], None] = unheard,
+    warn: Callable[[str], None] = ignore_warning,
 ) -> Config:
     """Read text. Raises InvalidConfig with every fault found.
 
@@ -69,7 +69,7 @@ def read_config(
     config = Decoder(start, problems).struct(filled, Config, ())
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known)
-    refuse_not_yet(config, problems)
+    reject_unsupported(config, problems)
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)
@@ -91,5 +91,5 @@ def recheck(config: Config, *, source: str) -> None:
     """
     problems = Problems(source)
     check(config, problems, known_adapters())
-    refuse_not_yet(config, problems)
+    reject_unsupported(config, problems)
     problems.raise_if_any()

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from gateway.config.foreign_names import meant
+from gateway.config.foreign_names import suggest
 from schemas.errors import InvalidConfig
 
 Path = tuple[str | int, ...]
@@ -40,7 +40,7 @@ class Problems:
     def __init__(self, source: str) -> None:
         self.source = source
         self._found: list[Problem] = []
-        self._vain: list[Problem] = []
+        self._ineffective: list[Problem] = []
         self._secrets: set[str] = set()
         self._longest_first: list[str] = []
         self._places: set[Path] = set()
@@ -59,12 +59,12 @@ class Problems:
     def warn(self, path: Path, *parts: str | Found) -> None:
         """Of what can be served and has no effect, which nobody may have meant."""
         if not self.at(path):
-            self._vain.append(Problem(path, parts))
+            self._ineffective.append(Problem(path, parts))
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Of places at which nothing is wrong, each a sentence."""
-        return tuple(dict.fromkeys(map(self._render, self._vain)))
+        return tuple(dict.fromkeys(map(self._render, self._ineffective)))
 
     def hide(self, *secrets: str) -> None:
         """From now on, and in what was added before."""
@@ -141,7 +141,7 @@ def listed(names: Iterable[str], before_last: str) -> str:
 def nearest(name: str, known: Iterable[str], lead: str = "there is") -> str:
     """The end of a sentence: `; did you mean "openai"?`, or else what there is instead."""
     names = list(dict.fromkeys(known))
-    ours = meant(name, names)
+    ours = suggest(name, names)
     close = [ours] if ours else get_close_matches(name, names, 1)
     if close:
         return f'; did you mean "{close[0]}"?'

@@ -12,7 +12,7 @@ from gateway.config.problems import Path, Problems
 from gateway.config.schema import Config
 
 
-class NotYet(Struct, frozen=True):
+class UnsupportedSetting(Struct, frozen=True):
     """path: `[]` after a field goes through its list. allowed: the values that work today."""
 
     path: str
@@ -21,15 +21,15 @@ class NotYet(Struct, frozen=True):
     remedy: str = "leave it out"
 
 
-NOT_YET: tuple[NotYet, ...] = (
-    NotYet("limits", ((),), "limiting rates"),
-    NotYet("logging.payloads", ("off",), "logging payloads"),
-    NotYet("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
+UNSUPPORTED: tuple[UnsupportedSetting, ...] = (
+    UnsupportedSetting("limits", ((),), "limiting rates"),
+    UnsupportedSetting("logging.payloads", ("off",), "logging payloads"),
+    UnsupportedSetting("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
 )
 
 
-def refuse_not_yet(config: Config, problems: Problems) -> None:
-    for row in NOT_YET:
+def reject_unsupported(config: Config, problems: Problems) -> None:
+    for row in UNSUPPORTED:
         for path, value in _at(config, row.path.split("."), ()):
             if value not in row.allowed and not problems.at(path):
                 problems.add(path, f"{row.what} is not available yet; {row.remedy}")

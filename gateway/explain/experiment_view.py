@@ -1,6 +1,6 @@
 """What a model's experiment means to one request, in words."""
 
-from gateway.explain.explanation import ArmSeen, ExperimentSeen
+from gateway.explain.explanation import ExplainedExperiment, ExplainedVariant
 from gateway.routing.planning.enrolment import Standing
 from gateway.routing.planning.plan import enrol
 from gateway.routing.planning.request_facts import Facts, unit_of
@@ -9,13 +9,15 @@ from gateway.runtime import Runtime
 from schemas.requests import Request
 
 
-def take_as_running(runtime: Runtime) -> None:
+def assume_running(runtime: Runtime) -> None:
     """Every experiment that nobody has heard of: for a Runtime that asks no store."""
     trials = [route.trial for route in runtime.table.routes.values() if route.trial is not None]
     runtime.experiments.push({trial.fingerprint: Standing(epoch=1) for trial in trials})
 
 
-def taking_part(route: Route, request: Request, facts: Facts) -> ExperimentSeen | None:
+def explained_experiment(
+    route: Route, request: Request, facts: Facts
+) -> ExplainedExperiment | None:
     """`None` where the model has no experiment."""
     trial = route.trial
     if trial is None:
@@ -26,14 +28,16 @@ def taking_part(route: Route, request: Request, facts: Facts) -> ExperimentSeen 
     assert enrolment is not None
     excluded = enrolment.part.left_out
     alone = drawn and excluded is None
-    return ExperimentSeen(
+    return ExplainedExperiment(
         name=trial.experiment,
         by=trial.by,
         unit="" if drawn else unit_of(request, facts, trial.by),
         variant="" if enrolment.arm is None or alone else enrolment.arm.name,
         excluded="" if excluded is None else excluded.words,
         arms=tuple(
-            ArmSeen(name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4))
+            ExplainedVariant(
+                name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4)
+            )
             for name, arm in trial.arms.items()
         ),
     )

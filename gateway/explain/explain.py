@@ -7,21 +7,21 @@ from msgspec import Struct
 
 from adapters.capabilities import said_as, unsupported
 from gateway.access.auth import Caller, check_model, check_priority
-from gateway.explain import explanation
-from gateway.explain.experiment_view import taking_part
+from gateway.explain.experiment_view import explained_experiment
 from gateway.explain.explanation import (
     Bounds,
-    DetourSeen,
+    ExplainedCandidate,
+    ExplainedErrorFallback,
+    ExplainedMirror,
+    ExplainedRule,
     Explanation,
     Found,
-    MirrorSeen,
     Reason,
     RuledOut,
-    RuleSeen,
     refusal,
 )
-from gateway.explain.policy_reasons import why_there
-from gateway.explain.simulated_outage import is_down, with_down
+from gateway.explain.policy_reasons import policy_reason
+from gateway.explain.simulated_outage import is_simulated_outage, with_outage
 from gateway.routing.backend_status import describe, health_of
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.capability_match import able, goes_without, reworded_for, valued
@@ -77,7 +77,7 @@ def explain(
         key=caller.name,
         down=tuple(down),
     )
-    table = with_down(table, down, facts.now)
+    table = with_outage(table, down, facts.now)
     try:
         route = table.find(request.model)
     except GatewayError as exc:
@@ -121,12 +121,12 @@ def _with_route(
         found = "alias"
     elif request.model in table.routes:
         found = "exact"
-    rules: list[RuleSeen] = []
+    rules: list[ExplainedRule] = []
     decides: int | None = None
     for place, rule in enumerate(route.rules):
         faults = unmet(rule.when, request, facts) if decides is None else ()
         rules.append(
-            RuleSeen(
+            ExplainedRule(
                 when=conditions(rule.when),
                 backends=tuple(backend.name for backend in rule.backends),
                 holds=None if decides is not None else not faults,
@@ -142,10 +142,10 @@ def _with_route(
         policy=route.policy.name,
         rules=tuple(rules),
         rule=decides,
-        experiment=taking_part(route, request, facts),
+        experiment=explained_experiment(route, request, facts),
         mirror=None
         if route.mirror is None
-        else MirrorSeen(
+        else ExplainedMirror(
             backend=route.mirror.backend.name,
             share=route.mirror.share,
             unsupported_reason=_unsupported_reason(route, route.mirror.backend, request),
@@ -203,10 +203,10 @@ def _planned(
     return first, groups
 
 
-def _detours(route: Route, planned: Plan) -> tuple[DetourSeen, ...]:
+def _detours(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
     codes = sorted(frozenset[str]().union(*(detour.codes for detour in route.detours)))
     return tuple(
-        DetourSeen(
+        ExplainedErrorFallback(
             code=code,
             models=tuple(
                 name for detour in route.detours if code in detour.codes for name in detour.routes
@@ -243,7 +243,7 @@ def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
 
 def _candidate(
     one: Candidate, share: float, group: _Group, request: Request, facts: Facts
-) -> explanation.Candidate:
+) -> ExplainedCandidate:
     task, supports = task_of(request), one.backend.supports
     arm = group.arms.get(id(one.backend))
     operators = with_values(request, group.route.defaults, group.route.overrides)
@@ -255,13 +255,13 @@ def _candidate(
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
     for field in sorted(before - after - {*one.dropped, *one.left_out}):
         translated[field] = ", ".join(sorted(after - before)) or "left out: it asks for nothing"
-    return explanation.Candidate(
+    return ExplainedCandidate(
         backend=one.name,
         route=group.route.name,
         share=round(share, 4),
         why=f"the variant {arm.name!r}"
         if arm is not None
-        else why_there(one, [other for other, _ in group.members], group.route, request, facts),
+        else policy_reason(one, [other for other, _ in group.members], group.route, request, facts),
         model=one.model,
         dropped=one.dropped,
         omitted_content=one.left_out,
@@ -334,7 +334,7 @@ def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> 
     ]
     for fault in faults:
         yield Reason(field=fault.field, words=fault.reason)
-    if is_down(backend):
+    if is_simulated_outage(backend):
         yield Reason(words="is taken for broken")
     elif not (breaker := backend.known(request.model)).allows(facts.now):
         yield Reason(words=describe(health_of(backend, facts.now, breaker)))

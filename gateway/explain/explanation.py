@@ -10,7 +10,7 @@ from schemas.errors import GatewayError
 Found = Literal["exact", "alias", "wildcard"]
 
 
-class RuleSeen(Struct, frozen=True, kw_only=True):
+class ExplainedRule(Struct, frozen=True, kw_only=True):
     """A `when` rule of the route. when: its conditions in words.
 
     holds: `None` where an earlier one did, and it was not looked at. unmet: what does not hold.
@@ -22,7 +22,7 @@ class RuleSeen(Struct, frozen=True, kw_only=True):
     unmet: tuple[str, ...] = ()
 
 
-class ArmSeen(Struct, frozen=True, kw_only=True):
+class ExplainedVariant(Struct, frozen=True, kw_only=True):
     """A variant of the experiment. share: of all units."""
 
     name: str
@@ -30,7 +30,7 @@ class ArmSeen(Struct, frozen=True, kw_only=True):
     share: float
 
 
-class ExperimentSeen(Struct, frozen=True, kw_only=True):
+class ExplainedExperiment(Struct, frozen=True, kw_only=True):
     """The model's experiment, and this request's part in it.
 
     by:       what a variant is assigned to. unit: of this request; "" where it has none.
@@ -44,10 +44,10 @@ class ExperimentSeen(Struct, frozen=True, kw_only=True):
     unit: str
     variant: str
     excluded: str
-    arms: tuple[ArmSeen, ...]
+    arms: tuple[ExplainedVariant, ...]
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     """A backend that would be asked, and what it would get.
 
     route:      the model through which it is reached: the request's, or a fallback.
@@ -89,7 +89,7 @@ class RuledOut(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
 
 
-class DetourSeen(Struct, frozen=True, kw_only=True):
+class ExplainedErrorFallback(Struct, frozen=True, kw_only=True):
     """Where the request goes on after a failure with this code."""
 
     code: str
@@ -111,7 +111,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     hedge_after_s: float | None = None
 
 
-class MirrorSeen(Struct, frozen=True, kw_only=True):
+class ExplainedMirror(Struct, frozen=True, kw_only=True):
     """Who gets a copy of a share of such requests afterwards.
 
     unsupported_reason: why this one cannot be copied, for it has no words for it; "": it can.
@@ -151,15 +151,15 @@ class Explanation(Struct, frozen=True, kw_only=True):
     route: str = ""
     found: Found | None = None
     policy: str = ""
-    rules: tuple[RuleSeen, ...] = ()
+    rules: tuple[ExplainedRule, ...] = ()
     rule: int | None = None
-    experiment: ExperimentSeen | None = None
-    candidates: tuple[Candidate, ...] = ()
+    experiment: ExplainedExperiment | None = None
+    candidates: tuple[ExplainedCandidate, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     fallback: tuple[str, ...] = ()
-    fallback_by_error: tuple[DetourSeen, ...] = ()
+    fallback_by_error: tuple[ExplainedErrorFallback, ...] = ()
     bounds: Bounds | None = None
-    mirror: MirrorSeen | None = None
+    mirror: ExplainedMirror | None = None
     down: tuple[str, ...] = ()
     refused: Refusal | None = None
 

@@ -26,7 +26,7 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     facts: Facts
 
 
-def why_there(
+def policy_reason(
     one: Candidate, others: Sequence[Candidate], route: Route, request: Request, facts: Facts
 ) -> str:
     """others: all candidates of the route, this one among them."""

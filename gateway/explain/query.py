@@ -1,4 +1,4 @@
-"""A question about one request, put to a Runtime: the same for the command and for /admin."""
+"""A query about one request, put to a Runtime: the same for the command and for /admin."""
 
 from collections.abc import Iterable
 
@@ -8,14 +8,14 @@ from gateway.access.auth import EVERYONE, Caller
 from gateway.config.problems import nearest
 from gateway.explain.explain import explain
 from gateway.explain.explanation import Explanation
-from gateway.explain.simulated_outage import is_meant
+from gateway.explain.simulated_outage import is_named
 from gateway.routing.planning.request_facts import Facts
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import parse_any
 from schemas.errors import InvalidRequest
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class Query(Struct, frozen=True, kw_only=True):
     """Why would this request go where?
 
     body:    as it would be sent. path: of its route, or a surface's name, or "": by its content.
@@ -32,24 +32,24 @@ class Question(Struct, frozen=True, kw_only=True):
     down: tuple[str, ...] = ()
 
 
-def answered(question: Question, runtime: Runtime, now: float) -> Explanation:
+def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
     """now: the clock's seconds. Takes milliseconds: many plans are made.
 
     Raises RouteNotFound and InvalidRequest for a body that no route reads, and InvalidRequest for
     names that the configuration does not have.
     """
-    caller = _caller(runtime, question.key)
-    _check_down(runtime, question.down)
+    caller = _caller(runtime, query.key)
+    _check_down(runtime, query.down)
     request = parse_any(
-        question.body,
-        path=question.path,
-        model=question.model,
+        query.body,
+        path=query.path,
+        model=query.model,
         default_model=runtime.default_model,
         max_choices=runtime.config.server.max_choices,
-        headers=question.headers,
+        headers=query.headers,
     )
-    facts = Facts(now=now, caller=caller.name, headers=question.headers, request_id="this request")
-    return explain(runtime.table, request, facts, caller, down=question.down)
+    facts = Facts(now=now, caller=caller.name, headers=query.headers, request_id="this request")
+    return explain(runtime.table, request, facts, caller, down=query.down)
 
 
 def _caller(runtime: Runtime, name: str) -> Caller:
@@ -66,7 +66,7 @@ def _caller(runtime: Runtime, name: str) -> Caller:
 def _check_down(runtime: Runtime, names: Iterable[str]) -> None:
     backends = runtime.backends.values()
     for name in names:
-        if not any(is_meant(backend, name) for backend in backends):
+        if not any(is_named(backend, name) for backend in backends):
             known = sorted({backend.name for backend in backends} | set(runtime.upstreams))
             raise InvalidRequest(
                 f"down: no backend is named {name!r}{nearest(name, known)}", param="down"

@@ -12,14 +12,14 @@ from gateway.routing.resilience.circuit_breaker import Breaker
 _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_cooldown_s=3600.0)
 
 
-def is_meant(backend: Backend, name: str) -> bool:
+def is_named(backend: Backend, name: str) -> bool:
     """name: PROVIDER for all of its backends, or PROVIDER/MODEL, also of one behind a wildcard."""
     if name in (backend.name, backend.name.partition("/")[0]):
         return True
     return backend.model == "*" and name.startswith(backend.name[:-1])
 
 
-def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTable:
+def with_outage(table: RouteTable, names: Collection[str], now: float) -> RouteTable:
     """The same table, but the breakers of those named are open. The table itself stays as it is."""
     if not names:
         return table
@@ -27,7 +27,7 @@ def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTab
 
     def one(backend: Backend) -> Backend:
         if id(backend) not in known:
-            meant = any(is_meant(backend, name) for name in names)
+            meant = any(is_named(backend, name) for name in names)
             known[id(backend)] = (
                 msgspec.structs.replace(backend, breaker=_open(now), breakers=_AllOpen(now))
                 if meant
@@ -50,7 +50,7 @@ def with_down(table: RouteTable, names: Collection[str], now: float) -> RouteTab
     return RouteTable([followed(route) for route in table.routes.values()], table.aliases)
 
 
-def is_down(backend: Backend) -> bool:
+def is_simulated_outage(backend: Backend) -> bool:
     """Whether it was taken for broken, and is not so by itself."""
     return backend.breaker.rule is _RULE
 

@@ -19,7 +19,7 @@ from gateway.routing.planning.prices import Prices, cost_of
 from gateway.routing.request_record import Attempt, Trip
 from gateway.runtime import Runtime
 from gateway.store.rows import AttemptRow
-from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest, Request
@@ -31,7 +31,7 @@ ONCE = Retry(attempts=1)
 
 _log = logging.getLogger("strowger.mirror")
 
-OnMirrored = Callable[[MirrorLine, AttemptRow | None], None]
+OnMirrored = Callable[[MirrorLogEntry, AttemptRow | None], None]
 
 
 class Mirrors:
@@ -136,7 +136,7 @@ def _pattern(copy: Candidate) -> str:
 
 def _line(
     trip: Trip, attempt: Attempt, shadow: Trip, prices: Prices, found: Comparison | None
-) -> MirrorLine:
+) -> MirrorLogEntry:
     """shadow: what is known of the copy; the trip itself where none was sent."""
     served = next((one for one in reversed(trip.attempts) if one.outcome == "ok"), None)
     real, real_source = counted(trip.usage, trip.deltas, trip.task)
@@ -145,7 +145,7 @@ def _line(
     ours = prices.of(trip.backend) if prices.any and real_source else None
     theirs = prices.of(attempt.backend) if prices.any and source else None
     first = shadow.first_content if sent else None
-    return MirrorLine(
+    return MirrorLogEntry(
         mirror_of=trip.request_id,
         time=time.time(),
         route=trip.route,

@@ -8,7 +8,15 @@ from msgspec import Struct
 
 from gateway.config.schema import Auth
 from gateway.http.error_envelopes import error_struct
-from gateway.openapi.route_bodies import ADMIN, EVENTS, EVERY, OCTETS, ROUTES, TEXT, Described
+from gateway.openapi.route_bodies import (
+    ADMIN,
+    EVENTS,
+    EVERY,
+    OCTETS,
+    ROUTES,
+    TEXT,
+    RouteDescription,
+)
 from gateway.surfaces.base import JSON
 from gateway.surfaces.routes import HOT_ROUTES
 
@@ -122,7 +130,7 @@ def _body(schema: Tree, accepts: tuple[bytes, ...]) -> Tree:
 
 
 def _responses(
-    path: str, operation: Tree, known: Described, refs: Mapping[type[Struct], Tree]
+    path: str, operation: Tree, known: RouteDescription, refs: Mapping[type[Struct], Tree]
 ) -> Tree:
     own = _tree(_tree(operation["responses"]).get("200", {}))
     content = _content(known, refs) if known is not ADMIN else _tree(own.get("content", {}))
@@ -137,7 +145,7 @@ def _responses(
     return responses
 
 
-def _content(known: Described, refs: Mapping[type[Struct], Tree]) -> Tree:
+def _content(known: RouteDescription, refs: Mapping[type[Struct], Tree]) -> Tree:
     content: Tree = {}
     if known.answers:
         schemas = [refs[answer] for answer in known.answers]
@@ -171,7 +179,7 @@ def _response(status: int, content: Tree) -> Tree:
     return response
 
 
-def _security(known: Described, auth: Auth) -> list[Mapping[str, list[str]]]:
+def _security(known: RouteDescription, auth: Auth) -> list[Mapping[str, list[str]]]:
     """Any of the list is enough; an empty list asks for nothing."""
     return [{name: []} for name in _accepted(known.key, auth)]
 

@@ -34,7 +34,7 @@ KEYED: Final = (401, 429)
 ANSWERING: Final = (400, 401, 404, 408, 413, 415, 429, 502, 503, 504)
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class RouteDescription(Struct, frozen=True, kw_only=True):
     """answers:  of a 200, whole; several where the request decides. () is an empty body.
     listed:   the body is a list of them.
     media:    of a 200 besides JSON.
@@ -52,8 +52,8 @@ class Described(Struct, frozen=True, kw_only=True):
     key: str = "client"
 
 
-def _answering(*answers: type[Struct], media: tuple[str, ...] = ()) -> Described:
-    return Described(answers=answers, media=media, statuses=ANSWERING)
+def _answering(*answers: type[Struct], media: tuple[str, ...] = ()) -> RouteDescription:
+    return RouteDescription(answers=answers, media=media, statuses=ANSWERING)
 
 
 _CHAT: Final = _answering(ChatCompletion, media=(EVENTS,))
@@ -66,7 +66,7 @@ _MODEL: Final = "/v2/models/{model}"
 _VERSION: Final = f"{_MODEL}/versions/1"
 _LOOKED_UP: Final = (400, 401, 404, 429)
 
-ROUTES: Final[Mapping[str, Described]] = {
+ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/chat/completions": _CHAT,
     "POST /v1/completions": _COMPLETION,
     "POST /v1/embeddings": _EMBEDDINGS,
@@ -87,36 +87,38 @@ ROUTES: Final[Mapping[str, Described]] = {
             ("generate_stream", _GENERATE_STREAM),
         )
     },
-    "GET /healthz": Described(answers=(Liveness,), key=""),
-    "GET /readyz": Described(answers=(Readiness,), also=(503,), key=""),
-    "GET /health": Described(answers=(Readiness,), also=(503,), key=""),
-    "GET /metrics": Described(media=(TEXT,), statuses=(401, 429, 503), key="metrics"),
-    "GET /v1/models": Described(answers=(OpenAIModelList,), statuses=KEYED),
-    "GET /v1/models/{model}": Described(answers=(OpenAIModel,), statuses=_LOOKED_UP),
-    "GET /api/2.0/serving-endpoints": Described(answers=(ServingEndpointList,), statuses=KEYED),
-    "GET /api/2.0/serving-endpoints/{name}": Described(
+    "GET /healthz": RouteDescription(answers=(Liveness,), key=""),
+    "GET /readyz": RouteDescription(answers=(Readiness,), also=(503,), key=""),
+    "GET /health": RouteDescription(answers=(Readiness,), also=(503,), key=""),
+    "GET /metrics": RouteDescription(media=(TEXT,), statuses=(401, 429, 503), key="metrics"),
+    "GET /v1/models": RouteDescription(answers=(OpenAIModelList,), statuses=KEYED),
+    "GET /v1/models/{model}": RouteDescription(answers=(OpenAIModel,), statuses=_LOOKED_UP),
+    "GET /api/2.0/serving-endpoints": RouteDescription(
+        answers=(ServingEndpointList,), statuses=KEYED
+    ),
+    "GET /api/2.0/serving-endpoints/{name}": RouteDescription(
         answers=(ServingEndpoint,), statuses=_LOOKED_UP
     ),
-    "GET /v2": Described(answers=(ServerMetadata,), key=""),
-    "GET /v2/health/live": Described(empty=True, key=""),
-    "GET /v2/health/ready": Described(empty=True, statuses=(400,), key=""),
+    "GET /v2": RouteDescription(answers=(ServerMetadata,), key=""),
+    "GET /v2/health/live": RouteDescription(empty=True, key=""),
+    "GET /v2/health/ready": RouteDescription(empty=True, statuses=(400,), key=""),
     **{
         f"GET {place}{end}": described
         for place in (_MODEL, _VERSION)
         for end, described in (
-            ("", Described(answers=(ModelMetadata,), statuses=_LOOKED_UP)),
-            ("/config", Described(answers=(ModelConfiguration,), statuses=_LOOKED_UP)),
-            ("/ready", Described(empty=True, statuses=_LOOKED_UP)),
+            ("", RouteDescription(answers=(ModelMetadata,), statuses=_LOOKED_UP)),
+            ("/config", RouteDescription(answers=(ModelConfiguration,), statuses=_LOOKED_UP)),
+            ("/ready", RouteDescription(empty=True, statuses=_LOOKED_UP)),
         )
     },
-    "POST /v2/repository/index": Described(
+    "POST /v2/repository/index": RouteDescription(
         answers=(IndexEntry,), listed=True, statuses=(400, 401, 408, 413, 429)
     ),
-    "POST /v1/feedback": Described(
+    "POST /v1/feedback": RouteDescription(
         answers=(FeedbackTaken,), also=(202,), statuses=(400, 401, 404, 408, 413, 429, 503)
     ),
 }
 """By method and path, as the description writes it. What is not here is the operator's."""
 
-ADMIN: Final = Described(statuses=(400, 401, 404, 408, 413, 429, 503), key="admin")
+ADMIN: Final = RouteDescription(statuses=(400, 401, 404, 408, 413, 429, 503), key="admin")
 """404: there is no `auth.admin_key`, or nothing of that name."""

@@ -17,7 +17,7 @@ from gateway.processes.reload import Reload
 from gateway.processes.signals import on_reload, on_stop
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
-from gateway.telemetry.experiment_metrics import JudgeCollector
+from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
@@ -36,7 +36,7 @@ async def run_leader(
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
     jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
-    for told in (records.metrics, JudgeCollector(jobs.monitor)):
+    for told in (records.metrics, GuardrailCollector(jobs.monitor)):
         metrics.registry.register(told)
     pool = WorkerPool(listener, run_dir, metrics, past=lambda: jobs.history.latest)
 

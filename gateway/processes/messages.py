@@ -35,7 +35,7 @@ class SeriesRequest(Struct, frozen=True, kw_only=True, tag=True):
     at: float
 
 
-class RecentRequest(Struct, frozen=True, kw_only=True, tag=True):
+class RecentRequestsQuery(Struct, frozen=True, kw_only=True, tag=True):
     """What are a process's last requests? Answered by Decisions: see `Gateway.kept`."""
 
     limit: int
@@ -46,7 +46,7 @@ class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
     """How did experiments go? The process that leads answers, by Past of trials.history."""
 
 
-Question = MetricsRequest | SeriesRequest | RecentRequest
+Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
 
 
 class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):

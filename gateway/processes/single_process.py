@@ -22,7 +22,7 @@ from gateway.processes.signals import on_reload, on_stop
 from gateway.recording.setup import Records
 from gateway.state import Nobody
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.experiment_metrics import JudgeCollector
+from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.metric_snapshot import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 
@@ -60,7 +60,7 @@ async def run_single_process(
     minding = serving.gateway.minding = experiment_jobs_for(
         records.store, lambda: reload.config, crashed
     )
-    for told in (records.metrics, JudgeCollector(minding.monitor)):
+    for told in (records.metrics, GuardrailCollector(minding.monitor)):
         metrics.registry.register(told)
     reload = Reload(
         config,

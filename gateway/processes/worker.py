@@ -43,7 +43,7 @@ from gateway.processes.messages import (
     Prepared,
     Preparing,
     Question,
-    RecentRequest,
+    RecentRequestsQuery,
     SeriesRequest,
     StopNow,
     ToWorker,
@@ -59,8 +59,8 @@ from gateway.processes.server import Server as Served
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
 from gateway.telemetry.metric_snapshot import Families
-from gateway.telemetry.recent_requests import Decision
-from gateway.telemetry.time_series import Strand, Window
+from gateway.telemetry.recent_requests import RecentRequest
+from gateway.telemetry.time_series import BackendSeries, Window
 from schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")
@@ -74,9 +74,13 @@ HEARTBEAT_S = 1.0
 It hears at least so often from a worker that does not hang."""
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
-_strands: msgspec.msgpack.Decoder[tuple[Strand, ...]] = msgspec.msgpack.Decoder(tuple[Strand, ...])
+_strands: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
+    tuple[BackendSeries, ...]
+)
 _past: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
-_decisions: msgspec.msgpack.Decoder[list[Decision]] = msgspec.msgpack.Decoder(list[Decision])
+_decisions: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(
+    list[RecentRequest]
+)
 
 
 class OtherWorkers:
@@ -91,14 +95,14 @@ class OtherWorkers:
         """See Peers.counted."""
         return [_families.decode(body) for body in await self._gather(MetricsRequest())]
 
-    async def strands(self, window: Window, at: float) -> list[tuple[Strand, ...]]:
+    async def strands(self, window: Window, at: float) -> list[tuple[BackendSeries, ...]]:
         """See Peers.strands."""
         asked = SeriesRequest(window=window, at=at)
         return [_strands.decode(body) for body in await self._gather(asked)]
 
-    async def recent(self, limit: int, request_id: str) -> list[list[Decision]]:
+    async def recent(self, limit: int, request_id: str) -> list[list[RecentRequest]]:
         """See Peers.recent."""
-        asked = RecentRequest(limit=limit, request_id=request_id)
+        asked = RecentRequestsQuery(limit=limit, request_id=request_id)
         return [_decisions.decode(body) for body in await self._gather(asked)]
 
     async def past(self) -> ExperimentHistory:
@@ -218,7 +222,7 @@ class Worker:
                 return packed(self.serving.gateway.counted())
             case SeriesRequest():
                 return packed(self.serving.gateway.seen(question.window, question.at))
-            case RecentRequest():
+            case RecentRequestsQuery():
                 return packed(self.serving.gateway.kept(question.limit, question.request_id))
 
     async def _wait_idle(self, number: int) -> None:

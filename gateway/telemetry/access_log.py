@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from gateway.routing.request_record import Attempt
 from gateway.store.rows import Source
-from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
-TOLD = 500
+MAX_MESSAGE_CHARS = 500
 """Characters of an error's message, or of a field's path, that a line holds."""
 
 _encoder = msgspec.json.Encoder()
@@ -32,8 +32,8 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     client:       the address that the request came from.
     denied:       why it got 401 or 403, in the words of its answer.
     error, param, message: the code of the error, the field that it names, and its sentence, of at
-                  most TOLD characters. What a request said is in none of them, but for what the
-                  sentence repeats of it.
+                  most MAX_MESSAGE_CHARS characters. They repeat nothing of the request's content,
+                  except what the sentence quotes.
     method, path, actor: of a request at /admin, of one that was refused on a route of its kind,
                   or of one to a path that is not served.
                   actor: the `admin key` or a browser's `session`; "" for nobody known.
@@ -109,7 +109,7 @@ class AccessLog:
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._thread.start()
 
-    def add(self, lines: Sequence[AccessLine | MirrorLine], told: bytes | None = None) -> None:
+    def add(self, lines: Sequence[AccessLine | MirrorLogEntry], told: bytes | None = None) -> None:
         """told: the lines `as_json`, where the caller has them so."""
         if self._queued - self._written + len(lines) > self._limit:
             self._lost += len(lines)
@@ -124,7 +124,7 @@ class AccessLog:
         self._queued += len(lines)
         self._batches.put(data)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until everything so far is written."""
         done = threading.Event()
         self._batches.put(done)
@@ -158,18 +158,18 @@ class AccessLog:
 
 
 def in_one_line(text: str) -> str:
-    """At most TOLD characters, of which none ends the line or commands a terminal.
+    """At most MAX_MESSAGE_CHARS characters, of which none ends the line or commands a terminal.
 
     A message can repeat what a client or a vendor sent.
     """
-    if len(text) > TOLD:
-        text = text[:TOLD] + "…"
+    if len(text) > MAX_MESSAGE_CHARS:
+        text = text[:MAX_MESSAGE_CHARS] + "…"
     if text.isprintable():
         return text
     return "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
 
 
-def as_json(lines: Sequence[AccessLine | MirrorLine]) -> bytes:
+def as_json(lines: Sequence[AccessLine | MirrorLogEntry]) -> bytes:
     """One JSON object a line, each with its line's end."""
     return _encoder.encode_lines(lines)
 
@@ -183,8 +183,8 @@ def _other_as_text(line: AccessLine) -> bytes:
     return f"\x1b[{colour}m{line.status}\x1b[0m {text} \x1b[2m{line.request_id}\x1b[0m\n".encode()
 
 
-def _as_text(line: AccessLine | MirrorLine) -> bytes:
-    if isinstance(line, MirrorLine):
+def _as_text(line: AccessLine | MirrorLogEntry) -> bytes:
+    if isinstance(line, MirrorLogEntry):
         text = f"mirror {line.route} -> {line.mirror} {line.mirror_ms:.0f} ms {line.outcome}"
         return f"\x1b[2m{text} {line.mirror_of}\x1b[0m\n".encode()
     if line.method:

@@ -7,17 +7,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gateway.experiments.service.guardrails import GuardrailMonitor
-from gateway.telemetry.fast_counters import Counts
+from gateway.telemetry.fast_counters import FastCounter
 
 
-class TrialMetrics:
+class ExperimentMetrics:
     """In a process's registry.
 
     requests: of experiments. paused: 1 while control serves everyone.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.requests = Counts(
+        self.requests = FastCounter(
             "strowger_experiment_requests",
             "Requests of experiments by variant; those without one were left out.",
             ("experiment", "variant", "fallback"),
@@ -31,7 +31,7 @@ class TrialMetrics:
         )
 
 
-class JudgeCollector(Collector):
+class GuardrailCollector(Collector):
     """Of the process that minds guardrails and splits."""
 
     def __init__(self, judge: GuardrailMonitor) -> None:

@@ -18,7 +18,7 @@ Labels = tuple[str | int, ...]
 """Values in the order of the metric's label names; a number is written as one."""
 
 
-class Counts(Collector):
+class FastCounter(Collector):
     """A counter. name: without `_total`."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Counts(Collector):
             yield family
 
 
-class Spread(Collector):
+class FastHistogram(Collector):
     """A histogram. buckets: upper bounds, ascending; one without a bound follows the last."""
 
     def __init__(

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from gateway.store.rows import AttemptRow, Role
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.engine_metrics import EngineCollector
-from gateway.telemetry.experiment_metrics import TrialMetrics
-from gateway.telemetry.fast_counters import Counts, Labels, Spread
+from gateway.telemetry.experiment_metrics import ExperimentMetrics
+from gateway.telemetry.fast_counters import FastCounter, FastHistogram, Labels
 from gateway.telemetry.internal_errors import InternalErrors
 from gateway.telemetry.mirror_metrics import MirrorMetrics
 
@@ -27,39 +27,39 @@ class Metrics:
         self.engines = EngineCollector()
         self.registry.register(self.engines)
         self.internal_errors = InternalErrors(self.registry)
-        self._requests = Counts(
+        self._requests = FastCounter(
             "strowger_requests",
             "Requests by what became of them.",
             ("surface", "model", "backend", "status"),
             registry=self.registry,
         )
-        self._seconds = Spread(
+        self._seconds = FastHistogram(
             "strowger_request_seconds",
             "From the request's arrival to the end of its answer.",
             ("model", "backend"),
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._first = Spread(
+        self._first = FastHistogram(
             "strowger_time_to_first_token_seconds",
             "From the request's arrival to the first content of its answer.",
             ("model", "backend"),
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._tokens = Counts(
+        self._tokens = FastCounter(
             "strowger_tokens",
             "Tokens in and out of attempts by their role; source tells who counted them.",
             ("model", "backend", "role", "kind", "source"),
             registry=self.registry,
         )
-        self._attempts = Counts(
+        self._attempts = FastCounter(
             "strowger_attempts",
             "Tries at backends by outcome.",
             ("backend", "outcome"),
             registry=self.registry,
         )
-        self._hedges = Counts(
+        self._hedges = FastCounter(
             "strowger_hedges",
             "Second tries beside one that was late: ok where they were faster, lost where not.",
             ("model", "outcome"),
@@ -67,7 +67,7 @@ class Metrics:
         )
         self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
-        self.trials = TrialMetrics(self.registry)
+        self.trials = ExperimentMetrics(self.registry)
         self.in_flight = Gauge(
             "strowger_in_flight_requests", "Requests being answered.", registry=self.registry
         )
@@ -130,18 +130,18 @@ class Metrics:
             self._cost.add((*place, role), used.cost_usd)
 
 
-def _money(registry: CollectorRegistry) -> tuple[Counts, Counts]:
+def _money(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:
     """What attempts cost, and of how many requests nobody can price the answer."""
     labels = ("model", "backend")
     return (
-        Counts(
+        FastCounter(
             "strowger_cost_usd",
             "US dollars by the prices of the configuration: for answers that clients got (served), "
             "and for attempts that failed, lost against a hedge, or were copies.",
             (*labels, "role"),
             registry=registry,
         ),
-        Counts(
+        FastCounter(
             "strowger_unpriced_requests",
             "Requests whose backend has no price although others have: their cost is unknown.",
             labels,

@@ -25,7 +25,7 @@ class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     similarity: float | None = None
 
 
-class MirrorLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MirrorLogEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Times in milliseconds; `time` in Unix seconds. What begins with `mirror_` is the shadow's.
 
     mirror_of: the id of the request that the client made.

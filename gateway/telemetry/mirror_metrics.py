@@ -1,8 +1,8 @@
-"""Counts of mirrored copies: what became of them, and how far their answers agree."""
+"""FastCounter of mirrored copies: what became of them, and how far their answers agree."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
 _LABELS = ("model", "backend")
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -33,7 +33,7 @@ class MirrorMetrics:
             registry=registry,
         )
 
-    def book(self, line: MirrorLine) -> None:
+    def book(self, line: MirrorLogEntry) -> None:
         labels = (line.route, line.pattern or line.mirror)
         self._copies.labels(*labels, line.outcome).inc()
         if line.outcome != "shed" and not line.reason:

@@ -14,7 +14,7 @@ _LEAST_MS = 0.01
 """What is shorter counts as this long."""
 
 
-class Sketch:
+class QuantileSketch:
     """Durations in milliseconds. Interval i is (1.1^(i-1), 1.1^i]."""
 
     __slots__ = ("counts",)

@@ -9,14 +9,14 @@ from msgspec import Struct
 from gateway.routing.exclusion import LeftOut
 from gateway.telemetry.access_log import AccessLine
 
-KEPT = 1000
+CAPACITY = 1000
 """About two megabytes. No content of requests or answers is among it."""
 
-TOLD = 500
+MAX_MESSAGE_CHARS = 500
 """Characters of a refusal: some repeat what a client sent."""
 
 
-class Decision(Struct, frozen=True, kw_only=True, gc=False):
+class RecentRequest(Struct, frozen=True, kw_only=True, gc=False):
     """What became of one request, and why.
 
     rule:       the place of the `when` rule that matched, from 0; `None` where none did.
@@ -34,22 +34,22 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     excluded: LeftOut | None = None
 
 
-class Decisions:
+class RecentRequests:
     """A ring: the newest push the oldest out."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._ring: deque[Decision] = deque(maxlen=kept)
+    def __init__(self, kept: int = CAPACITY) -> None:
+        self._ring: deque[RecentRequest] = deque(maxlen=kept)
 
-    def add(self, decisions: Iterable[Decision]) -> None:
+    def add(self, decisions: Iterable[RecentRequest]) -> None:
         """In the order in which the requests ended."""
         self._ring.extend(decisions)
 
-    def recent(self, limit: int, request_id: str = "") -> list[Decision]:
+    def recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
         """The newest first; with an id, ours or the client's own, those that have it."""
         found = reversed(self._ring) if not request_id else self._of(request_id)
         return list(islice(found, limit))
 
-    def _of(self, request_id: str) -> Iterator[Decision]:
+    def _of(self, request_id: str) -> Iterator[RecentRequest]:
         for decision in reversed(self._ring):
             if request_id in (decision.line.request_id, decision.line.client_request_id):
                 yield decision

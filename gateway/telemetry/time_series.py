@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.quantile_sketch import Sketch
+from gateway.telemetry.quantile_sketch import QuantileSketch
 
 Window = Literal["5m", "15m", "1h"]
 CELL_S = 5
@@ -23,14 +23,14 @@ STEPS: dict[Window, int] = {"5m": 5, "15m": 15, "1h": 60}
 _BLAMELESS = ("ok", "cancelled", "lost")
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class TrafficCell(Struct, frozen=True, kw_only=True):
     """What happened at one backend in a span that begins at `time`, Unix seconds.
 
     requests: that ended with this backend, or with none ("") having been asked.
     errors:   of them: 429, 5xx, or broken off after a 200. refused: other 4xx but 499.
     attempts: tries at this backend, mirrored ones too. failed: neither ok nor cancelled, nor lost
               to a faster one.
-    ttft, latency: to the first content and to the end, as counts of a `Sketch`.
+    ttft, latency: to the first content and to the end, as counts of a `QuantileSketch`.
     """
 
     time: int
@@ -45,12 +45,12 @@ class Cell(Struct, frozen=True, kw_only=True):
     latency: dict[int, int] = {}
 
 
-class Strand(Struct, frozen=True, kw_only=True):
+class BackendSeries(Struct, frozen=True, kw_only=True):
     """The cells of one backend of one model, oldest first; spans without traffic have none."""
 
     model: str
     backend: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TrafficCell, ...]
 
 
 class _Sums:
@@ -71,9 +71,9 @@ class _Sums:
     def __init__(self) -> None:
         self.requests = self.errors = self.refused = self.attempts = self.failed = 0
         self.prompt_tokens = self.completion_tokens = 0
-        self.ttft, self.latency = Sketch(), Sketch()
+        self.ttft, self.latency = QuantileSketch(), QuantileSketch()
 
-    def add(self, other: "_Sums | Cell") -> None:
+    def add(self, other: "_Sums | TrafficCell") -> None:
         self.requests += other.requests
         self.errors += other.errors
         self.refused += other.refused
@@ -81,11 +81,13 @@ class _Sums:
         self.failed += other.failed
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens
-        self.ttft.merge(other.ttft if isinstance(other, Cell) else other.ttft.counts)
-        self.latency.merge(other.latency if isinstance(other, Cell) else other.latency.counts)
+        self.ttft.merge(other.ttft if isinstance(other, TrafficCell) else other.ttft.counts)
+        self.latency.merge(
+            other.latency if isinstance(other, TrafficCell) else other.latency.counts
+        )
 
-    def cell(self, time: int) -> Cell:
-        return Cell(
+    def cell(self, time: int) -> TrafficCell:
+        return TrafficCell(
             time=time,
             requests=self.requests,
             errors=self.errors,
@@ -103,7 +105,7 @@ _Key = tuple[str, str]
 _Span = tuple[int, dict[_Key, _Sums]]
 
 
-class Series:
+class TimeSeries:
     """One process's. Cells of several processes begin at the same times: `merged` adds them."""
 
     def __init__(self) -> None:
@@ -119,17 +121,17 @@ class Series:
                 self._close(time)
             self._count(line)
 
-    def strands(self, window: Window, now: float) -> tuple[Strand, ...]:
+    def strands(self, window: Window, now: float) -> tuple[BackendSeries, ...]:
         """The last 60 cells of a window as of `now`, Unix seconds; the last is not over."""
         step = STEPS[window]
         oldest = (int(now) // step - CELLS + 1) * step
         spans = [*self._past[window], (self._opened, self._open)]
-        cells: dict[_Key, list[Cell]] = {}
+        cells: dict[_Key, list[TrafficCell]] = {}
         for began, sums in spans:
             for key, one in sums.items():
                 cells.setdefault(key, []).append(one.cell(began // step * step))
         return tuple(
-            Strand(model=model, backend=backend, cells=_joined(found, oldest))
+            BackendSeries(model=model, backend=backend, cells=_joined(found, oldest))
             for (model, backend), found in sorted(cells.items())
         )
 
@@ -171,38 +173,40 @@ class Series:
         sums.completion_tokens += line.completion_tokens or 0
 
 
-def merged(parts: Sequence[Sequence[Strand]]) -> tuple[Strand, ...]:
+def merged(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...]:
     """The strands of several processes as one's."""
-    cells: dict[_Key, list[Cell]] = {}
+    cells: dict[_Key, list[TrafficCell]] = {}
     for strand in (strand for part in parts for strand in part):
         cells.setdefault((strand.model, strand.backend), []).extend(strand.cells)
     return tuple(
-        Strand(model=model, backend=backend, cells=_joined(found))
+        BackendSeries(model=model, backend=backend, cells=_joined(found))
         for (model, backend), found in sorted(cells.items())
     )
 
 
-def by_time(strands: Iterable[Strand], wanted: Callable[[Strand], bool]) -> dict[int, Cell]:
+def by_time(
+    strands: Iterable[BackendSeries], wanted: Callable[[BackendSeries], bool]
+) -> dict[int, TrafficCell]:
     """The cells of all wanted strands, added up by their times."""
     cells = [cell for strand in strands if wanted(strand) for cell in strand.cells]
     return {cell.time: cell for cell in _joined(cells)}
 
 
-def total(cells: Iterable[Cell]) -> Cell:
+def total(cells: Iterable[TrafficCell]) -> TrafficCell:
     """All of them as one, at the time 0."""
-    return _sum((Cell(time=0), *cells))
+    return _sum((TrafficCell(time=0), *cells))
 
 
-def _joined(cells: Iterable[Cell], oldest: int = 0) -> tuple[Cell, ...]:
+def _joined(cells: Iterable[TrafficCell], oldest: int = 0) -> tuple[TrafficCell, ...]:
     """One cell a time, in order."""
-    at: dict[int, list[Cell]] = {}
+    at: dict[int, list[TrafficCell]] = {}
     for cell in cells:
         if cell.time >= oldest:
             at.setdefault(cell.time, []).append(cell)
     return tuple(at[time][0] if len(at[time]) == 1 else _sum(at[time]) for time in sorted(at))
 
 
-def _sum(cells: Sequence[Cell]) -> Cell:
+def _sum(cells: Sequence[TrafficCell]) -> TrafficCell:
     sums = _Sums()
     for cell in cells:
         sums.add(cell)

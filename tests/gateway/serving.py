@@ -23,10 +23,10 @@ from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.rows import Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog
-from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
 _lines = msgspec.json.Decoder(AccessLine)
-_mirror_lines = msgspec.json.Decoder(MirrorLine)
+_mirror_lines = msgspec.json.Decoder(MirrorLogEntry)
 _MIRRORED = b'{"mirror_of"'
 _STARTED = count()
 """The first gateway of a process builds its pages outside of any request's timeout: it takes longer
@@ -51,13 +51,13 @@ class Serving(Struct, frozen=True, kw_only=True, eq=False):
     def access_lines(self) -> list[AccessLine]:
         """What the access log holds so far."""
         self.state.write_books()
-        self.state.access_log.settle()
+        self.state.access_log.flush()
         lines = self.log.getvalue().splitlines()
         return [_lines.decode(line) for line in lines if not line.startswith(_MIRRORED)]
 
-    def mirror_lines(self) -> list[MirrorLine]:
+    def mirror_lines(self) -> list[MirrorLogEntry]:
         """What it says of copies."""
-        self.state.access_log.settle()
+        self.state.access_log.flush()
         lines = self.log.getvalue().splitlines()
         return [_mirror_lines.decode(line) for line in lines if line.startswith(_MIRRORED)]
 

@@ -10,11 +10,11 @@ from gateway.admin.page.formatting import count, ms, number, share, span
 from gateway.admin.page.line_chart import COLOURS
 from gateway.admin.page.traffic import Traffic
 from gateway.telemetry.engine_reports import EngineReport
-from gateway.telemetry.quantile_sketch import Sketch
-from gateway.telemetry.time_series import Cell, total
+from gateway.telemetry.quantile_sketch import QuantileSketch
+from gateway.telemetry.time_series import TrafficCell, total
 
 
-class Serving(Struct, frozen=True, kw_only=True):
+class ServedModels(Struct, frozen=True, kw_only=True):
     """What can be followed, and the engines among it."""
 
     models: list[ModelView]
@@ -75,15 +75,15 @@ _LONG_AGO_S = 3600
 _TONES = {"ready": "good", "failed": "bad"}
 
 
-def models_section(serving: Serving, traffic: Traffic) -> Markup:
-    models = Markup().join(_model(model, serving, traffic) for model in serving.models)
-    rows = Markup().join(_engine(report) for report in serving.engines)
-    engines = _ENGINES.format(rows=rows) if serving.engines else Markup()
+def models_section(served: ServedModels, traffic: Traffic) -> Markup:
+    models = Markup().join(_model(model, served, traffic) for model in served.models)
+    rows = Markup().join(_engine(report) for report in served.engines)
+    engines = _ENGINES.format(rows=rows) if served.engines else Markup()
     return _SECTION.format(models=models, engines=engines)
 
 
-def _model(model: ModelView, serving: Serving, traffic: Traffic) -> Markup:
-    rows = [_row(model, backend, serving, traffic) for backend in model.backends]
+def _model(model: ModelView, served: ServedModels, traffic: Traffic) -> Markup:
+    rows = [_row(model, backend, served, traffic) for backend in model.backends]
     return _MODEL.format(name=model.name, facts=" · ".join(_facts(model)), rows=Markup().join(rows))
 
 
@@ -102,10 +102,10 @@ def _facts(model: ModelView) -> list[str]:
     return facts
 
 
-def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traffic) -> Markup:
+def _row(model: ModelView, backend: BackendView, served: ServedModels, traffic: Traffic) -> Markup:
     cell = _cell(model.name, backend.name, traffic)
     health, order = backend.health, traffic.order
-    tone, state = _state(backend, serving)
+    tone, state = _state(backend, served)
     since = health.failed_s_ago
     return _ROW.format(
         colour=order.index(backend.name) % COLOURS if backend.name in order else 0,
@@ -119,8 +119,8 @@ def _row(model: ModelView, backend: BackendView, serving: Serving, traffic: Traf
         failed=f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})"
         if cell.failed
         else "0",
-        first=ms(Sketch(cell.ttft).quantile(0.5)),
-        whole=ms(Sketch(cell.latency).quantile(0.5)),
+        first=ms(QuantileSketch(cell.ttft).quantile(0.5)),
+        whole=ms(QuantileSketch(cell.latency).quantile(0.5)),
     )
 
 
@@ -131,7 +131,7 @@ def _weight(backend: BackendView) -> str:
     return "by rule" if backend.weight is None else number(backend.weight)
 
 
-def _cell(model: str, backend: str, traffic: Traffic) -> Cell:
+def _cell(model: str, backend: str, traffic: Traffic) -> TrafficCell:
     return total(
         cell
         for strand in traffic.strands
@@ -140,10 +140,10 @@ def _cell(model: str, backend: str, traffic: Traffic) -> Cell:
     )
 
 
-def _state(backend: BackendView, serving: Serving) -> tuple[str, str]:
+def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
     """A tone, and words."""
     provider = backend.name.partition("/")[0]
-    for report in serving.engines:
+    for report in served.engines:
         if report.name == provider and report.state != "ready":
             return _TONES.get(report.state, "warn"), report.state
     health = backend.health

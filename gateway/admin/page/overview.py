@@ -8,8 +8,8 @@ from gateway.admin.backends import listed
 from gateway.admin.page.document import state_mark
 from gateway.admin.page.experiments import experiments_section
 from gateway.admin.page.formatting import span
-from gateway.admin.page.models import Serving, models_section
-from gateway.admin.page.recent_requests import decisions_section
+from gateway.admin.page.models import ServedModels, models_section
+from gateway.admin.page.recent_requests import recent_requests_section
 from gateway.admin.page.traffic import Traffic, traffic_section
 from gateway.admin.series import span_of
 from gateway.clock import now
@@ -33,7 +33,7 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         order=order,
         in_flight=gateway.in_flight + gateway.others_in_flight,
     )
-    serving = Serving(
+    served = ServedModels(
         models=listed(runtime, now()).models,
         engines=reports,
     )
@@ -42,12 +42,12 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         state_mark(*_state(gateway)),
         traffic_section(traffic),
         experiments_section(past, at),
-        models_section(serving, traffic),
-        decisions_section(await gateway.recent(SHOWN)),
+        models_section(served, traffic),
+        recent_requests_section(await gateway.recent(SHOWN)),
     ]
 
 
-def told_of(gateway: Gateway) -> str:
+def footer_text(gateway: Gateway) -> str:
     """The page's last line."""
     return f"Up for {span(time.time() - gateway.started_at)}."
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from gateway.admin.page.formatting import ms
 from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.recent_requests import Decision
+from gateway.telemetry.recent_requests import RecentRequest
 
 _SECTION = Markup("""
 <section id="decisions" data-live aria-labelledby="h-decisions">
@@ -43,13 +43,13 @@ _FINE = ("ok", "cancelled", "lost", "")
 _EMPTY = Markup('<p class="empty">No request yet. Ask something below, or point a client here.</p>')
 
 
-def decisions_section(decisions: Sequence[Decision]) -> Markup:
+def recent_requests_section(decisions: Sequence[RecentRequest]) -> Markup:
     """decisions: newest first."""
     rows = Markup().join(_row(decision) for decision in decisions)
     return _SECTION.format(rows=rows if decisions else _EMPTY)
 
 
-def _row(decision: Decision) -> Markup:
+def _row(decision: RecentRequest) -> Markup:
     line = decision.line
     at = datetime.fromtimestamp(line.time, UTC)
     return _ROW.format(
@@ -67,7 +67,7 @@ def _row(decision: Decision) -> Markup:
     )
 
 
-def _tags(decision: Decision) -> Markup:
+def _tags(decision: RecentRequest) -> Markup:
     line = decision.line
     tags: list[tuple[str, str]] = []
     if line.variant:
@@ -82,7 +82,7 @@ def _tags(decision: Decision) -> Markup:
     return Markup().join(_TAG.format(tone=tone, words=words) for tone, words in tags)
 
 
-def _told(decision: Decision) -> str:
+def _told(decision: RecentRequest) -> str:
     """Where it went, and why; then what it counts for."""
     said = _went(decision) if decision.line.attempts else [_unasked(decision)]
     apart = decision.excluded
@@ -93,13 +93,13 @@ def _told(decision: Decision) -> str:
     return " ".join(said)
 
 
-def _unasked(decision: Decision) -> str:
+def _unasked(decision: RecentRequest) -> str:
     line = decision.line
     why = decision.refused or line.error or f"status {line.status}"
     return f"No backend was asked: {why.rstrip('.')}."
 
 
-def _went(decision: Decision) -> list[str]:
+def _went(decision: RecentRequest) -> list[str]:
     line, said = decision.line, list[str]()
     if decision.rule is not None:
         said.append(f"Rule {decision.rule + 1} of {line.route} named the backends.")
@@ -121,7 +121,7 @@ def _went(decision: Decision) -> list[str]:
     return said
 
 
-def _led_away(decision: Decision) -> list[str]:
+def _led_away(decision: RecentRequest) -> list[str]:
     """Where an error code led to models that were no candidates: `fallback_by_error`."""
     return [
         f"After {before.outcome} {one.backend} was asked in place of the others."
@@ -145,7 +145,7 @@ def _answered(line: AccessLine) -> str:
     return f"{line.backend} answered."
 
 
-def _ruled_out(decision: Decision) -> Markup:
+def _ruled_out(decision: RecentRequest) -> Markup:
     if not decision.ruled_out:
         return Markup()
     rows = [_OUT.format(backend, reason) for backend, reason in decision.ruled_out]

@@ -14,7 +14,7 @@ from gateway.access.auth import EVERYONE, too_many_wrong_keys
 from gateway.admin.access import ACTOR, DENIED
 from gateway.admin.page.chat import chat_section
 from gateway.admin.page.document import page, sign_in_page
-from gateway.admin.page.overview import live_sections, told_of
+from gateway.admin.page.overview import footer_text, live_sections
 from gateway.admin.page.same_origin import from_here
 from gateway.admin.page.static_files import read_files
 from gateway.admin.session import Sessions, set_cookie, sign_out, signed_in
@@ -63,7 +63,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             experiments=config.experiments,
         )
         beside = (recent, box)
-        return _html(page(state, sections, beside, window=window, told=told_of(gateway)))
+        return _html(page(state, sections, beside, window=window, told=footer_text(gateway)))
 
     @get("/sign-in", include_in_schema=False)
     async def ask(request: _Request) -> Response[str]:

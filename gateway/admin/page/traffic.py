@@ -7,8 +7,17 @@ from msgspec import Struct
 
 from gateway.admin.page.formatting import ms, number, share
 from gateway.admin.page.line_chart import Line, Plot, draw
-from gateway.telemetry.quantile_sketch import Sketch
-from gateway.telemetry.time_series import CELL_S, CELLS, STEPS, Cell, Strand, Window, by_time, total
+from gateway.telemetry.quantile_sketch import QuantileSketch
+from gateway.telemetry.time_series import (
+    CELL_S,
+    CELLS,
+    STEPS,
+    BackendSeries,
+    TrafficCell,
+    Window,
+    by_time,
+    total,
+)
 
 LINES = 12
 """So many backends are drawn, those with most attempts; all are in the table."""
@@ -27,7 +36,7 @@ class Traffic(Struct, frozen=True, kw_only=True):
     window: Window
     now: float
     begin: int
-    strands: tuple[Strand, ...]
+    strands: tuple[BackendSeries, ...]
     order: tuple[str, ...]
     in_flight: int
 
@@ -45,7 +54,7 @@ _TRAFFIC = Markup("""
 """)
 
 
-_Reading = Callable[[Cell | None, float], float | None]
+_Reading = Callable[[TrafficCell | None, float], float | None]
 
 
 class _Kind(Struct, frozen=True, kw_only=True):
@@ -72,7 +81,7 @@ def _tiles(traffic: Traffic) -> Markup:
         for cell in strand.cells
         if traffic.now - seconds <= cell.time <= traffic.now - CELL_S
     )
-    first, whole = Sketch(everything.ttft), Sketch(everything.latency)
+    first, whole = QuantileSketch(everything.ttft), QuantileSketch(everything.latency)
     asked = everything.requests
     bad = everything.errors
     tokens = recent.prompt_tokens + recent.completion_tokens
@@ -91,11 +100,11 @@ def _tiles(traffic: Traffic) -> Markup:
     )
 
 
-def _slow(sketch: Sketch) -> str:
+def _slow(sketch: QuantileSketch) -> str:
     return f"99 % within {ms(sketch.quantile(0.99))}" if sketch.counts else "no answers yet"
 
 
-def _tokens(cell: Cell) -> str:
+def _tokens(cell: TrafficCell) -> str:
     return f"{cell.prompt_tokens:,} in, {cell.completion_tokens:,} out"
 
 
@@ -120,13 +129,13 @@ def _plots(traffic: Traffic) -> Markup:
     )
 
 
-def _line(traffic: Traffic, kind: _Kind, backend: str, cells: Mapping[int, Cell]) -> Line:
+def _line(traffic: Traffic, kind: _Kind, backend: str, cells: Mapping[int, TrafficCell]) -> Line:
     place = traffic.order.index(backend) if backend in traffic.order else len(traffic.order)
     return Line(label=backend, place=place, values=_values(traffic, kind.reading, cells))
 
 
 def _values(
-    traffic: Traffic, reading: _Reading, cells: Mapping[int, Cell]
+    traffic: Traffic, reading: _Reading, cells: Mapping[int, TrafficCell]
 ) -> tuple[float | None, ...]:
     """The last cell is not over: it is left out while it is too short to tell anything."""
     step = STEPS[traffic.window]
@@ -148,7 +157,7 @@ def _unanswered(traffic: Traffic) -> Iterator[Line]:
         yield Line(label="refused", place=0, values=_values(traffic, _refused, cells), tone="soft")
 
 
-def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, Cell]]:
+def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, TrafficCell]]:
     """Those drawn, in the order of the configuration."""
     attempts = dict.fromkeys(traffic.order, 0)
     for strand in traffic.strands:
@@ -163,33 +172,33 @@ def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, Cell]]:
     }
 
 
-def _of(backend: str) -> Callable[[Strand], bool]:
+def _of(backend: str) -> Callable[[BackendSeries], bool]:
     return lambda strand: strand.backend == backend
 
 
-def _answered(cell: Cell | None, seconds: float) -> float | None:
+def _answered(cell: TrafficCell | None, seconds: float) -> float | None:
     """With those whose client left before the end, who were being answered."""
     return (cell.requests - cell.errors - cell.refused) / seconds if cell else 0.0
 
 
-def _errors(cell: Cell | None, seconds: float) -> float | None:
+def _errors(cell: TrafficCell | None, seconds: float) -> float | None:
     return cell.errors / seconds if cell else 0.0
 
 
-def _refused(cell: Cell | None, seconds: float) -> float | None:
+def _refused(cell: TrafficCell | None, seconds: float) -> float | None:
     return cell.refused / seconds if cell else 0.0
 
 
-def _failed(cell: Cell | None, seconds: float) -> float | None:
+def _failed(cell: TrafficCell | None, seconds: float) -> float | None:
     return 100 * cell.failed / cell.attempts if cell and cell.attempts else None
 
 
-def _first(cell: Cell | None, seconds: float) -> float | None:
-    return Sketch(cell.ttft).quantile(0.9) if cell else None
+def _first(cell: TrafficCell | None, seconds: float) -> float | None:
+    return QuantileSketch(cell.ttft).quantile(0.9) if cell else None
 
 
-def _whole(cell: Cell | None, seconds: float) -> float | None:
-    return Sketch(cell.latency).quantile(0.9) if cell else None
+def _whole(cell: TrafficCell | None, seconds: float) -> float | None:
+    return QuantileSketch(cell.latency).quantile(0.9) if cell else None
 
 
 def _per_cent(value: float) -> str:

@@ -17,7 +17,7 @@ from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
 ALIKE = 0.8
 """A name so near to one of our own metrics is taken for a slip of the keys."""
 
-MEANT = {
+FOREIGN_METRIC_NAMES = {
     "error_rate": "error",
     "failure": "error",
     "failures": "error",
@@ -136,7 +136,7 @@ def _variants(experiment: Experiment, path: Path, config: Config, problems: Prob
     weights = [variant.weight for variant in experiment.variants]
     if weights and not any(weights) and not problems.under(variants):
         problems.add(variants, "all weights are 0, so nobody could be assigned; raise one")
-    _told_apart(experiment, variants, problems)
+    _check_distinct(experiment, variants, problems)
 
 
 def _backend(variant: Variant, path: Path, problems: Problems) -> None:
@@ -146,7 +146,7 @@ def _backend(variant: Variant, path: Path, problems: Problems) -> None:
         )
 
 
-def _told_apart(experiment: Experiment, path: Path, problems: Problems) -> None:
+def _check_distinct(experiment: Experiment, path: Path, problems: Problems) -> None:
     """Two variants that are the same are an A/A test, and must say so."""
     if experiment.aa or problems.under(path):
         return
@@ -181,7 +181,9 @@ def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
         return
     if name == COMMENT:
         problems.add(path, "a comment has no value that could be measured; name another metric")
-    close = [MEANT[name]] if name in MEANT else _nearly(name, BUILT_IN)
+    close = (
+        [FOREIGN_METRIC_NAMES[name]] if name in FOREIGN_METRIC_NAMES else _nearly(name, BUILT_IN)
+    )
     if close:
         problems.add(
             path,

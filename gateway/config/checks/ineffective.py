@@ -11,7 +11,7 @@ LARGEST_PART = 5.0
 """Of a time, five times as much again; more was meant as milliseconds or per cent."""
 
 
-def check_vain(config: Config, problems: Problems) -> None:
+def warn_ineffective(config: Config, problems: Problems) -> None:
     models = {model.name: model for model in config.models}
     for index, model in enumerate(config.models):
         path: Path = ("models", index)

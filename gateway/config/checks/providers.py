@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from gateway.config.adapter_names import LOCAL, Defaults
 from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.checks.credentials import check_keyless
-from gateway.config.cloud_credentials import check_tokens
+from gateway.config.cloud_credentials import check_cloud_credentials
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema import Engine, OAuth, Provider, Tls
 from gateway.config.schema_connection import ClientFields
@@ -192,7 +192,7 @@ def _remote(
         _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
     if provider.aws is not None:
         check_aws(provider, provider.aws, path, problems)
-    check_tokens(provider, path, problems)
+    check_cloud_credentials(provider, path, problems)
     check_keyless(provider, path, problems, defaults)
     _credential_files(provider, path, problems)
     _tls(provider.tls, (*path, "tls"), problems)

@@ -14,7 +14,7 @@ from gateway.config.problems import Problems
 from gateway.config.schema import Config, RequestFields
 from gateway.config.schema_experiment import VariantFields
 from gateway.config.type_names import kind_of
-from gateway.config.unsupported import NOT_YET, NotYet
+from gateway.config.unsupported import UNSUPPORTED, UnsupportedSetting
 from gateway.config.yaml_document import parse
 from schemas.sampling import Sampling
 
@@ -75,8 +75,8 @@ def test_every_documented_default_is_the_codes(path: str) -> None:
             assert getattr(documented, field.name) == _default(field), field.name
 
 
-@pytest.mark.parametrize("row", NOT_YET, ids=[row.path for row in NOT_YET])
-def test_what_is_not_available_yet_is_documented_as_such(row: NotYet) -> None:
+@pytest.mark.parametrize("row", UNSUPPORTED, ids=[row.path for row in UNSUPPORTED])
+def test_what_is_not_available_yet_is_documented_as_such(row: UnsupportedSetting) -> None:
     path, _, key = row.path.rpartition(".")
 
     assert "ot available yet" in rows(path)[key][-1]
@@ -90,7 +90,7 @@ def test_nothing_else_is_documented_as_not_available_yet() -> None:
         if "ot available yet" in cells[-1]
     }
 
-    assert said == {row.path for row in NOT_YET}
+    assert said == {row.path for row in UNSUPPORTED}
 
 
 def test_every_operator_value_is_documented() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.unsupported import NOT_YET
+from gateway.config.unsupported import UNSUPPORTED
 from tests.gateway.config.configs import GOOD, faults, read
 
 TOP_LEVEL = [
@@ -43,4 +43,4 @@ def test_a_wrong_value_is_told_once_and_not_as_unavailable() -> None:
 def test_every_row_of_the_table_is_tried_by_a_test() -> None:
     tried = {told.split(":")[0] for _, told in TOP_LEVEL}
 
-    assert {row.path for row in NOT_YET} == tried
+    assert {row.path for row in UNSUPPORTED} == tried

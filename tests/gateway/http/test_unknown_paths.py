@@ -7,7 +7,7 @@ import pytest
 
 from gateway.http.unserved_apis import LONGEST, MISSING
 from gateway.surfaces.routes import HOT_ROUTES
-from gateway.telemetry.access_log import TOLD
+from gateway.telemetry.access_log import MAX_MESSAGE_CHARS
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -100,7 +100,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
     assert "secret" not in str(lines)
     assert len(huge.content) < LONGEST + 200
     assert len(lines[3].path) == 500
-    assert len(lines[3].message) <= TOLD + 1
+    assert len(lines[3].message) <= MAX_MESSAGE_CHARS + 1
     assert all(answer.headers["x-request-id"] for answer in found)
     assert "responses" not in metrics
     assert "nowhere" not in metrics
@@ -143,5 +143,5 @@ async def test_what_a_vendor_says_is_wrong_is_one_line_that_commands_no_terminal
     assert (line.status, line.error, line.param) == (400, "bad", "top_p")
     assert line.message.startswith("top_p\\x1b[31m is\\x9b")
     assert line.message.isprintable()
-    assert len(line.message) < TOLD + 50
+    assert len(line.message) < MAX_MESSAGE_CHARS + 50
     assert log.count(b"\n") == 1

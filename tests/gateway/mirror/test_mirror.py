@@ -11,7 +11,7 @@ from msgspec import Struct
 from gateway.mirror.mirroring import MOST
 from gateway.recording.rows_from_request import expand_rows
 from gateway.store.rows import AttemptRow, Row, SpoolEntry
-from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 
@@ -81,7 +81,7 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
         async with httpx.AsyncClient(base_url=self.gateway.url) as client:
             return await client.post(path, json={"model": model, **body}, timeout=10)
 
-    async def line(self, model: str, asks: Asks = CHAT) -> MirrorLine:
+    async def line(self, model: str, asks: Asks = CHAT) -> MirrorLogEntry:
         """What is said of the copy of one such request."""
         await self.ask(model, asks)
         await self.gateway.state.mirrors.settle()

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.routing.planning.enrolment import Standing
-from gateway.telemetry.mirror_log_entry import MirrorLine
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.backends.mindie_backend import configured
 from tests.gateway.experiments.service.trialling import stand
 from tests.gateway.failures.fault_tasks import FLAT, TASKS, TOKENS
@@ -83,7 +83,7 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
                 path.format(model=model), json={**body, **more}, headers=headers, timeout=10
             )
 
-    async def copied(self, model: str, surface: str, more: Json = NOTHING) -> MirrorLine:
+    async def copied(self, model: str, surface: str, more: Json = NOTHING) -> MirrorLogEntry:
         """What is said of the copy of a request that was answered."""
         answer = await self.ask(model, surface, more=more)
         assert answer.status_code == 200, answer.text

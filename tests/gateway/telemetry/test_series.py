@@ -6,8 +6,16 @@ import pytest
 
 from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.quantile_sketch import Sketch
-from gateway.telemetry.time_series import CELLS, STEPS, Cell, Series, Window, merged, total
+from gateway.telemetry.quantile_sketch import QuantileSketch
+from gateway.telemetry.time_series import (
+    CELLS,
+    STEPS,
+    TimeSeries,
+    TrafficCell,
+    Window,
+    merged,
+    total,
+)
 
 T = 1_800_000_000
 """A time at which cells of every window begin."""
@@ -40,12 +48,14 @@ def ok(backend: str = "a/m") -> Attempt:
     return Attempt(backend=backend, outcome="ok")
 
 
-def cells(series: Series, at: float, window: Window = "5m") -> dict[str, tuple[Cell, ...]]:
+def cells(
+    series: TimeSeries, at: float, window: Window = "5m"
+) -> dict[str, tuple[TrafficCell, ...]]:
     return {strand.backend: strand.cells for strand in series.strands(window, at)}
 
 
 def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> None:
-    series = Series()
+    series = TimeSeries()
 
     series.add([line(T + 1, Attempt(backend="a/m", outcome="upstream_error"), ok("b/m"))])
 
@@ -70,7 +80,7 @@ def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> N
 def test_what_backends_did_wrong_is_told_from_what_callers_did(
     status: int, error: str, expected: tuple[int, int]
 ) -> None:
-    series = Series()
+    series = TimeSeries()
 
     series.add([line(T, ok(), status=status, error=error)])
 
@@ -79,7 +89,7 @@ def test_what_backends_did_wrong_is_told_from_what_callers_did(
 
 
 def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> None:
-    series = Series()
+    series = TimeSeries()
 
     series.add([line(T, ok("a/m"), Attempt(backend="b/m", outcome="ok", role="mirror"))])
 
@@ -89,7 +99,7 @@ def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> Non
 
 
 def test_who_lost_a_race_did_not_fail() -> None:
-    series = Series()
+    series = TimeSeries()
 
     series.add([line(T, Attempt(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])
 
@@ -98,7 +108,7 @@ def test_who_lost_a_race_did_not_fail() -> None:
 
 
 def test_what_no_backend_could_be_asked_for_is_nobodys() -> None:
-    series = Series()
+    series = TimeSeries()
 
     series.add([line(T, Attempt(backend="a/m", refused=True), status=400, error="x")])
 
@@ -107,7 +117,7 @@ def test_what_no_backend_could_be_asked_for_is_nobodys() -> None:
 
 @pytest.mark.parametrize("window", list(STEPS))
 def test_every_window_has_sixty_cells_and_forgets_what_is_older(window: Window) -> None:
-    series, step = Series(), STEPS[window]
+    series, step = TimeSeries(), STEPS[window]
     for number in range(2 * CELLS * step // 5):
         series.add([line(T + 5 * number, ok())])
 
@@ -119,7 +129,7 @@ def test_every_window_has_sixty_cells_and_forgets_what_is_older(window: Window) 
 
 
 def test_after_a_pause_only_what_is_within_the_window_is_left() -> None:
-    series = Series()
+    series = TimeSeries()
     series.add([line(T, ok())])
 
     later = T + 400
@@ -129,7 +139,7 @@ def test_after_a_pause_only_what_is_within_the_window_is_left() -> None:
 
 
 def test_a_line_that_comes_late_is_counted_all_the_same() -> None:
-    series = Series()
+    series = TimeSeries()
 
     series.add([line(T + 5, ok()), line(T + 4, ok())])
 
@@ -142,7 +152,7 @@ def test_several_processes_add_up_to_what_one_would_have_counted() -> None:
         line(T + at / 2, ok(draw.choice(["a/m", "b/m"])), ms=draw.lognormvariate(5, 1), ttft_ms=9.0)
         for at in range(300)
     ]
-    parts, alone = [Series(), Series(), Series()], Series()
+    parts, alone = [TimeSeries(), TimeSeries(), TimeSeries()], TimeSeries()
     for number, one in enumerate(lines):
         parts[number % 3].add([one])
         alone.add([one])
@@ -156,7 +166,7 @@ def test_several_processes_add_up_to_what_one_would_have_counted() -> None:
 def test_quantiles_are_within_five_per_cent_of_the_true_ones() -> None:
     draw = random.Random(7)
     values = sorted(draw.lognormvariate(4, 2) for _ in range(5000))
-    sketch = Sketch()
+    sketch = QuantileSketch()
 
     for value in values:
         sketch.add(value)
@@ -167,11 +177,11 @@ def test_quantiles_are_within_five_per_cent_of_the_true_ones() -> None:
 
 
 def test_of_nothing_there_is_no_quantile() -> None:
-    assert Sketch().quantile(0.5) is None
+    assert QuantileSketch().quantile(0.5) is None
 
 
 def test_no_time_at_all_is_a_time_too() -> None:
-    sketch = Sketch()
+    sketch = QuantileSketch()
 
     sketch.add(0.0)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.admin.page.recent_requests import decisions_section
+from gateway.admin.page.recent_requests import recent_requests_section
 from gateway.admin.page.traffic import Traffic, traffic_section
 from gateway.routing.request_record import Attempt
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.recent_requests import Decision
-from gateway.telemetry.time_series import Cell, Strand
+from gateway.telemetry.recent_requests import RecentRequest
+from gateway.telemetry.time_series import BackendSeries, TrafficCell
 from tests.gateway.admin.page.crowd import KEY, ask, crowded
 from tests.gateway.serving import one_model, serving
 
@@ -47,9 +47,9 @@ def test_what_clients_and_vendors_wrote_is_text() -> None:
         attempts=(Attempt(backend=evil, outcome=evil),),
         dropped=(evil,),
     )
-    decision = Decision(line=line, candidates=(evil,), ruled_out=((evil, evil),), refused=evil)
+    decision = RecentRequest(line=line, candidates=(evil,), ruled_out=((evil, evil),), refused=evil)
 
-    page = decisions_section([decision])
+    page = recent_requests_section([decision])
 
     assert page.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&#34; onload=&#34;x") >= 8
     assert "<script" not in page
@@ -91,21 +91,21 @@ def test_who_came_into_play_and_why_is_told(
         attempts=attempts,
     )
 
-    page = decisions_section([Decision(line=line, candidates=("a/x", "b/x"))])
+    page = recent_requests_section([RecentRequest(line=line, candidates=("a/x", "b/x"))])
 
     assert f"First in line was a/x. {told}" in page
 
 
 def test_requests_are_drawn_by_who_answered_and_failures_by_themselves() -> None:
-    cells = (Cell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
-    nobody = (Cell(time=1000, requests=5, refused=5),)
+    cells = (TrafficCell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
+    nobody = (TrafficCell(time=1000, requests=5, refused=5),)
     traffic = Traffic(
         window="5m",
         now=1005.0,
         begin=1000 - 59 * 5,
         strands=(
-            Strand(model="m", backend="south", cells=cells),
-            Strand(model="m", backend="", cells=nobody),
+            BackendSeries(model="m", backend="south", cells=cells),
+            BackendSeries(model="m", backend="", cells=nobody),
         ),
         order=("south",),
         in_flight=0,
