@@ -1,7 +1,7 @@
-"""What an adapter is: the seam that every provider dialect, ours or a third party's, fits.
+"""The adapter interface that every provider dialect, ours or a third party's, implements.
 
 An adapter does no I/O: no socket, clock, log or environment. It turns requests into bytes and
-bytes into events, and says beforehand which request fields it can honour.
+bytes into events, and declares which request fields it can honour.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +21,16 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
 Framing = Literal["sse", "sse-unmarked", "ndjson", "eventstream"]
-"""`sse-unmarked`: without an end mark in the dialect; where the body ends, the stream is whole."""
+"""`sse-unmarked`: the dialect has no end mark; the stream is complete when the body ends."""
 
 STRAY = "\x00stray"
-"""The event name under which lines that are no SSE field reach a decoder (a bare JSON error)."""
+"""The event name for lines that are not SSE fields, such as a bare JSON error."""
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
     """One configured account at a provider.
 
-    name:     the provider's configured name; it starts every error message.
+    name:     the provider's configured name; every error message starts with it.
     base_url: scheme, authority and path prefix, without a trailing slash.
     headers:  sent with every request, after the adapter's own.
     """
@@ -60,15 +60,15 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def unauthenticated(status: int, body: bytes) -> bool:
-    """What RFC 9110 means by 401: the credentials, and nothing else, are not accepted."""
+    """Return whether the status is 401: by RFC 9110, the credentials were not accepted."""
     return status == 401
 
 
 class TokenEndpoint(Struct, frozen=True, kw_only=True):
-    """Where a vendor's OAuth tokens come from: a path at the base URL's host, and what to ask.
+    """A vendor's OAuth token endpoint: a path at the base URL's host, and the scope to request.
 
-    lapsed: whether an answer of 401 or 403, by status and body, says that a token is not valid
-            (any more), so that another one may be accepted.
+    lapsed: returns whether a 401 or 403, by status and body, means that the token is invalid or
+            expired, so that a new one may be accepted.
     """
 
     path: str
@@ -77,7 +77,7 @@ class TokenEndpoint(Struct, frozen=True, kw_only=True):
 
 
 class Range(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a backend takes for a field; `None` is unbounded. Items: the most list entries."""
+    """The values a backend accepts; `None` is unbounded. items: the most list entries."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -87,10 +87,10 @@ class Range(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Ceilings(Struct, frozen=True, kw_only=True):
-    """The most tokens that models of a vendor answer with.
+    """The largest answers, in tokens, of a vendor's models.
 
-    by_model:  beginnings of names, and the ceiling; the longest that fits counts.
-    otherwise: of a model that none fits: what every model of the vendor's takes.
+    by_model:  name prefix -> ceiling; the longest matching prefix applies.
+    otherwise: the ceiling of all other models: one that every model of the vendor accepts.
     """
 
     by_model: Mapping[str, int] = {}
@@ -103,42 +103,42 @@ class Ceilings(Struct, frozen=True, kw_only=True):
 
 ALL_THOUGHTS: frozenset[ThoughtKind] = frozenset({"text", "signed", "encrypted"})
 READABLE: frozenset[ThoughtKind] = frozenset({"text", "signed"})
-"""Thoughts of which a backend reads the text, whoever thought them."""
+"""Reasoning of which a backend reads the text, whichever vendor's model wrote it."""
 
 PROVEN: frozenset[ThoughtKind] = frozenset({"signed", "encrypted"})
-"""Thoughts that a backend reads only with the vendor's own proof."""
+"""Reasoning that a backend reads only with the vendor's own proof."""
 
 
 class Supports(Struct, frozen=True, kw_only=True):
     """The request fields that a dialect honours, by task; `None`: the task is not offered.
 
     Names are those of schemas.fields: a request's own fields (`tools`, `user`), those of
-    `Sampling` (`top_k`), and content kinds (`messages.image`: one that comes with its bytes,
+    `Sampling` (`top_k`), and content kinds (`messages.image`: an image sent with its bytes,
     `messages.remote_image`, `messages.audio`, `messages.opaque`, `tools.opaque`,
     `prompt.tokens`, `prompt.batch`: more than one, `input.tokens`).
-    extra:  unknown top-level fields travel on unchanged.
-    extra_fields: where `extra` is false, those that do all the same, by task.
-    ranges: bounds by field name, where they are narrower than the surfaces'.
-    translated: by task and field, where the body says a supported field, if it is not under the
-            field's own name and as OpenAI's dialect writes it
+    extra:  unknown top-level fields are forwarded unchanged.
+    extra_fields: if `extra` is false, the ones that are forwarded nevertheless, by task.
+    ranges: bounds by field name, if narrower than the surfaces'.
+    translated: by task and field, where the body carries a supported field, unless it is under the
+            field's own name and in the format of OpenAI's dialect
             (adapters.conformance.openai_field_names). A path, as adapters.conformance.json_paths
-            writes it; ` + ` joins what is said in several places, ` or ` what depends on the model,
+            writes it; ` + ` joins several places, ` or ` alternatives that depend on the model,
             and parentheses hold a remark: `output_config.effort + thinking or thinking`, `priority
             (1 … 5 as -4 … 0)`.
-    requires: fields without which this backend takes no request.
-    fetched_images: beginnings of image addresses that the backend reads itself where it does not
-            take `messages.remote_image` in general; the others are fetched for it.
-    thoughts: the kinds of thoughts, handed back by a client, that the backend reads; others are
-            left out of what it gets, and named.
-    proofs: formats of signatures and encrypted thoughts that it reads, of those that say whose
-            they are; `None`: all, for it does not check them.
+    requires: fields without which this backend rejects a request.
+    fetched_images: prefixes of image addresses that the backend fetches itself although it does not
+            support `messages.remote_image` in general; the gateway fetches all others.
+    thoughts: the kinds of reasoning, sent back by a client, that the backend reads; others are
+            omitted from its request, and reported.
+    proofs: formats of signatures and encrypted reasoning that it reads, of those that name a
+            format; `None`: all, because it does not check them.
     text_of_tokens: the tokens of an answer come with their text.
-    inputs: the most inputs of one request for embeddings; more are sent in several.
-    client_fields: which of the fields that our schema does not have a client may send through,
-            at any depth (adapters.client_fields.patterns).
-    carries: which of them reach the backend; `None`: nobody has looked.
-    max_tokens: what a request gets that names no bound, where the backend requires one.
-    lacks: the fields of a chat that a model of the provider's, by its name, does not honour.
+    inputs: the most inputs in one embeddings request; more are split over several requests.
+    client_fields: which fields outside our schema a client may send through, at any depth
+            (adapters.client_fields.patterns).
+    carries: which of those reach the backend; `None`: unknown.
+    max_tokens: the limit set on a request without one, if the backend requires a limit.
+    lacks: returns the chat fields that a model of the provider, by name, does not honour.
     """
 
     chat: frozenset[str] | None = None
@@ -162,10 +162,10 @@ class Supports(Struct, frozen=True, kw_only=True):
 
 
 class Decoder(Protocol):
-    """Reads one answer. Both verbs return events in order and keep state between calls."""
+    """Decodes one answer. Both methods return events in order and keep state between calls."""
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
-        """One frame (or, for an answer that is not streamed, the whole body with event "").
+        """Decode one frame (or, of an answer that is not streamed, the whole body with event "").
 
         Raises UpstreamBroken for a frame that cannot be read, UpstreamFailed (or another
         UpstreamError) for a vendor's marker of failure inside a 200.
@@ -173,7 +173,7 @@ class Decoder(Protocol):
         ...
 
     def close(self) -> Sequence[Event]:
-        """The body has ended. Raises UpstreamBroken if the vendor's end mark is missing."""
+        """Handle the end of the body. Raises UpstreamBroken if the vendor's end mark is missing."""
         ...
 
 
@@ -189,29 +189,29 @@ class Adapter(Protocol):
     def supports(self) -> Supports: ...
 
     def encode(self, request: Request, model: str) -> Outbound:
-        """Bytes for the provider's model `model`. Raises InvalidRequest naming the field."""
+        """Encode a request for the provider's `model`. Raises InvalidRequest naming the field."""
         ...
 
     def decoder(self, request: GenerateRequest) -> Decoder:
-        """A fresh decoder for the answer to `request`, streamed or not as it asks."""
+        """Return a new decoder for the answer to `request`, streamed or not as the request says."""
         ...
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        """The vectors of a whole 200 answer. Raises UpstreamBroken if they cannot be read."""
+        """Decode the vectors of a complete 200 answer. Raises UpstreamBroken if that fails."""
         ...
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        """What an answer with a status of 400 or more means. Header names are lower-case."""
+        """Translate an answer with a status of 400 or more. Header names are lower-case."""
         ...
 
 
 @runtime_checkable
 class EndMarked(Protocol):
-    """A decoder of streams that say themselves where they end.
+    """A decoder of streams that contain their own end mark.
 
-    ended: the mark has come. What follows is not read, and a connection that breaks then, or is
-           never closed, does no harm. Of a dialect in which totals come after the mark, not before
-           they have come, too.
+    ended: the end mark was received. Anything after it is ignored, so a connection that then
+           breaks, or is never closed, does no harm. If a dialect sends totals after the mark, true
+           only once they have been received as well.
     """
 
     ended: bool
@@ -219,31 +219,31 @@ class EndMarked(Protocol):
 
 @runtime_checkable
 class HeadReader(Protocol):
-    """An adapter whose answers say in their header fields what the client should hear, too."""
+    """An adapter whose answers carry data for the client in their header fields as well."""
 
     def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> Decoder:
-        """In place of `decoder`, once the head of a 200 has come. Names are lower-case."""
+        """Replaces `decoder` once the head of a 200 has been received. Names are lower-case."""
         ...
 
 
 @runtime_checkable
 class InputsByModel(Protocol):
-    """An adapter whose models differ in how many inputs a request for embeddings may have."""
+    """An adapter whose models differ in the number of inputs per embeddings request."""
 
     def inputs_of(self, model: str) -> int:
-        """In place of `Supports.inputs`; the model is the provider's."""
+        """Replaces `Supports.inputs`; the model is the provider's."""
         ...
 
 
 @runtime_checkable
 class HasBaseUrl(Protocol):
-    """An adapter whose vendor has one address for everybody, used where none is configured."""
+    """An adapter whose vendor has one address for all customers, the default base URL."""
 
     base_url: ClassVar[str]
 
 
 @runtime_checkable
 class HasTokenEndpoint(Protocol):
-    """An adapter whose vendor gives out OAuth tokens (`providers[].oauth`)."""
+    """An adapter whose vendor issues OAuth tokens (`providers[].oauth`)."""
 
     token_endpoint: ClassVar[TokenEndpoint]

@@ -1,4 +1,4 @@
-"""Holds a request against what a backend can honour."""
+"""Compares a request with the fields and values that a backend can honour."""
 
 from collections.abc import Collection, Iterator, Sequence, Sized
 
@@ -25,22 +25,22 @@ from schemas.requests import ChatRequest, Request, TokenRequest
 from schemas.unknown_fields import Unknown
 
 TOOL_PROPERTIES = "tools.properties"
-"""A name in `Supports.ranges` for the most properties that one tool's parameters may have."""
+"""The key in `Supports.ranges` for the number of properties in one tool's parameters."""
 
-NO_TEXT = "is not told by this backend; a tokenizer would (providers[].tokenizer)"
+NO_TEXT = "is not returned by this backend; configure a tokenizer (providers[].tokenizer)"
 _LACKING = {
-    "prompt.tokens": "is not supported: this backend reads text; a tokenizer would let it "
+    "prompt.tokens": "is not supported: this backend reads text; configure a tokenizer "
     "(providers[].tokenizer)"
 }
-MISSING = "is required; send it, or have it set in the model's defaults"
+MISSING = "is required; send it, or set it in the model's defaults"
 
 
 class Unsupported(Struct, frozen=True, kw_only=True):
-    """field: as in schemas.fields, or the task's name where the backend lacks the whole task.
+    """field: as in schemas.fields, or the task's name if the backend lacks the whole task.
 
-    reason: ends a sentence that begins with the field: "is not supported".
-    hint:   the answer is the same without it: the request may go without, and no backend is
-            preferred for it.
+    reason: completes a sentence that begins with the field: "is not supported".
+    hint:   the answer is the same without it: the request may be sent without it, and no backend
+            is preferred for it.
     """
 
     field: str
@@ -56,23 +56,23 @@ _schema = msgspec.json.Decoder(_Schema)
 _NONE: frozenset[str] = frozenset()
 _POWERS = (31, 32, 63, 64)
 _BESIDE = 2
-"""How far from a power of two a bound is still told by it."""
+"""How far from a power of two a bound may be to be shown relative to it."""
 
 
 def offered(supports: Supports, task: Task) -> frozenset[str] | None:
-    """The fields of a task, `None` where the task is not offered."""
+    """Return the fields of a task, `None` if the task is not offered."""
     return getattr(supports, task)
 
 
 def said_as(supports: Supports, task: Task, field: str) -> str | None:
-    """How a field is said: see `Supports.translated`; "": as the client says it; `None`: not."""
+    """Return where a field is sent: see `Supports.translated`; "": unchanged; `None`: not sent."""
     if field not in (offered(supports, task) or _NONE):
         return None
     return supports.translated.get(task, {}).get(field, "")
 
 
 def in_words(bounds: Range) -> str:
-    """A range for people: `0 … 2`, `> 0, ≤ 1`, `at most 4 entries`; "" for none."""
+    """Describe a range: `0 … 2`, `> 0, ≤ 1`, `at most 4 entries`; "" for none."""
     words: list[str] = []
     low, high = bounds.minimum, bounds.maximum
     if low is not None and high is not None:
@@ -87,7 +87,7 @@ def in_words(bounds: Range) -> str:
 
 
 def of_model(supports: Supports, model: str) -> Supports:
-    """What one model of the provider's honours."""
+    """Return what one model of the provider honours."""
     missing = supports.lacks(model) if supports.lacks is not None else _NONE
     if not missing or supports.chat is None:
         return supports
@@ -95,7 +95,7 @@ def of_model(supports: Supports, model: str) -> Supports:
 
 
 def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]) -> Supports:
-    """What is supported under an operator's `client_fields`: known fields can be denied by name."""
+    """Apply an operator's `client_fields`, which can also deny known fields by name."""
     if not (allow or deny):
         return supports
     tasks = {
@@ -110,10 +110,10 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
 def unsupported(
     request: Request, supports: Supports, below: Sequence[Unknown] | None = None
 ) -> tuple[Unsupported, ...]:
-    """What of the request this backend cannot honour, or misses; empty is the common case.
+    """Return what this backend cannot honour, and what it requires but lacks; commonly empty.
 
-    A field whose value asks for nothing (`n: 1`) is never among them.
-    below: schemas.unknown_fields.below_top of the request, where it is known.
+    Fields whose value has no effect (`n: 1`) are never included.
+    below: schemas.unknown_fields.below_top of the request, if known.
     """
     task = task_of(request)
     fields = offered(supports, task)
@@ -157,10 +157,10 @@ def unsupported(
 
 
 def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] | None:
-    """Whether requests of this kind, the same fields with whatever values, are honoured in full.
+    """Decide whether every request with the same fields, whatever their values, is fully honoured.
 
-    The bounds that their values still have to be in (`within`), or `None` where only a closer
-    look at each of them (`unsupported`) tells.
+    Returns the bounds that their values must still be within (`within`), or `None` if each request
+    needs a check of its own (`unsupported`).
     """
     task = task_of(request)
     fields, sent = offered(supports, task), sent_fields(request)
@@ -174,12 +174,12 @@ def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] 
 
 
 def within(request: Request, bounds: tuple[tuple[str, Range], ...]) -> bool:
-    """bounds: as `fits` said of a request with the same fields."""
+    """Check values. bounds: the result of `fits` for a request with the same fields."""
     return not any(_outside(field_value(request, field), one) for field, one in bounds)
 
 
 def omitted_content(request: Request, supports: Supports) -> tuple[str, ...]:
-    """What of the content this backend will not get to see, though nothing is refused for it."""
+    """Return the content that is omitted for this backend without rejecting the request."""
     if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):
         return ()
     for message in request.messages:
@@ -191,7 +191,7 @@ def omitted_content(request: Request, supports: Supports) -> tuple[str, ...]:
 
 
 def has_nested(request: Request) -> bool:
-    """There may be fields inside of others that our schema does not have."""
+    """Return whether the request may have nested fields outside our schema."""
     if not isinstance(request, ChatRequest):
         return False
     if request.nested or OpaqueTool in map(type, request.tools or ()):
@@ -209,14 +209,14 @@ def _withheld(
     named: Collection[str],
     below: Sequence[Unknown] | None,
 ) -> Iterator[Unsupported]:
-    """What the backend could get, and does not."""
+    """Yield the fields that the backend could receive but does not."""
     for one in supports.client_fields.refused(request, below):
         if one.field not in named:
             yield Unsupported(field=one.field, reason=one.reason, hint=one.optional)
 
 
 def _reads(thought: Thought, supports: Supports) -> bool:
-    """Of a thought that another vendor proves, the text alone is left, and none of it encrypted."""
+    """Another vendor's proven reasoning is reduced to its text; encrypted reasoning is omitted."""
     if supports.proofs is None or thought.kind == "text" or thought.proof_format in supports.proofs:
         return thought.kind in supports.thoughts
     return not thought.data and "text" in supports.thoughts
@@ -224,42 +224,42 @@ def _reads(thought: Thought, supports: Supports) -> bool:
 
 def _not_supported(field: str, fields: frozenset[str], supports: Supports) -> str:
     if field in supports.client_fields.deny:
-        return f"is not passed on: {DENIED}"
+        return f"is not forwarded: {DENIED}"
     if field == "messages.remote_image" and "messages.image" in fields:
-        return "is not supported: this backend fetches nothing; send the image as a data: URI"
+        return "is not supported: this backend does not fetch images; send it as a data: URI"
     return _LACKING.get(field, "is not supported")
 
 
 def _not_offered(supports: Supports, task: Task) -> str:
-    """Why, and what the operator could do about it."""
+    """Return the reason, and the remedy for the operator."""
     bare = supports.completion is not None
     match task:
         case "tokens" if bare:
             return (
-                "is not offered: this backend reads text; a tokenizer that gives back every text "
-                "it reads would let it (providers[].tokenizer)"
+                "is not offered: this backend reads text; configure a tokenizer that reproduces "
+                "every text it reads (providers[].tokenizer)"
             )
         case "completion" if supports.tokens is not None:
             return (
-                "is not offered: this backend reads tokens; a tokenizer would let it "
+                "is not offered: this backend reads tokens; configure a tokenizer "
                 "(providers[].tokenizer)"
             )
         case "tokens" | "completion" if supports.chat is not None:
             return (
-                "is not offered: this backend holds conversations, and a bare prompt is not one; "
+                "is not offered: this backend accepts conversations, not bare prompts; "
                 "send messages"
             )
         case "chat" if bare or supports.tokens is not None:
             return (
-                "is not offered: this backend reads bare prompts; a tokenizer with a chat template "
-                "beside it would let it (providers[].tokenizer)"
+                "is not offered: this backend accepts bare prompts; configure a tokenizer with a "
+                "chat template (providers[].tokenizer)"
             )
         case _:
             return "is not offered"
 
 
 def _outside(value: object, bounds: Range) -> str:
-    """The fault as words, "" where the value is in range."""
+    """Describe the fault; "" if the value is in range."""
     if bounds.items is not None and isinstance(value, Sized) and len(value) > bounds.items:
         return f"has {len(value)} entries, at most {bounds.items} are supported"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -276,15 +276,15 @@ def _outside(value: object, bounds: Range) -> str:
 
 
 def _shown(value: float) -> str:
-    """An integer may have any number of digits, and not fit a float."""
+    """Format a number; an integer may have too many digits for a float."""
     try:
         return f"{value:g}"
     except OverflowError:
-        return "beyond all numbers with a fraction"
+        return "too large for a float"
 
 
 def _number(value: float) -> str:
-    """Beside a power of two, that power."""
+    """Format a number; one close to a power of two as `2^31-1`."""
     for power in _POWERS:
         beyond = 2**power - abs(value)
         if 0 <= beyond <= _BESIDE:
@@ -304,7 +304,7 @@ def _most_properties(request: Request) -> int:
 
 
 def _properties(parameters: Raw) -> int:
-    """0 for what is no JSON schema: the backend can say so better than we."""
+    """Count properties; 0 if it is not a JSON schema, which the backend reports itself."""
     try:
         return len(_schema.decode(parameters).properties or ())
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Images that a request carries itself, as `data:` URIs, for vendors that want their bytes.
+"""Images that a request contains as `data:` URIs, for vendors that want their bytes.
 
 https://www.rfc-editor.org/rfc/rfc2397
 """
@@ -12,24 +12,25 @@ from schemas.errors import InvalidRequest
 from schemas.messages import ImagePart
 
 ALIASES: Final[Mapping[str, str]] = {"image/jpg": "image/jpeg"}
-"""Media types that clients write and vendors refuse -> the registered ones.
+"""Media types that clients send but vendors reject -> the registered ones.
 
 https://www.iana.org/assignments/media-types/media-types.xhtml#image
 """
 
 
 class InlineImage(Struct, frozen=True, kw_only=True):
-    """media_type: a registered name, "" where the URI names none. data: base64, as it was sent."""
+    """media_type: a registered name, "" if the URI has none. data: base64, as sent."""
 
     media_type: str
     data: str
 
 
 def inline_image(image: ImagePart, field: str) -> InlineImage:
-    """Raises InvalidRequest naming `field` for an address, and for a URI that is not base64."""
+    """Parse a `data:` URI. Raises InvalidRequest naming `field` for any other URI."""
     if image.remote:
         raise InvalidRequest(
-            f"{field}: this backend fetches nothing; send the image as a data: URI", param=field
+            f"{field}: this backend does not fetch images; send the image as a data: URI",
+            param=field,
         )
     head, comma, data = image.url.partition(",")
     kind, *parameters = head[len("data:") :].split(";")
@@ -41,6 +42,6 @@ def inline_image(image: ImagePart, field: str) -> InlineImage:
 
 
 def registered(kind: str) -> str:
-    """The media type in lower case, under its registered name."""
+    """Return the registered media type, in lower case."""
     name = kind.strip().lower()
     return ALIASES.get(name, name)

@@ -1,8 +1,8 @@
-"""How much of an answer a decoder remembers at most.
+"""Limits on the state that a decoder keeps per answer.
 
 Decoders keep state for each choice, tool call and block of an answer until it ends. A server that
-opens ever new ones would fill the gateway's memory; beyond these numbers, which no real answer
-comes near, the answer counts as broken.
+keeps opening new ones would fill the gateway's memory; above these numbers, which no real answer
+comes near, the answer is treated as broken.
 """
 
 from collections.abc import Sized
@@ -11,16 +11,16 @@ from typing import Final
 from schemas.errors import UpstreamBroken
 
 CHOICES: Final = 8
-"""Choices where fewer were asked for: some servers number them as they like."""
+"""Choices if fewer were requested: some servers number them arbitrarily."""
 TOOLS: Final = 1024
 """Tool calls of one choice."""
 BLOCKS: Final = 4096
-"""Blocks of content or thinking."""
+"""Blocks of content or reasoning."""
 NOTES: Final = 16_384
-"""Citations, images and the like that come along at the end."""
+"""Citations, images and similar objects that are sent at the end."""
 
 
 def check_room(kept: Sized, most: int, what: str, upstream: str) -> None:
-    """For one more of `what`. Raises UpstreamBroken where `kept` has `most` of them."""
+    """Check for room for one more. Raises UpstreamBroken if `kept` already has `most` `what`."""
     if len(kept) >= most:
         raise UpstreamBroken(f"the answer has over {most} {what}", upstream=upstream)

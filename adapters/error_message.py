@@ -1,8 +1,8 @@
-"""What a vendor says went wrong, out of the many shapes in which vendors say it.
+"""Extracts a vendor's error message from the many formats in which vendors send it.
 
 Known shapes: OpenAI's `{"error": {…}}`, vLLM's older flat one, `{"error": "text"}`, FastAPI's
 `{"detail": …}`, `{"message": …}`, Databricks' `{"error_code", "message"}` (whose message can be
-JSON again, and hold the error of a vendor behind it), a list around any of them, JSON inside a
+JSON again, with the error of the vendor behind it), a list around any of them, JSON inside a
 JSON string, plain text and HTML.
 """
 
@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 
 LONGEST = 2000
-"""Characters of a vendor's message that we pass on."""
+"""Characters of a vendor's message that are forwarded."""
 
 _BEHIND = ("external_model_error", "external_model_message")
-"""What Databricks was told by the vendor behind one of its endpoints: the real cause."""
+"""Matches the error of the vendor behind a Databricks endpoint: the real cause."""
 
 _MESSAGE = (*_BEHIND, "message", "msg", "detail", "error", "error_message", "errors", "description")
 _CODE = ("code", "error_code", "status")
@@ -24,11 +24,11 @@ _STATUS = ("status_code", "http_status", "http_status_code", "code", "status")
 _TYPE = ("type", "error_type", "reason")
 _DEPTH = 6
 _DIGITS = 3
-"""Of a status."""
+"""Digits of a status."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """message: "" where the vendor gave none. status: of an error inside a 200, 0 if unknown."""
+    """message: "" if the vendor sent none. status: of an error inside a 200, 0 if unknown."""
 
     message: str = ""
     type: str | None = None
@@ -38,12 +38,12 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def problem(body: bytes) -> Problem:
-    """Never raises: what cannot be read as JSON is text."""
+    """Parse an error body. Never raises: a body that is not JSON is treated as text."""
     return _shorten(_read(body, _DEPTH))
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """`text` with every secret of four characters or more replaced."""
+    """Return `text` with every secret of four characters or more replaced."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
@@ -78,7 +78,7 @@ def _object(fields: dict[str, object], depth: int) -> Problem:
             break
     code = _word(fields, _CODE)
     if "error_code" in fields and inner.code is not None and not inner.code.isdigit():
-        code = inner.code  # the vendor's behind says more than BAD_REQUEST
+        code = inner.code  # the inner vendor's code is more specific than BAD_REQUEST
     return Problem(
         message=inner.message,
         type=_word(fields, _TYPE) or inner.type,
@@ -89,7 +89,7 @@ def _object(fields: dict[str, object], depth: int) -> Problem:
 
 
 def _listed(values: list[object], depth: int) -> Problem:
-    """FastAPI's `[{"loc": ["body", "n"], "msg": "…"}]`, or one problem in a list."""
+    """Parse FastAPI's `[{"loc": ["body", "n"], "msg": "…"}]`, or one error in a list."""
     if not values:
         return Problem()
     first = _understand(values[0], depth - 1)
@@ -120,12 +120,12 @@ def _status(fields: dict[str, object]) -> int:
 
 
 def _step(value: object) -> str:
-    """A word or a number as text, "" for all else: to print what is nested can fail."""
+    """Return a string or number as text, else "": printing nested values can fail."""
     return str(value) if isinstance(value, str | int) else ""
 
 
 def _plain(body: bytes | str) -> str:
-    """Text as it is; of an HTML page its title, or its first words without the tags."""
+    """Return text as it is; of an HTML page the title, or the first words without tags."""
     text = body if isinstance(body, str) else body.decode(errors="replace")
     text = text.strip()
     if not text.startswith("<"):

@@ -1,4 +1,4 @@
-"""What a failure of an OpenAI-dialect server means: status and code decide, and never the prose but
+"""Translates errors of OpenAI-dialect servers by status and code, never by the message text, except
 for a prompt that is too long (`adapters.prompt_too_long`).
 
 https://platform.openai.com/docs/guides/error-codes
@@ -21,8 +21,9 @@ from schemas.errors import (
 )
 
 REFUSED_STATUS = frozenset({401, 402, 403, 405, 407, 410, 411, 421, 426})
-"""The account, and what no client can get wrong: the method, the address, a model that has retired,
-a proxy between. Those are the operator's and ours, and another backend may do."""
+"""Statuses about the operator's account, or about what no client controls: the method, the address,
+a retired model, a proxy in between. The operator or the gateway is at fault; another backend may
+work."""
 
 REFUSED_WORDS = frozenset(
     {
@@ -35,16 +36,16 @@ REFUSED_WORDS = frozenset(
         "unauthenticated",
     }
 )
-"""Codes and types that blame the operator's account whatever the status says."""
+"""Codes and types that blame the operator's account, whatever the status."""
 
 MODEL_UNKNOWN = "upstream_model_unknown"
 MODEL_WORDS = frozenset({"model_not_found", "endpoint_not_found"})
-"""Codes and types that say so whatever the status says."""
+"""Codes and types that mean this whatever the status."""
 
 TIMEOUTS = frozenset({408, 504})
 OVERLOADED = frozenset({503, 529})
 FAILED_4XX = frozenset({424, 425, 499})
-"""4xx that blame the server: MindIE's and TGI's generation error, too early, closed behind."""
+"""4xx that blame the server: MindIE's and TGI's generation error, too early, upstream closed."""
 
 STATUS_OF_WORD: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -77,12 +78,12 @@ STATUS_OF_WORD: Mapping[str, int] = {
 def error_from(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> GatewayError:
-    """The error for an answer with a status of 400 or more."""
+    """Return the error for an answer with a status of 400 or more."""
     return _error(endpoint, status, retry_after(headers), problem(body))
 
 
 def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
-    """The error for a 200 whose body, or a frame of it, says that something failed."""
+    """Return the error for a 200 whose body, or a frame of it, reports a failure."""
     found = problem(body)
     words = (word.lower() for word in (found.code, found.type) if word)
     known = (STATUS_OF_WORD[word] for word in words if word in STATUS_OF_WORD)
@@ -90,7 +91,7 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
 
 
 def unknown(text: str, upstream: str) -> UpstreamRefused:
-    """A 404. What is not found may be the model, or a file that the client names."""
+    """Return the error for a 404: the model, or a file that the client names, was not found."""
     error = UpstreamRefused(text, upstream=upstream, code=MODEL_UNKNOWN)
     error.counts = False
     return error
@@ -103,7 +104,7 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
     absent = status == 404 and found.param in (None, "model")
     if status in REFUSED_STATUS or words & REFUSED_WORDS:
         refused = UpstreamRefused(text, upstream=name, retry_after=wait)
-        # Some vendors moderate with a 403 that says nothing of the account.
+        # Some vendors use a 403 for content moderation; it does not concern the account.
         refused.counts = status != 403 or bool(words & REFUSED_WORDS)
         return refused
     if absent or words & MODEL_WORDS:
@@ -129,5 +130,5 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
 
 
 def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
-    """The key, and what the operator's own headers carry: it may be a credential too."""
+    """The key, and the values of the operator's own headers, which may be credentials too."""
     return (endpoint.key.reveal(), *(value for _, value in endpoint.headers if len(value) >= 16))

@@ -1,4 +1,4 @@
-"""Cuts a body of `application/vnd.amazon.eventstream`, AWS's binary framing, into its messages.
+"""Splits a body of `application/vnd.amazon.eventstream`, AWS's binary framing, into messages.
 
 A message: its length and its headers' length (four bytes each, big-endian), a CRC-32 of those
 eight bytes, headers, payload, and a CRC-32 of everything before it.
@@ -15,10 +15,10 @@ from schemas.errors import UpstreamBroken
 
 EXCEPTION = "exception:"
 ERROR = "error:"
-"""What the names of frames begin with that tell of a failure: a modelled one, and any other."""
+"""Name prefixes of frames that report a failure: a modelled exception, and any other error."""
 
 MAX_MESSAGE = 16 * 1024 * 1024
-"""Bytes of one message; a longer one is no answer but a fault."""
+"""Bytes of one message; a longer one is an error."""
 
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
@@ -48,10 +48,10 @@ class EventStreamParser:
         self._length = 0
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """The frames that `data` completes.
+        """Return the frames that `data` completes.
 
-        Raises UpstreamBroken for bytes that are no message, a wrong checksum and a message over
-        the limit.
+        Raises UpstreamBroken for bytes that are not a message, a wrong checksum and a message
+        over the limit.
         """
         held = self._held
         held += data
@@ -68,18 +68,18 @@ class EventStreamParser:
         return frames
 
     def close(self) -> list[tuple[str, bytes]]:
-        """Raises UpstreamBroken where the body has ended inside a message."""
+        """Raises UpstreamBroken if the body ended inside a message."""
         if self._held:
             raise self._broken("the stream ended inside a message")
         return []
 
     def _announced(self, held: bytearray, start: int) -> int:
-        """The length of the message that begins at `start`."""
+        """Return the length of the message that starts at `start`."""
         length, headers, checksum = _PRELUDE.unpack_from(held, start)
         if crc32(memoryview(held)[start : start + 8]) != checksum:
-            raise self._broken("a message's head has a wrong checksum")
+            raise self._broken("wrong checksum of a message's prelude")
         if length < _LEAST + headers:
-            raise self._broken(f"a message of {length} bytes has {headers} bytes of headers")
+            raise self._broken(f"a message of {length} bytes declares {headers} bytes of headers")
         if length > self._limit:
             raise self._broken(f"a message is over {self._limit} bytes")
         return length
@@ -87,7 +87,7 @@ class EventStreamParser:
     def _message(self, whole: bytes) -> tuple[str, bytes]:
         end = len(whole) - _CRC.size
         if crc32(memoryview(whole)[:end]) != _CRC.unpack_from(whole, end)[0]:
-            raise self._broken("a message has a wrong checksum")
+            raise self._broken("wrong checksum of a message")
         headers_end = _PRELUDE.size + _PRELUDE.unpack_from(whole)[1]
         try:
             headers = _texts(whole[_PRELUDE.size : headers_end])
@@ -103,14 +103,14 @@ class EventStreamParser:
                 said = {"message": headers.get(":error-message", "")}
                 return ERROR + headers.get(":error-code", ""), _encode(said)
             case kind:
-                raise self._broken(f"a message of the unknown type {kind!r}")
+                raise self._broken(f"a message has the unknown type {kind!r}")
 
     def _broken(self, problem: str) -> UpstreamBroken:
-        return UpstreamBroken(f"no event stream: {problem}", upstream=self._upstream)
+        return UpstreamBroken(f"not an event stream: {problem}", upstream=self._upstream)
 
 
 def _texts(block: bytes) -> dict[str, str]:
-    """The headers whose values are text. Raises where the block is cut or of unknown types."""
+    """Return the headers with text values. Raises if the block is cut or has unknown types."""
     found: dict[str, str] = {}
     place = 0
     while place < len(block):
@@ -124,7 +124,7 @@ def _texts(block: bytes) -> dict[str, str]:
             width = _WIDTHS[kind]
         value = block[place : place + width]
         if len(value) < width:
-            raise IndexError("a header's value is cut")
+            raise IndexError("a header's value is truncated")
         if kind == _STRING:
             found[name.decode()] = value.decode()
         place += width

@@ -1,4 +1,4 @@
-"""Cuts a body into frames: server-sent events and JSON lines, fed in any pieces.
+"""Splits a body into frames: server-sent events and JSON lines, fed in arbitrary pieces.
 
 SSE: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
@@ -11,10 +11,10 @@ from adapters.eventstream import EventStreamParser
 from schemas.errors import UpstreamBroken
 
 Frame = tuple[str, bytes]
-"""An event name ("" where the stream gives none) and its data."""
+"""An event name ("" if the stream sends none) and its data."""
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Bytes of one frame; a longer one is no answer but a fault."""
+"""Bytes of one frame; a longer one is an error."""
 
 _BOM = b"\xef\xbb\xbf"
 _NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -23,31 +23,31 @@ _BETWEEN = b"\n\ndata: "
 
 
 class FrameParser(Protocol):
-    """Keeps state between calls; how the bytes are cut never shows in the frames."""
+    """Keeps state between calls; frames do not depend on how the bytes are split."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that `data` completes. Raises UpstreamBroken for a frame over the limit."""
+        """Return the frames that `data` completes. Raises UpstreamBroken for one over the limit."""
         ...
 
     def close(self) -> list[Frame]:
-        """The body has ended: what was still held and makes sense by itself."""
+        """Handle the end of the body: return what was held back, if it is complete."""
         ...
 
 
 class SSEParser:
-    """Server-sent events, as the standard says, and three things more.
+    """Server-sent events by the standard, with three additions.
 
-    Lines that are no field at all (a bare JSON error in a 200 stream) come out under STRAY, at
-    the next blank line or at the end. A last frame without its blank line is delivered at the
-    end where the standard would drop it, because servers forget it after `[DONE]`; a last line
-    without its line end only if it looks whole. `id` and `retry` are read past.
+    Lines that are not fields (a bare JSON error in a 200 stream) are returned under STRAY, at the
+    next blank line or at the end. A last frame without its blank line is delivered at the end,
+    where the standard would drop it, because servers omit it after `[DONE]`; a last line without
+    its line end only if it looks complete. `id` and `retry` are ignored.
     """
 
     def __init__(self, upstream: str = "upstream", limit: int = MAX_FRAME) -> None:
         self._upstream = upstream
         self._limit = limit
         self._between = False
-        """Nothing is held: the next byte begins a frame."""
+        """Return whether nothing is held: the next byte begins a frame."""
         self._head: bytes | None = b""
         self._after_cr = False
         self._tail: list[bytes] = []
@@ -99,11 +99,11 @@ class SSEParser:
 
     @property
     def inside(self) -> bool:
-        """A frame has begun that is not complete."""
+        """Return whether a frame has begun that is not complete."""
         return bool(self._head or self._tail or self._size or self._event)
 
     def _whole_frames(self, data: bytes, frames: list[Frame]) -> bytes:
-        """The frames that lie whole in `data`. Returns what follows them.
+        """Append the frames that are complete in `data`. Returns the rest.
 
         The fast path is a block of single `data` lines: every line end in it belongs to a gap
         between two of them.
@@ -172,7 +172,7 @@ class SSEParser:
         return data.removeprefix(_BOM)
 
     def _with_newlines(self, data: bytes) -> bytes:
-        """CRLF and CR become LF, also where a CRLF was cut in two."""
+        """Replace CRLF and CR by LF, also if a CRLF is split between two pieces."""
         if not data:
             return data
         if self._after_cr and data.startswith(b"\n"):
@@ -182,17 +182,17 @@ class SSEParser:
 
 
 class UnmarkedSSEParser(SSEParser):
-    """Server-sent events of a dialect without an end mark: the body must end between two frames."""
+    """Server-sent events of a dialect without an end mark: the body must end between frames."""
 
     def close(self) -> list[Frame]:
-        """Raises UpstreamBroken where the body has ended inside a frame."""
+        """Raises UpstreamBroken if the body ended inside a frame."""
         if self.inside:
             raise UpstreamBroken("stream ended inside a frame", upstream=self._upstream)
         return []
 
 
 class LinesParser:
-    """One JSON text a line (NDJSON); blank lines are skipped, the last may lack its line end."""
+    """One JSON text per line (NDJSON); blank lines are skipped, the last may lack its line end."""
 
     def __init__(self, upstream: str = "upstream", limit: int = MAX_FRAME) -> None:
         self._upstream = upstream
@@ -225,7 +225,7 @@ class LinesParser:
 
 
 def _is_field(line: bytes) -> bool:
-    """A comment, or a line whose field name looks like one, known to us or not."""
+    """Return whether the line is a comment or looks like a field, known or unknown."""
     name = line.partition(b":")[0]
     return _NAME.issuperset(name)
 
@@ -236,4 +236,4 @@ FRAMING: dict[Framing, Callable[[str], FrameParser]] = {
     "ndjson": LinesParser,
     "eventstream": EventStreamParser,
 }
-"""A parser for each framing; called with the provider's name, which starts its errors."""
+"""A parser for each framing; takes the provider's name, with which its errors start."""

@@ -1,6 +1,6 @@
-"""Hosts of vendors that answer no request without a credential.
+"""Hosts of vendors that always require a credential.
 
-A server of one's own may ask for none, whatever it speaks; these never do.
+A self-hosted server may work without one, whatever its dialect.
 """
 
 from collections.abc import Iterable
@@ -42,13 +42,13 @@ DOMAINS: Final = (
     # https://cloud.google.com/vertex-ai/docs/reference/rest
     "-aiplatform.googleapis.com",
 )
-"""The ends of names of which each account, region or workspace has one."""
+"""Suffixes of host names that exist once per account, region or workspace."""
 
 _TELLING: Final = ("auth", "key", "token", "secret", "cookie")
 
 
 def wants_credential(base_url: str) -> bool:
-    """Whether what is there always asks for one."""
+    """Return whether the host always requires a credential."""
     try:
         host = (urlsplit(base_url).hostname or "").lower()
     except ValueError:
@@ -57,5 +57,5 @@ def wants_credential(base_url: str) -> bool:
 
 
 def any_credential(headers: Iterable[str]) -> bool:
-    """Whether a header of one of these names may carry one."""
+    """Return whether one of these headers may carry a credential."""
     return any(word in name.lower() for name in headers for word in _TELLING)

@@ -1,7 +1,7 @@
-"""Which of a request's fields beyond our schema an adapter puts on the wire, found by encoding.
+"""Finds by encoding which fields outside our schema an adapter sends.
 
-No list says so: the request is encoded with the field and without it, and a field that changes
-nothing of what is sent is lost. What was found is kept by the field's place.
+There is no list: the request is encoded with and without the field, and a field that does not
+change the encoded request is lost. Results are cached by the field's path.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ from schemas.requests import ChatRequest, Request
 from schemas.unknown_fields import Change, Unknown, edited, inside, parsed
 
 MAX_ENCODINGS: Final = 24
-"""Encodings for one request: a client may send any number of fields. A field that is beyond them,
-and that no request before has shown to reach the wire, is taken for lost."""
+"""Encodings per request, because a client may send any number of fields. Further fields count as
+lost, unless an earlier request has shown that they are sent."""
 
 MAX_ENCODED_BYTES: Final = 4 * 1024 * 1024
-"""Of content in all encodings for one request: some 20 ms."""
+"""Bytes of content in all encodings of one request: about 20 ms."""
 
 MAX_REMEMBERED: Final = 4096
-"""Places of one adapter."""
+"""Cached paths per adapter."""
 
 _LONGEST: Final = 200
 _PROBE: Final = "x_probe"
@@ -31,13 +31,13 @@ _PROBED: Final = Raw(b'"probed-5219"')
 
 
 class Sent(Protocol):
-    """What an adapter makes of a request; two that are equal say the same."""
+    """Encodes a request; equal results are sent as equal requests."""
 
     def encode(self, request: Request, model: str, /) -> object: ...
 
 
 class _Key(Struct, frozen=True, gc=False):
-    """A place, in a request for a task and a model. of: see schemas.unknown_fields.Unknown."""
+    """A path in a request for a task and a model. of: see schemas.unknown_fields.Unknown."""
 
     task: type[Request]
     model: str
@@ -47,14 +47,14 @@ class _Key(Struct, frozen=True, gc=False):
 
 
 class Carrying:
-    """Of one adapter. See adapters.client_fields.carried.Carries."""
+    """Implements adapters.client_fields.carried.Carries for one adapter."""
 
     def __init__(self, adapter: Sent) -> None:
         self._adapter = adapter
         self._known: dict[_Key, bool] = {}
 
     def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
-        """See Carries. Nothing of a request that cannot be encoded at all."""
+        """See Carries. Returns nothing for a request that cannot be encoded at all."""
         search = _LossSearch(self._adapter, request, model, self._known)
         lost: dict[str, None] = {}
         try:
@@ -66,11 +66,11 @@ class Carrying:
 
 
 class _Unencodable(Exception):
-    """The adapter refuses the request as it is."""
+    """The adapter rejects the unchanged request."""
 
 
 class _LossSearch:
-    """Encodings of one request."""
+    """Compares encodings of one request."""
 
     def __init__(
         self, adapter: Sent, request: Request, model: str, known: dict[_Key, bool]
@@ -83,7 +83,7 @@ class _LossSearch:
         self._left = min(MAX_ENCODINGS, MAX_ENCODED_BYTES // max(_size(request), 1))
 
     def lost(self, one: Unknown) -> Iterator[str]:
-        """Paths of what is lost of it: its own, or those inside."""
+        """Yield the lost paths: the field's own, or those inside it."""
         value = parsed(one.value, one.name) if isinstance(one.value, Raw) else one.value
         yield from self._lost(one, one.parent, one.name, value)
 

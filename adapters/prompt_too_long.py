@@ -1,8 +1,8 @@
-"""What a vendor says where a prompt is too long for its model: one table for all adapters.
+"""Recognises vendors' errors about a prompt that is too long: one table for all adapters.
 
-Few have a code for it, so here a vendor's prose is read: clients that shorten a conversation and
-try again, and `fallback_by_error`, need one code. Each form is the vendor's own sentence, with
-enough of its words that no other failure is taken for it.
+Few vendors have a code for it, so the message text is matched: clients that shorten a conversation
+and retry, and `fallback_by_error`, need one code. Each pattern is from the vendor's own message and
+long enough to match no other failure.
 """
 
 import re
@@ -15,7 +15,7 @@ from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 
 class MessagePattern(Struct, frozen=True, kw_only=True):
-    """pattern: found anywhere in the message, case ignored. source: where the sentence was seen."""
+    """pattern: matched anywhere in the message, ignoring case. source: where it was seen."""
 
     vendor: str
     pattern: str
@@ -23,7 +23,7 @@ class MessagePattern(Struct, frozen=True, kw_only=True):
 
 
 _PI: Final = "https://github.com/badlogic/pi-mono/blob/main/packages/ai/src/utils/overflow.ts"
-"""Whose tests print the sentences."""
+"""A project whose tests contain the messages."""
 
 PATTERNS: Final[tuple[MessagePattern, ...]] = (
     MessagePattern(
@@ -143,30 +143,30 @@ PATTERNS: Final[tuple[MessagePattern, ...]] = (
         source="https://wenku.csdn.net/answer/5r0ndbxt2j",
     ),
 )
-"""In no order: any of them is enough."""
+"""In no particular order: any match is enough."""
 
 CODES: Final = frozenset(
     {CONTEXT_LENGTH, "model_context_window_exceeded", "exceed_context_size_error", "3051"}
 )
-"""Codes and types that say so whatever the message: OpenAI's, Z.ai's, llama.cpp's, Mistral's."""
+"""Codes and types with this meaning: OpenAI's, Z.ai's, llama.cpp's, Mistral's."""
 
 MAX_SCANNED: Final = 2_000
-"""Characters of a message: an upstream may send any number of them."""
+"""Characters of a message that are searched: an upstream may send any number."""
 
 _SAYS: Final = re.compile("|".join(f"(?:{form.pattern})" for form in PATTERNS), re.IGNORECASE)
 
 
 def says_too_long(message: str, *codes: str | None) -> bool:
-    """Whether a vendor's failure is about the length of the prompt. codes: its code and type."""
+    """Return whether the failure is about the prompt's length. codes: its code and type."""
     return _SAYS.search(message, 0, MAX_SCANNED) is not None or any(
         code is not None and code.lower() in CODES for code in codes
     )
 
 
 def rejected_as_too_long(message: str, *, upstream: str) -> UpstreamRejected:
-    """A 400 whatever the vendor's status, since OpenAI's clients look at no other.
+    """Return a 400 whatever the vendor's status, because OpenAI's clients check no other status.
 
-    message: the vendor's own, which stays in it: it mostly has the numbers.
+    message: the vendor's own, which is included: it usually contains the numbers.
     """
     return UpstreamRejected(
         too_long_message(message),

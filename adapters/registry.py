@@ -1,8 +1,8 @@
-"""Which adapter a name in the configuration means: ours, the catalogue's rows, then plug-ins.
+"""Finds the adapter for a name in the configuration: built-in, vendor profiles, plug-ins.
 
-A plug-in is an entry point in the group `strowger.adapters` that names a class with the shape of
-`adapters.base.Adapter`; each of ours is one line in `BUILTIN`, of the same form. Where a vendor is
-to be found its class says (`HasBaseUrl`, `HasTokenEndpoint`).
+A plug-in is an entry point in the group `strowger.adapters` that names a class with the interface
+`adapters.base.Adapter`; each built-in adapter is one line in `BUILTIN`, in the same format. A class
+declares its vendor's addresses (`HasBaseUrl`, `HasTokenEndpoint`).
 """
 
 import difflib
@@ -44,15 +44,15 @@ MEMBERS = ("name", "framing", "supports", "encode", "decoder", "embeddings", "er
 
 @cache
 def installed() -> tuple[EntryPoint, ...]:
-    """The plug-ins that are installed. Looked for once: the search reads a file of each package."""
+    """Return the installed plug-ins. Cached: the search reads a file of every package."""
     return tuple(entry_points(group=GROUP))
 
 
 class Registry:
-    """Names and what they build. A class is loaded only when its name is asked for."""
+    """Adapter names and classes. A class is loaded only when its name is used."""
 
     def __init__(self, plugins: Iterable[EntryPoint] | None = None) -> None:
-        """Raises InvalidConfig when a plug-in takes a name that is already taken.
+        """Raises InvalidConfig if a plug-in uses a name that is already taken.
 
         plugins: `None` finds the installed ones.
         """
@@ -66,8 +66,8 @@ class Registry:
         for plugin in installed() if plugins is None else plugins:
             if plugin.name in self.names:
                 problems.append(
-                    f"the plug-in {plugin.value} calls its adapter {plugin.name!r}, "
-                    "a name that is already taken; uninstall it or rename its entry point"
+                    f"the plug-in {plugin.value} names its adapter {plugin.name!r}, "
+                    "which is already taken; uninstall it or rename its entry point"
                 )
             self._classes[plugin.name] = plugin
         if problems:
@@ -78,7 +78,7 @@ class Registry:
         return tuple(sorted({*self._rows, *self._classes}))
 
     def base_url(self, name: str) -> str:
-        """The base URL that goes with a name, "" where the configuration must give one.
+        """Return the name's default base URL, "" if the configuration must give one.
 
         Raises InvalidConfig as `build` does.
         """
@@ -89,7 +89,7 @@ class Registry:
         return adapter.base_url.rstrip("/") if isinstance(adapter, HasBaseUrl) else ""
 
     def tokens(self, name: str) -> TokenEndpoint | None:
-        """Where OAuth tokens come from; without a path the configuration must say.
+        """Return the OAuth token endpoint; if it has no path, the configuration must give one.
 
         Raises InvalidConfig as `build` does.
         """
@@ -99,7 +99,7 @@ class Registry:
         return adapter.token_endpoint if isinstance(adapter, HasTokenEndpoint) else None
 
     def build(self, name: str, endpoint: Endpoint) -> Adapter:
-        """Raises InvalidConfig for a name that nobody has, and for a plug-in that fails to load."""
+        """Raises InvalidConfig for an unknown name, and for a plug-in that fails to load."""
         if name in self._classes:
             return self._class(name)(endpoint)
         row = self._rows.get(name)
@@ -108,25 +108,25 @@ class Registry:
         return OpenAIAdapter(endpoint, row)
 
     def check(self, name: str) -> str:
-        """The problem with a name as a full sentence, "" if somebody has it."""
+        """Return the problem with a name as a full sentence, "" if it exists."""
         return "" if name in self.names else self._unknown(name)
 
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self.names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names)}."
+        hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(self.names)}."
         return f"no adapter is named {name!r}; {hint}"
 
     def _class(self, name: str) -> type[Adapter]:
         found = self._classes.get(name)
         if found is None:
             raise InvalidConfig((self._unknown(name),))
-        what = f"the adapter {name!r} ({found.value})"
+        what = f"adapter {name!r} ({found.value})"
         try:
             loaded: object = found.load()
         except (ImportError, AttributeError) as exc:
             raise InvalidConfig((f"{what} cannot be loaded: {exc}",)) from exc
         missing = [member for member in MEMBERS if not hasattr(loaded, member)]
         if missing or not isinstance(loaded, type):
-            lacks = f"it has no {', '.join(missing)}" if missing else "it is no class"
-            raise InvalidConfig((f"{what} is no adapter: {lacks}",))
+            lacks = f"it has no {', '.join(missing)}" if missing else "it is not a class"
+            raise InvalidConfig((f"{what} is not an adapter: {lacks}",))
         return cast("type[Adapter]", loaded)

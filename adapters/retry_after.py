@@ -1,4 +1,4 @@
-"""How long a server asks us to wait, from its response headers.
+"""Reads from response headers how long a server asks the gateway to wait.
 
 https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
 """
@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST_S = 86_400.0
-"""More is not believed: a day's quota is new after a day, and who writes a moment where seconds
-belong (1893456000) would be shut out for as long as the gateway runs."""
+"""Longer waits are capped: daily quotas reset after a day, and a server that sends a timestamp
+instead of seconds (1893456000) would be excluded for as long as the gateway runs."""
 
 _LONG = 256
-"""Characters of a header field that is read at all."""
+"""Characters of a header field; longer ones are ignored."""
 _DECIMAL = re.compile(r"[ \t]*[0-9]+(?:\.[0-9]*)?[ \t]*", re.ASCII)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds, 0 to LONGEST_S; `None` where the headers do not say, or say nothing readable.
+    """Return seconds, 0 to LONGEST_S; `None` if the headers have none, or none that is readable.
 
-    `retry-after-ms` wins over `retry-after`. A date is measured from `now`, else from the
+    `retry-after-ms` takes precedence over `retry-after`. A date is relative to `now`, else to the
     answer's own `date` header, because adapters have no clock.
     """
     wait = _parse(headers, now)
@@ -42,12 +42,12 @@ def _parse(headers: Mapping[str, str], now: datetime | None) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    """Decimal digits, of a fraction too; `1e20`, `-3`, `inf` and `1_0` are not a number here."""
+    """Parse decimal digits with an optional fraction; reject `1e20`, `-3`, `inf` and `1_0`."""
     return float(text) if len(text) <= _LONG and _DECIMAL.fullmatch(text) else None
 
 
 def _date(text: str) -> datetime | None:
-    """`None` for what is not an HTTP date; a date without a zone is taken as GMT."""
+    """Parse an HTTP date, else return `None`; a date without a zone is treated as GMT."""
     if len(text) > _LONG:
         return None
     try:

@@ -70,19 +70,19 @@ __all__ = [
 ]
 
 Build = Callable[[Endpoint], Adapter]
-"""An adapter's class, or whatever else makes one from an endpoint."""
+"""An adapter's class, or any other callable that builds one from an endpoint."""
 
 ANYWHERE = "https://backend.test/v1"
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One promise. name: what should be true, as a sentence."""
+    """One check. name: what must be true, as a sentence."""
 
     name: str
     run: Callable[[], None]
 
     def __call__(self) -> None:
-        """Raises AssertionError where the promise is broken, and whatever the adapter raises."""
+        """Raises AssertionError if the check fails, and any exception that the adapter raises."""
         self.run()
 
     def __str__(self) -> str:
@@ -97,19 +97,19 @@ def contract(
     model: str = "m",
     models: Mapping[Task, Models] | None = None,
 ) -> list[Check]:
-    """Every check of the contract for one adapter; nothing is run or built before a check is.
+    """Return every check of the contract for one adapter; nothing is built before a check runs.
 
-    recorded: a folder of exchanges or the exchanges themselves. Without any, only what holds
-              whatever was recorded is checked.
-    base_url: where the adapter is told to send; nothing is sent.
-    model:    the backend's own name, where its requests depend on that.
-    models:   where the model decides how a field is said: by task, one for each way.
-    Raises ValueError for a folder without exchanges.
+    recorded: a folder of recordings or the recordings themselves. Without any, only checks that
+              need no recording are returned.
+    base_url: the adapter's configured base URL; nothing is sent.
+    model:    the backend's own name, if its requests depend on that.
+    models:   if a field's place depends on the model: by task, one model per place.
+    Raises ValueError for a folder without recordings.
     """
     if isinstance(recorded, Path):
         found = recordings(recorded)
         if not found:
-            raise ValueError(f"{recorded}: there is no recorded exchange")
+            raise ValueError(f"{recorded}: there are no recordings")
     else:
         found = list(recorded)
 
@@ -117,70 +117,73 @@ def contract(
         return Check(name=name, run=lambda: what(build(contract_endpoint(base_url))))
 
     checks = [
-        check("it says how it is asked", check_shape),
-        check("what it supports are known fields", check_supports),
+        check("it describes its requests", check_shape),
+        check("it declares known fields only", check_supports),
         check("every error status has a meaning", check_statuses),
-        check("thoughts that are handed back are sent or reported", check_thoughts),
+        check("reasoning that is sent back is sent or reported", check_thoughts),
     ]
     for task in TASKS:
         ways = (models or {}).get(task, {model: {}})
         checks += [check(name, what) for name, what in _of_task(task, model, ways)]
     if found:
         recorded_all = partial(check_recorded, recorded=found)
-        checks.append(check("every task that is offered was recorded", recorded_all))
+        checks.append(check("every offered task has a recording", recorded_all))
     checks += [check(f"{one.name}: {name}", what) for one in found for name, what in _of(one)]
     return checks
 
 
 def contract_endpoint(base_url: str = ANYWHERE) -> Endpoint:
-    """An endpoint whose key the checks look for where no key may be."""
+    """Return an endpoint; the checks verify that its key never shows where it must not."""
     return Endpoint(name="contract", base_url=base_url, key=Secret(KEY))
 
 
 def fixture(folder: Path, name: str) -> Recording:
-    """One exchange of a folder. Raises KeyError where there is none of that name."""
+    """Return one recording of a folder. Raises KeyError if there is none of that name."""
     for one in recordings(folder):
         if one.name == f"{folder.name}/{name}":
             return one
-    raise KeyError(f"{folder} has no exchange {name!r}")
+    raise KeyError(f"{folder} has no recording {name!r}")
 
 
 def _of_task(
     task: Task, model: str, ways: Models
 ) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
-    """What holds of the requests of one task."""
+    """Yield the checks for the requests of one task."""
     yield (
         f"{task}: every field is sent or reported",
         partial(check_fields, task=task, model=model),
     )
     yield (
-        f"{task}: every field is sent where and as the adapter says",
+        f"{task}: every field is sent where and how the adapter declares",
         partial(check_translations, task=task, models=ways),
     )
     yield (
-        f"{task}: what is withheld from it never reaches it",
+        f"{task}: withheld fields never reach the backend",
         partial(check_client_fields, task=task, model=model),
     )
     yield (
-        f"{task}: nothing is lost in silence, at any depth",
+        f"{task}: no field is lost silently, at any depth",
         partial(check_carried, task=task, model=model),
     )
     yield (
-        f"{task}: what cannot be encoded is refused by name",
+        f"{task}: values that cannot be encoded are rejected by field name",
         partial(check_unencodable, task=task, model=model),
     )
-    yield f"{task}: bytes that are no answer are an error", partial(check_breaks, task=task)
+    yield f"{task}: bytes that are not an answer are an error", partial(check_breaks, task=task)
 
 
 def _of(recording: Recording) -> Iterator[tuple[str, Callable[[Adapter], None]]]:
-    """What holds of one exchange."""
+    """Yield the checks for one recording."""
     if recording.status != 200:
-        yield "the error tells what went wrong", partial(check_error_reported, recording=recording)
+        yield (
+            "the error has the vendor's message",
+            partial(check_error_reported, recording=recording),
+        )
         return
-    yield "it is a whole answer", partial(check_whole, recording=recording)
-    yield "all that the vendor counts is kept", partial(check_usage, recording=recording)
+    yield "it is a complete answer", partial(check_whole, recording=recording)
+    yield "the vendor's usage counts are kept", partial(check_usage, recording=recording)
     if task_of(request_for(recording)) == "embeddings":
         return
     if recording.streamed:
-        yield "chunk boundaries never show", partial(check_cuts, recording=recording)
-    yield "cut short it is an error", partial(check_truncation, recording=recording)
+        yield "chunk boundaries have no effect", partial(check_cuts, recording=recording)
+    yield "a truncated body is an error", partial(check_truncation, recording=recording)

@@ -1,4 +1,4 @@
-"""Requests that an adapter cannot encode: the client's fault, and which field it is in."""
+"""Turns encoding failures into InvalidRequest errors that name the field at fault."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 ENCODE_ERRORS = (RecursionError, OverflowError, ValueError)
-"""What encoding a request can raise: nested too deep, a number or a character out of range."""
+"""Raised by encoding: nested too deeply, a number or a character out of range."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 def encoded(adapter: Adapter, request: Request, model: str) -> Outbound:
-    """See Adapter.encode; whatever a client can send, only InvalidRequest is raised."""
+    """Encode the request as Adapter.encode does; for any input, only InvalidRequest is raised."""
     try:
         return adapter.encode(request, model)
     except ENCODE_ERRORS as exc:
@@ -25,7 +25,7 @@ def encoded(adapter: Adapter, request: Request, model: str) -> Outbound:
 
 
 def unencodable(request: Request, failure: Exception) -> InvalidRequest:
-    """The error for a request that an adapter cannot encode. Its param is the field at fault."""
+    """Return the error for a request that cannot be encoded; its param is the field at fault."""
     field = next((path for path, value in _values(request) if not _encodable(value)), None)
     where = field or "the request"
     if isinstance(failure, RecursionError):
@@ -34,7 +34,7 @@ def unencodable(request: Request, failure: Exception) -> InvalidRequest:
         )
     if isinstance(failure, UnicodeError):
         return InvalidRequest(
-            f"{where} holds characters that are not valid Unicode text", param=field
+            f"{where} contains characters that are not valid Unicode text", param=field
         )
     return InvalidRequest(
         f"{where} does not fit into the provider's format: {failure}", param=field
@@ -61,7 +61,7 @@ def _fields(fields: Struct) -> Iterator[tuple[str, object]]:
 
 
 def _encodable(value: object) -> bool:
-    """It can be written, and what was written read again: JSON of the client's is not looked at."""
+    """Return whether the value can be encoded and decoded again; raw JSON is only decoded."""
     try:
         _decode(value if isinstance(value, Raw) else _encode(value))
     except ENCODE_ERRORS:

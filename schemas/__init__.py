@@ -1,1 +1,1 @@
-"""The one vocabulary that every other package speaks: requests, events, answers, errors."""
+"""The vocabulary that all packages share: requests, events, answers, errors."""

@@ -1,4 +1,4 @@
-"""Whole answers: what a stream of events folds to, and what an embedding model returns."""
+"""Complete answers: the result of folding a stream of events, and embeddings."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
@@ -24,7 +24,7 @@ from schemas.tensors import Tensor
 
 
 class Choice(Struct, kw_only=True, gc=False):
-    """One answer while it grows, and when it is done: `finish` is `None` only until then.
+    """One choice of an answer, in progress or complete: `finish` is `None` until it completes.
 
     text:     `None` where the backend sent no text at all (a pure tool call).
     thoughts: the reasoning, block by block.
@@ -44,12 +44,12 @@ class Choice(Struct, kw_only=True, gc=False):
 
     @property
     def reasoning(self) -> str:
-        """All of the thinking that can be read."""
+        """All readable reasoning text."""
         return "".join([thought.text for thought in self.thoughts])
 
 
 class Answer(Struct, kw_only=True, gc=False):
-    """Everything that a backend said, choices in index order."""
+    """A backend's complete answer, choices in index order."""
 
     started: Started
     choices: list[Choice]
@@ -69,8 +69,8 @@ class Embeddings(Struct, frozen=True, kw_only=True, gc=False):
 class Fold:
     """Collects events into an Answer. `add` never looks back: each event costs O(its own size).
 
-    deltas: events so far that show a client something (`schemas.events.CONTENT`), of tokens their
-    ids. usage: the last that came.
+    deltas: number of content events so far (`schemas.events.CONTENT`); token events count by their
+    ids. usage: the latest received.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Fold:
                 self._add_rarer(event)  # pyright: ignore[reportArgumentType]  the others are above
 
     def answer(self) -> Answer:
-        """What was collected; the caller has seen to it that every choice has finished."""
+        """Return what was collected; the caller ensures that every choice has finished."""
         for index, pieces in self._text.items():
             self._choices[index].text = "".join(pieces)
         if not (self._thoughts or self._tools):
@@ -188,7 +188,7 @@ class Fold:
 async def folded(
     source: AsyncGenerator[list[Event], None], fold: Fold
 ) -> AsyncGenerator[list[Event], None]:
-    """The same batches, each added to `fold` as it passes. Closing it closes the source."""
+    """Yield the same batches, adding each to `fold`. Closing it closes the source."""
     async with aclosing(source):
         async for batch in source:
             fold.add(batch)

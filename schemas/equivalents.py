@@ -1,4 +1,4 @@
-"""The same wish in other words, for a backend that does not know the client's."""
+"""Equivalent requests for backends that do not support the fields the client sent."""
 
 from collections.abc import Collection
 from typing import Final, TypeVar
@@ -15,16 +15,16 @@ ASKS_NOTHING: Final[dict[str, bytes]] = {
     "include_stop_str_in_output": b"false",
     "skip_special_tokens": b"true",
 }
-"""Fields of vLLM's and MindIE's chat that are none of ours, at the values that they have anyway."""
+"""Fields of vLLM's and MindIE's chat outside our schema, with their default values."""
 
 _AnyRequest = TypeVar("_AnyRequest", bound=GenerateRequest)
 
 
 def reworded(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
-    """The request without `do_sample`, where that is not among the fields that are `known`.
+    """Return the request without `do_sample`, unless `known` includes that field.
 
-    `False` becomes temperature 0, where what would cut the candidates changes nothing and is
-    left out; `True` is what every backend does that is not told otherwise.
+    `False` becomes temperature 0, at which fields that restrict the candidates have no effect and
+    are omitted; `True` is every backend's default.
     """
     sampling = request.sampling
     if sampling.do_sample is UNSET or "do_sample" in known:
@@ -45,10 +45,10 @@ def reworded(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
 
 
 def in_our_fields(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
-    """The request for a backend that gets no unknown fields: those that we can put in our own.
+    """Return the request for a backend without unknown fields: express them in our own if possible.
 
-    `use_beam_search` becomes `beam_width`, where that is `known`: as many beams as `best_of`
-    says, or else `n`. What asks for nothing is left out. Everything else stays, to be refused.
+    `use_beam_search` becomes `beam_width` if that is `known`: as many beams as `best_of`, or else
+    `n`. Fields at their defaults are omitted. All others stay, and are rejected later.
     """
     extra = {
         name: raw

@@ -1,9 +1,9 @@
-"""Every failure that crosses a package border, sorted by who must act.
+"""Every failure that crosses a package border, grouped by who must act.
 
 GatewayError                      500  a bug of ours
 ├─ InvalidConfig                       the operator; refuses to start
 ├─ CallerError                         the caller; one attempt, no fallback, no breaker count
-│  ├─ InvalidRequest              400  before anything was sent; another backend may have words
+│  ├─ InvalidRequest              400  before anything was sent; another backend may support it
 │  ├─ Unauthenticated             401
 │  ├─ Forbidden                   403  the key may not use this
 │  ├─ ModelNotFound               404
@@ -16,17 +16,17 @@ GatewayError                      500  a bug of ours
 │  └─ UpstreamRejected            4xx  a backend says that the request itself is wrong
 ├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
 │  └─ RateLimited                 429  every backend is waiting out a 429; carries retry_after
-├─ DeadlineExceeded               504  the request's own time is over
+├─ DeadlineExceeded               504  the request's own deadline has passed
 └─ UpstreamError                       a backend; another may do better
    ├─ UpstreamUnreachable         502  nothing was sent
-   │  └─ UpstreamStarting         503  an engine of ours that loads, or starts again
+   │  └─ UpstreamStarting         503  a local engine that is loading or restarting
    ├─ UpstreamTimeout             504  something may have been sent
    ├─ UpstreamBusy                429  carries retry_after, seconds
    ├─ UpstreamRefused             502  our key, quota or deployment name
    ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
-   │  └─ UpstreamOverloaded       503  a 503 or 529; carries retry_after where it was told
+   │  └─ UpstreamOverloaded       503  a 503 or 529; carries retry_after if the backend sent it
    └─ UpstreamBroken              502  an answer that we cannot read, or one cut short
-      └─ UpstreamLost             502  an engine of ours died with the request
+      └─ UpstreamLost             502  a local engine died with the request
 """
 
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -38,15 +38,15 @@ RetryKind = Literal["connect", "timeout", "rate_limit", "server_error", "broken_
 
 
 class GatewayError(Exception):
-    """The root; raised as such only for our own bugs.
+    """The root; raised directly only for our own bugs.
 
     status:      the HTTP status that the client gets.
-    code:        a stable machine-readable word, for the envelope's `code`.
+    code:        a stable machine-readable code, for the envelope's `code`.
     param:       the path of the offending field, if there is one.
-    retry_after: seconds that the client, or our next try, should wait; `None` when unknown.
-    kind:        the word in `retry.on` that admits another try; `None` is never retried.
-    logged:      the message as the gateway's log has it, and as `str` gives it; it may name
-                 addresses, which the client's does not.
+    retry_after: seconds that the client, or our next attempt, should wait; `None` if unknown.
+    kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
+    logged:      the message for the gateway's log and for `str`; it may contain addresses, which
+                 the client's message does not.
     """
 
     status: int = 500
@@ -70,7 +70,7 @@ class GatewayError(Exception):
 
 
 class InvalidConfig(GatewayError):
-    """`config.yaml` cannot be served. `problems` holds every one found, each a full sentence."""
+    """`config.yaml` is invalid. `problems` holds every problem found, each a full sentence."""
 
     code = "invalid_config"
 
@@ -87,7 +87,7 @@ class CallerError(GatewayError):
 
 
 class InvalidRequest(CallerError):
-    """The request cannot be right, or one backend has no words for it; nothing was sent."""
+    """The request is invalid, or a backend does not support it; nothing was sent."""
 
 
 class Unauthenticated(CallerError):
@@ -101,7 +101,7 @@ class Forbidden(CallerError):
 
 
 class ModelNotFound(CallerError):
-    """hidden: it exists, and this key may not use it: the log says so, the answer does not."""
+    """hidden: it exists, but this key may not use it; only the log says so, not the answer."""
 
     hidden: bool = False
     status = 404
@@ -169,21 +169,21 @@ class UpstreamRejected(CallerError):
 
 
 class Unavailable(GatewayError):
-    """The gateway itself cannot take the request now."""
+    """The gateway itself cannot accept the request now."""
 
     status = 503
     code = "unavailable"
 
 
 class RateLimited(Unavailable):
-    """Every backend answered 429 and named a time, which is not over."""
+    """Every backend answered 429 with a retry-after that has not passed yet."""
 
     status = 429
     code = "rate_limit_exceeded"
 
 
 class DeadlineExceeded(GatewayError):
-    """The request's own deadline, over all attempts, has passed."""
+    """The request's own deadline for all attempts has passed."""
 
     status = 504
     code = "deadline_exceeded"
@@ -192,10 +192,10 @@ class DeadlineExceeded(GatewayError):
 class UpstreamError(GatewayError):
     """A backend failed. `upstream` is the provider's configured name.
 
-    elsewhere: only another backend may do better; asking the same one again is of no use.
-    usage:     what it says that the failed answer used, where it says so: it is charged for.
-    counts:    it is evidence that the backend is broken; not where a client may have caused it.
-    detail:    the message for the log, where that may say more than a client is told.
+    elsewhere: only another backend may succeed; do not retry the same one.
+    usage:     the usage that the backend reports for the failed answer, if any: it is charged for.
+    counts:    the circuit breaker counts it; false if the client may have caused it.
+    detail:    the message for the log, if that may contain more than the client's message.
     """
 
     status = 502
@@ -227,7 +227,7 @@ class UpstreamUnreachable(UpstreamError):
 
 
 class UpstreamStarting(UpstreamUnreachable):
-    """Carries `retry_after`, seconds, where it is known when the engine will be ready."""
+    """Carries `retry_after`, seconds, if it is known when the engine will be ready."""
 
     status = 503
     code = "upstream_starting"
@@ -260,7 +260,7 @@ class UpstreamFailed(UpstreamError):
 
 
 class UpstreamOverloaded(UpstreamFailed):
-    """The whole service has too much to do, whoever asks; a 429 is about our share of it."""
+    """The service is overloaded for all its clients; a 429 concerns only our quota."""
 
     status = 503
     code = "upstream_overloaded"

@@ -1,7 +1,7 @@
-"""The steps of an answer. Events are the only form in which a backend answers.
+"""The events that make up an answer. A backend answers only in this form.
 
-An upstream yields them in batches (`list[Event]`), one batch a read from the backend, so that
-what arrived together leaves together. `index` is the choice that an event belongs to.
+An upstream yields them in batches (`list[Event]`), one per read from the backend, so that events
+that arrived together are sent together. `index` is the choice that an event belongs to.
 """
 
 from typing import Annotated, Literal
@@ -15,16 +15,16 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "functi
 
 
 TokenId = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
-"""Of a vocabulary's entry, or a padding; tensors of them are INT32."""
+"""The id of a vocabulary entry, or a padding value; tensors of them are INT32."""
 
 
 class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
-    """token: its text. logprob: natural logarithm, at most 0. id: -1 where the backend is silent.
+    """token: its text. logprob: natural logarithm, at most 0. id: -1 if the backend sends none.
 
-    top: the most likely tokens at this place, best first, each without a `top` of its own.
-    bytes: the token's bytes where its text alone is not valid UTF-8; () for a control token, whose
+    top: the most likely tokens at this position, best first, each without its own `top`.
+    bytes: the token's bytes if its text alone is not valid UTF-8; () for a control token, whose
            name is not part of the answer's text.
-    offset: of the token in its choice's text, in characters; `None` where the backend is silent.
+    offset: of the token in its choice's text, in characters; `None` if the backend sends none.
     """
 
     token: str
@@ -36,11 +36,11 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Started(Struct, frozen=True, kw_only=True, tag="started", gc=False):
-    """The backend took the request. Not content: another backend may still answer.
+    """The backend accepted the request. Not content: another backend may still answer.
 
-    A later one says all that the first said, and more: fields that came after the first frame.
-    id, model: as the backend says, "" when it does not. created: Unix seconds, 0 when unknown.
-    extra:     top-level fields of the answer that we do not know (system_fingerprint, …).
+    A later one repeats the first and adds fields that came after the first frame.
+    id, model: as the backend sends them, "" if it does not. created: Unix seconds, 0 if unknown.
+    extra:     top-level fields of the answer outside our schema (system_fingerprint, …).
     """
 
     id: str = ""
@@ -56,11 +56,11 @@ class TextDelta(Struct, frozen=True, kw_only=True, tag="text", gc=False):
 
 
 class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning", gc=False):
-    """A piece of a block of thinking; a signature or data is the block's last piece.
+    """A piece of a reasoning block; a signature or data is the block's last piece.
 
     block:     0, 1, … within the choice.
-    signature: the vendor's proof, which must come back with the next turn.
-    data:      a thought that only the vendor can read, whole.
+    signature: the vendor's proof, which the client must send back with the next turn.
+    data:      a complete reasoning block that only the vendor can read.
     format:    whose signature or data it is; see `schemas.messages.Thought`.
     """
 
@@ -84,7 +84,7 @@ class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool", gc=False):
     tool:      0, 1, … within the choice, counting tools only.
     id, name:  on the call's first piece, "" on later ones.
     arguments: the next piece of JSON text.
-    signature: the vendor's proof of the thinking that led to the call, on its first piece.
+    signature: the vendor's proof of the reasoning that led to the call, on its first piece.
     """
 
     tool: int
@@ -96,14 +96,14 @@ class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool", gc=False):
 
 
 class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque", gc=False):
-    """Fields of a message that we do not know (audio, annotations, …), as JSON."""
+    """Fields of a message outside our schema (audio, annotations, …), as JSON."""
 
     fields: dict[str, Raw]
     index: int = 0
 
 
 class Tokens(Struct, frozen=True, kw_only=True, tag="tokens", gc=False):
-    """Generated token ids, with the text that they complete ("" while a character is unfinished).
+    """Generated token ids, with the text that they complete ("" while a character is incomplete).
 
     elapsed_ms: since the previous token, or since the request began for the first.
     """
@@ -126,10 +126,10 @@ class Logits(Struct, frozen=True, kw_only=True, tag="logits", gc=False):
 class Finished(Struct, frozen=True, kw_only=True, tag="finished", gc=False):
     """One choice is complete.
 
-    native:       the vendor's own word where it differs from ours.
-    stop_match:   the stop string or token id that ended the answer, where the backend tells.
-    seed:         the seed that was used, where the backend tells.
-    cum_logprob:  sum over the choice's tokens, where it was asked for.
+    native:       the vendor's own finish reason if it differs from ours.
+    stop_match:   the stop string or token id that ended the answer, if the backend reports it.
+    seed:         the seed that was used, if the backend reports it.
+    cum_logprob:  sum over the choice's tokens, if requested.
     """
 
     reason: FinishReason
@@ -141,16 +141,16 @@ class Finished(Struct, frozen=True, kw_only=True, tag="finished", gc=False):
 
 
 MOST_TOKENS = 2**31 - 1
-"""That anybody counts for one answer; a backend that tells of more has told nothing."""
+"""The largest plausible count for one answer; a larger count is treated as missing."""
 
 
 class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     """Totals so far over all choices; a later one replaces an earlier one.
 
     prompt_tokens includes cached_tokens and cache_write_tokens; cache_write_tokens includes
-    cache_write_1h_tokens, which the vendor keeps for an hour and charges more for;
-    completion_tokens includes reasoning_tokens. `None`: the backend sent no count, which is not 0,
-    or one that cannot be: below 0, or above MOST_TOKENS.
+    cache_write_1h_tokens, which the vendor keeps for an hour at a higher price;
+    completion_tokens includes reasoning_tokens. `None`: the backend sent no count (not the same as
+    0), or an impossible one: below 0, or above MOST_TOKENS.
     raw: the vendor's own object.
     """
 
@@ -164,7 +164,7 @@ class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
     raw: Raw | None = None
 
     def __post_init__(self) -> None:
-        # Of numbers that all lie within a mask, so does their union; one below 0 makes it negative.
+        # One check for all: the bitwise OR of numbers within a mask is within it; a negative shows.
         told = (self.prompt_tokens or 0) | (self.completion_tokens or 0) | (self.total_tokens or 0)
         told |= (self.cached_tokens or 0) | (self.cache_write_tokens or 0)
         told |= self.cache_write_1h_tokens or 0
@@ -201,4 +201,4 @@ CONTENT = (
     Logits,
     Finished,
 )
-"""Events that show a client something: the first of them commits the answer to its backend."""
+"""Events that a client sees: the first of them commits the answer to its backend."""

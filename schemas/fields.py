@@ -1,7 +1,7 @@
-"""What a request asks for, as names: the vocabulary of `Supports`, error messages and headers.
+"""The names of request fields: the vocabulary of `Supports`, error messages and headers.
 
 A name is one of a request's own fields (`tools`), of its sampling (`top_k`), or a kind of content
-(`messages.image`). Fields that the gateway itself honours whatever the backend are not among
+(`messages.image`). Fields that the gateway itself honours for every backend are not among
 them: model, stream, include_usage, continuous_usage, batch, base64, details, timeout_s. `None`
 counts as absent.
 """
@@ -57,7 +57,7 @@ COMPLETION: tuple[str, ...] = (
     "user",
     "priority",
 )
-"""And `template`, which is a plain bool."""
+"""`template`, a plain bool, is one as well."""
 
 EMBEDDINGS: tuple[str, ...] = ("instruction", "dimensions", "user")
 TOKENS: tuple[str, ...] = (
@@ -72,18 +72,18 @@ TOKENS: tuple[str, ...] = (
 MESSAGES = frozenset(
     {"messages.image", "messages.remote_image", "messages.audio", "messages.opaque"}
 )
-"""An image is remote unless it is a `data:` URI: a backend may take the one and not the other."""
+"""An image is remote unless it is a `data:` URI: a backend may accept only one of the two kinds."""
 
 REASONING = "messages.reasoning"
-"""Thoughts that the client hands back: what of them a backend does not read is left out of what
-it gets, and named. Nothing is refused for them, and no backend preferred, for clients hand them
-to whoever answers next."""
+"""Reasoning that the client sends back: the parts that a backend does not read are omitted from its
+request, and reported. They cause no rejection and no preference for a backend, because clients send
+them to any backend that answers next."""
 
 NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
-"""Content: a request without it would be another request."""
+"""Content, which cannot be omitted: the request would mean something else without it."""
 
 TEXT = "answer.text"
-"""`text` of a token request: it asks for something about the answer, and is sent to nobody."""
+"""`text` of a token request: it concerns the answer, and is not sent to any backend."""
 
 FIELDS: dict[Task, frozenset[str]] = {
     "chat": frozenset({*SAMPLING, *CHAT, *MESSAGES, "tools.opaque"}),
@@ -125,7 +125,7 @@ NEUTRAL: dict[str, object] = {
     "return_context_logits": False,
     "return_generation_logits": False,
 }
-"""Values that ask for nothing: a backend that lacks the field answers no differently."""
+"""Values without effect: a backend without the field gives the same answer."""
 
 _KINDS: dict[type[Part], str] = {
     ImagePart: "messages.image",
@@ -134,7 +134,7 @@ _KINDS: dict[type[Part], str] = {
 }
 
 STREAM_OPTIONS = "stream_options"
-"""The one unknown top-level field of which a part can be known: backends differ in its members."""
+"""The one unknown top-level field that can be supported in part: backends differ in its members."""
 
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _chat_values = attrgetter(*CHAT)
@@ -159,7 +159,7 @@ def task_of(request: Request) -> Task:
 
 
 def sent_fields(request: Request) -> frozenset[str]:
-    """The fields that the request asks for by name; `extra_fields` are beside them."""
+    """Return the names of the fields that the request sets; for unknown ones see `extra_fields`."""
     if isinstance(request, ChatRequest):
         sent = _own(CHAT, _chat_values(request))
         sent += _sampling(request.sampling)
@@ -184,7 +184,7 @@ def sent_fields(request: Request) -> frozenset[str]:
 
 
 def extra_fields(request: Request) -> frozenset[str]:
-    """The names of top-level fields that we do not know; for `stream_options`, its members'."""
+    """Return the names of top-level fields outside our schema; of `stream_options`, its members."""
     if STREAM_OPTIONS not in request.extra:
         return frozenset(request.extra)
     return frozenset(
@@ -195,9 +195,9 @@ def extra_fields(request: Request) -> frozenset[str]:
 
 
 def stream_members(raw: Raw) -> tuple[str, ...]:
-    """The paths of the stream options that ask for something: `stream_options.NAME`.
+    """Return the paths of the stream options that have an effect: `stream_options.NAME`.
 
-    False and null ask for nothing. What is not an object is itself what was asked for.
+    False and null have no effect. A value that is not an object is returned as `stream_options`.
     """
     try:
         members = _members.decode(raw)
@@ -211,14 +211,14 @@ def stream_members(raw: Raw) -> tuple[str, ...]:
 
 
 def field_value(request: Request, field: str) -> object:
-    """The value of a field that `sent_fields` returned; `UNSET` for a kind of content."""
+    """Return the value of a field that `sent_fields` returned; `UNSET` for a kind of content."""
     if isinstance(request, EmbeddingsRequest) or field not in SAMPLING:
         return getattr(request, field, UNSET)
     return getattr(request.sampling, field)
 
 
 def is_neutral(request: Request, field: str) -> bool:
-    """The field is set to a value that asks for nothing."""
+    """Return whether the field is set to a value without effect."""
     value = field_value(request, field)
     if isinstance(value, ResponseFormat):
         return value.type == "text"
@@ -228,10 +228,10 @@ def is_neutral(request: Request, field: str) -> bool:
 
 
 def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
-    """The request with the named fields, known or extra, left out.
+    """Return the request without the named fields, known or extra.
 
-    Raises InvalidRequest for content and whole tasks, which cannot be left out, and for names
-    that it does not know.
+    Raises InvalidRequest for content and whole tasks, which cannot be omitted, and for unknown
+    names.
     """
     known = FIELDS[task_of(request)]
     if isinstance(request, TokenRequest):
@@ -247,8 +247,8 @@ def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
             raise InvalidRequest(f"{field}: this kind of request has no such field", param=field)
         if field in NOT_LEFT_OUT:
             raise InvalidRequest(
-                f"{field}: this content cannot be left out of a request; "
-                "take it out, or ask a model that reads it",
+                f"{field}: this content cannot be omitted from a request; "
+                "remove it, or use a model that reads it",
                 param=field.partition(".")[0],
             )
     changes: dict[str, object] = {

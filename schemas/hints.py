@@ -1,7 +1,7 @@
-"""Fields that change no answer's meaning: a backend without a word for one answers without it.
+"""Fields that do not change an answer's meaning: a backend that lacks one answers without it.
 
-What is left out is named to the client. `require: true` (models[].require) makes them as strict as
-all other fields.
+The client gets the names of omitted fields. `require: true` (models[].require) makes hints as
+strict as all other fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from msgspec import Raw
 from schemas.requests import Request, TokenRequest
 
 KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort"})
-"""Fields of our schema. `reasoning_effort` is one for backends whose models do not reason."""
+"""Fields of our schema. `reasoning_effort` is a hint for backends whose models do not reason."""
 
 _CACHES: Final = (
     "prompt_cache_key",
@@ -46,13 +46,13 @@ EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
         "stream_options.continuous_usage_stats": _always,
     }
 )
-"""Fields beyond our schema, and of which values they are hints. `stream_options` by member."""
+"""Fields outside our schema, and the values that make them hints. `stream_options` by member."""
 
 
 def is_hint(request: Request, field: str) -> bool:
     """field: a name of schemas.fields, or of `request.extra`.
 
-    None of a request of tokens: its dialects have no such fields.
+    Always false for a token request: its dialects have no such fields.
     """
     if isinstance(request, TokenRequest):
         return False

@@ -1,8 +1,8 @@
-"""What a conversation is made of: messages, their parts, tools and tool calls.
+"""The parts of a conversation: messages, their content parts, tools and tool calls.
 
-Each value keeps what the client sent in `raw` (JSON) beside the typed view, because a dialect
-that speaks the client's own format must pass on fields that we do not know. `raw` is `UNSET`
-where the value was made by us.
+Each value keeps the client's JSON in `raw` next to the typed view, because a dialect that uses the
+client's own format must forward fields outside our schema. `raw` is `UNSET` if the gateway made the
+value.
 """
 
 from collections.abc import Collection
@@ -11,11 +11,11 @@ from typing import Literal
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 ThoughtKind = Literal["text", "signed", "encrypted"]
-"""What of a thought there is to hand back: its text, with its vendor's proof, or only data."""
+"""What of a reasoning block can be sent back: its text, with its vendor's proof, or only data."""
 
 CLAUDE = "anthropic-claude-v1"
 GEMINI = "google-gemini-v1"
-"""Formats of proofs, by OpenRouter's names: who made one reads it, whichever service serves it."""
+"""Proof formats by OpenRouter's names: the model's maker reads its own on any service."""
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
@@ -34,7 +34,7 @@ class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image"
 
     @property
     def remote(self) -> bool:
-        """Somebody has to fetch it."""
+        """Return whether the image must be fetched from its address."""
         return self.url[:5].lower() != "data:"
 
 
@@ -47,7 +47,7 @@ class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"
 
 
 class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
-    """A part whose type we do not know; sent on to OpenAI dialects, refused by name elsewhere."""
+    """A part of an unknown type; forwarded to OpenAI dialects, rejected by name by all others."""
 
     type: str
     raw: Raw
@@ -57,9 +57,9 @@ Part = TextPart | ImagePart | AudioPart | OpaquePart
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
-    """arguments: JSON text as the model wrote it; never empty in an answer (`{}` at the least).
+    """arguments: JSON text as the model wrote it; never empty in an answer (at least `{}`).
 
-    signature: the vendor's proof of the thinking that led to the call (Gemini's).
+    signature: the vendor's proof of the reasoning that led to the call (Gemini's).
     """
 
     id: str
@@ -69,10 +69,10 @@ class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Thought(Struct, frozen=True, kw_only=True, gc=False):
-    """One block of an answer's thinking, which must come back unchanged with the next turn.
+    """One block of an answer's reasoning, which the client must send back unchanged.
 
-    signature: the vendor's proof. data: a thought that only the vendor can read, as it gave it.
-    format:    whose proof or data it is, by OpenRouter's names (`anthropic-claude-v1`); "" unknown.
+    signature: the vendor's proof. data: reasoning that only the vendor can read, as it sent it.
+    format:    of the proof or data, by OpenRouter's names (`anthropic-claude-v1`); "" unknown.
     """
 
     text: str = ""
@@ -82,9 +82,9 @@ class Thought(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def proof_format(self) -> str:
-        """Whose proof or data it is. One without a format is taken for Claude's.
+        """The format of the proof or data; without one it is assumed to be Claude's.
 
-        Of the vendors that check proofs, only Claude's come without: see `reasoning_signature`.
+        Of the vendors that check proofs, only Claude sends none: see `reasoning_signature`.
         """
         return self.format or CLAUDE
 
@@ -99,8 +99,8 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     """One turn.
 
     content:      a string, parts, or `None` (an assistant turn that only calls tools).
-    reasoning:    earlier thinking handed back by the client (`reasoning` or `reasoning_content`).
-    signature:    the vendor's proof that came with that thinking (`reasoning_signature`).
+    reasoning:    earlier reasoning sent back by the client (`reasoning` or `reasoning_content`).
+    signature:    the vendor's proof that came with that reasoning (`reasoning_signature`).
     thoughts:     the same block by block (`reasoning_details`); read them with `thoughts_of`.
     tool_call_id: for role `tool`, the call that this answers.
     raw:          the whole message as sent.
@@ -128,7 +128,7 @@ class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fun
 
 
 class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
-    """A tool whose type we do not know; treated like `OpaquePart`."""
+    """A tool of an unknown type; treated like `OpaquePart`."""
 
     type: str
     raw: Raw
@@ -138,7 +138,7 @@ Tool = FunctionTool | OpaqueTool
 
 
 class ToolChoice(Struct, frozen=True, kw_only=True, gc=False):
-    """mode `named` goes with `name`; `opaque` is a form we do not know, in `raw` alone."""
+    """mode `named` goes with `name`; `opaque` is an unknown form, only in `raw`."""
 
     mode: Literal["none", "auto", "required", "named", "opaque"]
     name: str | UnsetType = UNSET
@@ -157,7 +157,7 @@ class ResponseFormat(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def text_of(message: Message) -> str:
-    """The message's text parts, joined; other parts are left out."""
+    """Return the message's text parts, joined; other parts are omitted."""
     content = message.content
     if content is None:
         return ""
@@ -167,7 +167,7 @@ def text_of(message: Message) -> str:
 
 
 def thoughts_of(message: Message) -> tuple[Thought, ...]:
-    """The message's thinking, block by block; one block where the client handed back only text."""
+    """Return the message's reasoning by block; one block if the client sent back only text."""
     if message.thoughts:
         return message.thoughts
     if message.reasoning or message.signature:
@@ -176,9 +176,9 @@ def thoughts_of(message: Message) -> tuple[Thought, ...]:
 
 
 def provable_thoughts(message: Message, formats: Collection[str]) -> tuple[Thought, ...]:
-    """The message's thoughts for a vendor that checks proofs, and refuses those of other vendors.
+    """Return the message's reasoning for a vendor that checks proofs and rejects other vendors'.
 
-    formats: its own. Of other vendors' thoughts the text is left; what they encrypted is not.
+    formats: its own. Other vendors' reasoning is reduced to its text; encrypted data is omitted.
     """
     found: list[Thought] = []
     for thought in thoughts_of(message):
@@ -190,5 +190,5 @@ def provable_thoughts(message: Message, formats: Collection[str]) -> tuple[Thoug
 
 
 def thinking_of(message: Message) -> str:
-    """The text of the message's thoughts, joined; "" where none can be read."""
+    """Return the text of the message's reasoning, joined; "" if none is readable."""
     return message.reasoning or "".join([thought.text for thought in message.thoughts])

@@ -1,9 +1,9 @@
 """The requests that travel from a surface to a backend: chat, completion, embeddings, tokens.
 
-`extra` holds the top-level fields that we do not know, as JSON; they travel unchanged to
-dialects that are the client's own and are refused by name elsewhere.
-`optional` names fields that may be left out where no backend honours them: the client's dialect
-promises that they are never refused.
+`extra` holds the top-level fields outside our schema, as JSON; they are forwarded unchanged to
+backends of the client's own dialect and rejected by name by all others.
+`optional` names fields that may be omitted if no backend honours them: the client's dialect
+promises that they are never rejected.
 """
 
 from typing import Literal
@@ -18,13 +18,13 @@ Prompt = str | tuple[int, ...]
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat", gc=False):
-    """A conversation to go on with.
+    """A conversation to continue.
 
     include_usage: the client asked for usage at the end of its stream.
-    continuous_usage: and for the counts so far on every chunk, as vLLM streams them.
+    continuous_usage: the client also wants the counts so far on every chunk, as vLLM sends them.
     priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
     max_tokens_field: the name under which the client sent `sampling.max_tokens`.
-    nested:        messages, tools, `tool_choice` or `response_format` hold fields that our schema
+    nested:        messages, tools, `tool_choice` or `response_format` have fields that our schema
                    does not have (schemas.unknown_fields).
     """
 
@@ -57,10 +57,10 @@ class CompletionRequest(
     prompts:        one or more; choice index = prompt index x n + choice.
     batch:          the client sent a list of prompts (a list of one is still a list).
     logprobs:       kept in `sampling.logprobs` (true) and `sampling.top_logprobs` (0 … 5).
-    template:       wrap each prompt in the model's chat template (Databricks' use_raw_prompt
-                    turned around).
+    template:       wrap each prompt in the model's chat template (Databricks' use_raw_prompt,
+                    inverted).
     suffix:         fill in the middle; append_suffix: text put after each answer (Databricks).
-    error_behavior: `truncate` cuts a prompt that is too long, and a timeout returns what there is.
+    error_behavior: `truncate` cuts a prompt that is too long; a timeout returns a partial answer.
     """
 
     model: str
@@ -85,9 +85,9 @@ class CompletionRequest(
 class EmbeddingsRequest(
     Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings", gc=False
 ):
-    """Inputs to turn into vectors, one each.
+    """Inputs to embed, one vector each.
 
-    instruction: put before each input, the way the model's card says (Databricks).
+    instruction: prepended to each input, as the model's card describes (Databricks).
     base64:      the client wants little-endian float32 in base64 rather than JSON numbers.
     batch:       the client sent a list of inputs.
     """
@@ -105,7 +105,7 @@ class EmbeddingsRequest(
 
 
 class LoraRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """task_id is scoped to the API key; weights and config go together, the first time only."""
+    """task_id is scoped to the API key; weights and config go together, on first use only."""
 
     task_id: int
     weights: Tensor | UnsetType = UNSET
@@ -129,8 +129,8 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
 class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tokens", gc=False):
     """Token ids in, token ids out: MindIE's /infer_token and TensorRT-LLM's InferenceRequest.
 
-    details: the client wants finish reason, count and seed beside the text.
-    text:    the client wants the text that the tokens make, and not only their ids.
+    details: the client wants finish reason, count and seed as well as the text.
+    text:    the client wants the generated text as well as the token ids.
     """
 
     model: str

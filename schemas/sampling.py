@@ -1,6 +1,6 @@
-"""How to pick the next token: the union of what every surface can ask for.
+"""Sampling parameters: the union of what the surfaces accept.
 
-`UNSET` means that the client was silent. Ranges are not checked here: each surface checks its
+`UNSET` means that the client did not send it. Ranges are not checked here: each surface checks its
 own (MindIE's temperature has no maximum) and each backend its own.
 """
 
@@ -12,7 +12,7 @@ from schemas.tensors import Tensor
 
 
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Names are the OpenAI dialect's where it has one.
+    """Names are the OpenAI dialect's if it has one.
 
     temperature:          0 is greedy; top_p and top_k then change nothing.
     top_p:                nucleus mass kept; 0 keeps one token.
@@ -20,20 +20,20 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     min_p, typical_p:     (0, 1]; min_p may be 0 (off).
     do_sample:            MindIE's switch; `False` is greedy whatever the temperature.
     max_tokens:           upper bound on *generated* tokens, reasoning included; `None`: no bound.
-    min_tokens:           end and stop tokens are banned until so many were generated.
+    min_tokens:           end and stop tokens are banned until this many were generated.
     stop:                 strings; the match itself is not returned.
     stop_token_ids:       single tokens that end the answer.
     stop_words:           token sequences that end the answer (TensorRT-LLM's stop_words_list).
     bad_words:            strings that must not be generated; bad_word_ids: the same as tokens.
-    ignore_eos:           go on after the model's end token.
+    ignore_eos:           continue after the model's end token.
     end_id:               replaces the model's end token; -1: none. pad_id: pads unequal beams.
     seed:                 0 … 2**64-1, or a negative int64 read as its two's complement.
     logit_bias:           token id -> value added to its logit.
     embedding_bias:       [V] float32, the same for the whole vocabulary.
-    logprobs:             log probabilities of the chosen tokens; top_logprobs: of so many more.
-    n, best_of:           answers returned, and answers generated to choose them from.
-    beam_width:           1 is no beam search; length_penalty and early_stopping go with more.
-    top_p_decay/_min/_reset_id: TensorRT-LLM: p shrinks by `decay` a step down to `min`,
+    logprobs:             log probabilities of the chosen tokens; top_logprobs: how many more.
+    n, best_of:           answers returned, and answers generated to select them from.
+    beam_width:           1 is no beam search; length_penalty and early_stopping apply above 1.
+    top_p_decay/_min/_reset_id: TensorRT-LLM: p shrinks by `decay` per step down to `min`,
                           and starts again at token `reset_id`.
     """
 

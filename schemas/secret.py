@@ -1,8 +1,8 @@
-"""A string that no repr, log line or error can show."""
+"""A string that never appears in a repr, log line or error."""
 
 
 class Secret:
-    """Wraps a credential; only `reveal` gives it back."""
+    """Wraps a credential; only `reveal` returns it."""
 
     __slots__ = ("_value",)
 

@@ -35,7 +35,7 @@ class Tensor(Struct, frozen=True, kw_only=True):
         items = 1
         for side in self.shape:
             if side < 0:
-                raise InvalidRequest(f"shape: a side is {side}; sides are 0 or more")
+                raise InvalidRequest(f"shape: a dimension is {side}; dimensions must be 0 or more")
             items *= side
         wanted = items * ITEM_BYTES[self.dtype]
         if len(self.data) != wanted:
@@ -46,7 +46,7 @@ class Tensor(Struct, frozen=True, kw_only=True):
 
 
 def pack_words(words: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Token sequences as TensorRT-LLM's two rows: all ids, and inclusive offsets padded with -1.
+    """Pack token sequences into TensorRT-LLM's two rows: all ids, and end offsets padded with -1.
 
     [5, 7, 3] and [9, 2] become (5, 7, 3, 9, 2) and (3, 5, -1, -1, -1).
     """
@@ -58,9 +58,9 @@ def pack_words(words: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[i
 
 
 def unpack_words(ids: Sequence[int], offsets: Iterable[int]) -> tuple[tuple[int, ...], ...]:
-    """The inverse of `pack_words`.
+    """Invert `pack_words`.
 
-    Raises InvalidRequest when the offsets do not rise or point past the ids.
+    Raises InvalidRequest if the offsets do not increase or point past the ids.
     """
     words: list[tuple[int, ...]] = []
     start = 0

@@ -1,8 +1,8 @@
-"""What of a request has no field in our schema: where it stands, and the request without it.
+"""Request fields outside our schema: finding them by path, and removing them.
 
-A place is a path: `provider.order`, `messages[].content[].cache_control`; `[]` is every entry of a
-list. Inside a tool's parameters, a JSON schema, metadata and the arguments of a call everything is
-the client's own, and no part of a path.
+Paths look like `provider.order`, `messages[].content[].cache_control`; `[]` is every entry of a
+list. The contents of a tool's parameters, a JSON schema, metadata and the arguments of a call are
+the client's own data and have no paths.
 """
 
 import json
@@ -45,7 +45,7 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
         "response_format.json_schema": "name description schema strict",
     }.items()
 }
-"""The fields that our schema has, by the place of the object that holds them."""
+"""The fields that our schema has, by the path of the object that holds them."""
 
 _ROOTS: Final = frozenset({"messages", "tools", "tool_choice", "response_format"})
 _INSIDE: Final = frozenset(place.removesuffix("[]") for place in KNOWN)
@@ -59,15 +59,15 @@ _AnyRequest = TypeVar("_AnyRequest", bound=Request)
 
 
 class Members(list[tuple[str, object]]):
-    """A JSON object with each of its members: of two with the same name, both."""
+    """A JSON object as a list of all its members, duplicate names included."""
 
 
 class Unknown(Struct, frozen=True, kw_only=True, gc=False):
-    """A field that our schema does not have, the outermost one.
+    """A field outside our schema; of nested ones, the outermost.
 
-    parent: the path of the object that it is in, "" at the top level.
-    value:  still JSON at the top level (`parsed` reads it).
-    place:  the index of the message or tool that it is in.
+    parent: the path of the object that contains it, "" at the top level.
+    value:  JSON text at the top level (`parsed` reads it).
+    place:  the index of the message or tool that contains it.
     of:     the message's role, and the type of the part or tool.
     """
 
@@ -83,13 +83,13 @@ class Unknown(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def at_top(request: Request) -> Iterator[Unknown]:
-    """Those of the request itself."""
+    """Yield the unknown fields at the top level of the request."""
     for name, raw in request.extra.items():
         yield Unknown(parent="", name=name, value=raw)
 
 
 def below_top(request: Request) -> Iterator[Unknown]:
-    """Those inside of its messages, tools, choice and format.
+    """Yield the unknown fields inside messages, tools, tool choice and response format.
 
     Raises InvalidRequest for a value that is nested too deeply.
     """
@@ -124,9 +124,9 @@ def below_top(request: Request) -> Iterator[Unknown]:
 
 
 def parsed(raw: Raw, field: str) -> object:
-    """The JSON with `Members` for objects; numbers are all 0. Raises InvalidRequest.
+    """Decode the JSON with `Members` for objects; all numbers become 0. Raises InvalidRequest.
 
-    No field is hidden by another of the same name, whichever of the two a reader takes.
+    Duplicate names are all kept, because readers differ in which one they use.
     """
     try:
         return json.loads(
@@ -143,7 +143,7 @@ def parsed(raw: Raw, field: str) -> object:
 
 
 def inside(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """The members of an object, the entries of a list, with their paths; nothing for a leaf."""
+    """Yield an object's members or a list's entries with their paths; nothing for a leaf."""
     if isinstance(value, Members):
         for name, inner in value:
             yield f"{path}.{name}", inner
@@ -153,15 +153,15 @@ def inside(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def is_nested(path: str) -> bool:
-    """A path into something, not the name of a field at the top level."""
+    """Return whether the path is below the top level."""
     return "." in path or "[" in path
 
 
 def without_nested(request: _AnyRequest, paths: Collection[str]) -> _AnyRequest:
-    """The request without what stands at these paths, and without fields of which nothing is left.
+    """Return the request without these paths, and without fields that become empty.
 
-    Raises InvalidRequest where it stands in a part, tool, choice or format of a type that is not
-    ours: without it, that would be another one.
+    Raises InvalidRequest if a path is inside a part, tool, choice or format of an unknown type:
+    removing it would change its meaning.
     """
     targets = frozenset(paths)
     cut = {name: _cut(raw, name, targets) for name, raw in request.extra.items()}
@@ -183,9 +183,9 @@ Change = Callable[[dict[str, Raw]], dict[str, Raw]]
 
 
 def edited(request: _AnyRequest, at: Unknown, parent: str, change: Change) -> _AnyRequest:
-    """The request with the objects at the path `parent` changed, in what holds `at` alone.
+    """Return the request with the objects at the path `parent` changed, only in what contains `at`.
 
-    change: gets the members of an object, and returns those of the changed one.
+    change: receives an object's members, and returns the changed object's.
     """
     root = parent.partition(".")[0].partition("[")[0]
     if not isinstance(request, ChatRequest) or root not in _ROOTS:
@@ -254,7 +254,7 @@ def _zero(_: str) -> int:
 
 
 def _unknown(value: object, path: str, kind: str) -> Iterator[tuple[str, str, object, str]]:
-    """Parent, name, value, and the type of the part, call or tool that each is in."""
+    """Yield parent, name, value, and the type of the part, call or tool that contains it."""
     known = KNOWN.get(path)
     if isinstance(value, Members):
         kind = next((one for name, one in value if name == "type" and isinstance(one, str)), kind)
@@ -290,14 +290,14 @@ def _without(one: _Piece, place: str, targets: frozenset[str]) -> _Piece:
     if opaque or (isinstance(one, ResponseFormat) and one.type == "opaque"):
         field = min(path for path in targets if path.startswith(place))
         raise InvalidRequest(
-            f"{field}: this cannot be left out of what it is part of; take it out of the request",
+            f"{field}: this field cannot be omitted alone; remove it from the request",
             param=field,
         )
     return replace(one, raw=raw)
 
 
 def _cut(raw: Raw, place: str, targets: frozenset[str]) -> Raw:
-    """The same object where none of the targets is in it."""
+    """Return the same object if it contains none of the targets."""
     if not any(one.startswith(place) and len(one) > len(place) for one in targets):
         return raw
     head = bytes(memoryview(raw)[:1])

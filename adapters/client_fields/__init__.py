@@ -1,1 +1,1 @@
-"""Which fields outside the schema a client may send to a provider, and which of them arrive."""
+"""Fields outside the schema: which ones a client may send, and which ones reach a provider."""

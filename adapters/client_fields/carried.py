@@ -1,4 +1,4 @@
-"""What reaches a backend of the fields that our schema does not have."""
+"""Which fields outside our schema reach a backend."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -10,18 +10,18 @@ from schemas.unknown_fields import Unknown
 
 
 class Carries(Protocol):
-    """What reaches a backend of the fields that our schema does not have."""
+    """Decides which fields outside our schema reach a backend."""
 
     def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
-        """The paths of those that do not, each once.
+        """Return the paths of the fields that do not reach the backend, each once.
 
-        found: all of the request's (schemas.unknown_fields).
+        found: all unknown fields of the request (schemas.unknown_fields).
         """
         ...
 
 
 class Nothing:
-    """Of a backend that gets what our schema has alone; it refuses others at the top level."""
+    """A backend that gets only the fields of our schema; it rejects others at the top level."""
 
     def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
         """See Carries."""
@@ -33,7 +33,7 @@ NOTHING: Final = Nothing()
 
 
 class Rendered:
-    """Of a backend for whom a template makes text of conversations. inner: its own."""
+    """A backend for which a template renders conversations as text. inner: the backend's own."""
 
     def __init__(self, inner: Carries | None) -> None:
         self._inner = inner
@@ -46,7 +46,7 @@ class Rendered:
 
 
 def asks_nothing(value: object) -> bool:
-    """Null, an empty list or an empty object: a backend that does not get it answers the same."""
+    """Return whether it is null, an empty list or an empty object, all without effect."""
     if isinstance(value, Raw):
         return bytes(value) in (b"null", b"[]", b"{}")
     return value is None or (isinstance(value, list) and not value)

@@ -1,8 +1,8 @@
-"""What clients may not send to a backend unless its operator allows it, adapter by adapter.
+"""Fields that clients may not send to a backend unless its operator allows it, by adapter.
 
-A field is withheld where it would let one client choose what its key does not allow (a model, a
-host, what is paid for), reach what belongs to another client (stored objects, caches, requests), or
-run code and settings for everybody. docs/adr/0021 argues what is withheld and what is not.
+A field is withheld if it would let a client choose something that its key does not allow (a model,
+a host, billing), access what belongs to another client (stored objects, caches, requests), or run
+code or change settings for all clients. docs/adr/0021 explains the choices.
 """
 
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ NAMES = (
     ),
     *rows(CACHE, OPENAI_DOCS, "prompt_cache_key", "safety_identifier", optional=True),
 )
-"""Names that say the same wherever they are used, and fields of OpenAI's that others have taken."""
+"""Names with the same meaning everywhere, and OpenAI's fields that other vendors have adopted."""
 
 SEARCH = rows(BILLING, OPENAI_DOCS, "web_search_options", "prompt_cache_retention")
 
@@ -125,7 +125,7 @@ ANTHROPIC = (
 
 BEDROCK = (
     *rows(
-        "it takes the place of the guardrail that the operator has, or leaves it out",
+        "it replaces or removes the operator's guardrail",
         BEDROCK_DOCS,
         "guardrailConfig",
     ),
@@ -161,7 +161,7 @@ AZURE = rows(HOST, AZURE_DOCS, "data_sources", "dataSources")
 
 MISTRAL = (
     *rows(
-        "it takes the place of the guardrails that the operator has",
+        "it replaces the operator's guardrails",
         MISTRAL_DOCS,
         "guardrails",
     ),
@@ -186,9 +186,11 @@ COHERE = rows(
 
 OLLAMA_DOCS = "https://github.com/ollama/ollama/blob/main/docs/api.md"
 OLLAMA = (
-    *rows("it keeps the model in memory, or unloads it, for everybody", OLLAMA_DOCS, "keep_alive"),
     *rows(
-        "it loads the model again for everybody",
+        "it keeps the model in memory, or unloads it, for all clients", OLLAMA_DOCS, "keep_alive"
+    ),
+    *rows(
+        "it reloads the model for all clients",
         OLLAMA_DOCS,
         *(
             f"options.{name}"
@@ -212,7 +214,7 @@ OLLAMA = (
 )
 
 VLLMS_OWN = rows(
-    "only vLLM and SGLang know it, and other servers refuse it",
+    "only vLLM and SGLang know it, and other servers reject it",
     "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
     "stream_options.continuous_usage_stats",
     harmless=(False,),
@@ -245,7 +247,7 @@ VENDORS: Mapping[str, tuple[Withheld, ...]] = {
     "groq": rows(MODEL, GROQ_DOCS, "compound_custom"),
     "lm-studio": (
         *rows(
-            "it keeps the model in memory, or unloads it, for everybody",
+            "it keeps the model in memory, or unloads it, for all clients",
             "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
             "ttl",
         ),
@@ -275,7 +277,7 @@ VENDORS: Mapping[str, tuple[Withheld, ...]] = {
     "zai": rows(STORED, "https://docs.z.ai/guides/overview/concept-param", "request_id", "user_id"),
     **ENGINES,
 }
-"""By adapter, beside `NAMES`, which all have that send on fields that they do not know."""
+"""By adapter, in addition to `NAMES`, which applies to all that forward unknown fields."""
 
 CLOSED = frozenset(
     [
@@ -291,11 +293,11 @@ CLOSED = frozenset(
         "vllm",
     ]
 )
-"""They send on the fields of a list alone, so that a name means what their table says."""
+"""They forward only listed fields, so a name means what their table says."""
 
 
 def _union() -> tuple[Withheld, ...]:
-    """One row a path, the first."""
+    """Return one row per path, the first."""
     found: dict[str, Withheld] = {}
     for row in (
         *NAMES,
@@ -309,8 +311,7 @@ def _union() -> tuple[Withheld, ...]:
 
 
 ANY = ClientFields(_union())
-"""Of a server of which nothing is known: it may be any of those that run on one's own machines,
-or a gateway before others."""
+"""Rules for an unknown server: it may be any self-hosted server, or another gateway."""
 
 _TABLES: Mapping[str, ClientFields] = {
     name: ClientFields(table if name in CLOSED else (*table, *NAMES, *VLLMS_OWN))
@@ -320,5 +321,5 @@ _NAMES = ClientFields((*NAMES, *VLLMS_OWN))
 
 
 def withheld(adapter: str) -> ClientFields:
-    """The rules of one of our own adapters, by its name."""
+    """Return the rules of a built-in adapter."""
     return _TABLES.get(adapter, _NAMES)

@@ -1,5 +1,5 @@
-"""What clients may not send to servers of open models: those run in the operator's own network,
-next to what nobody outside should reach, and one process serves everybody."""
+"""Fields that clients may not send to servers of open models: those run in the operator's network,
+close to systems that outsiders must not reach, and one process serves all clients."""
 
 from collections.abc import Mapping
 
@@ -17,8 +17,8 @@ LLAMA_CPP = "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/READ
 LMDEPLOY = "https://github.com/InternLM/lmdeploy/blob/main/lmdeploy/serve/openai/protocol.py"
 MINDIE = "https://www.hiascend.com/document/detail/zh/mindie/20RC2/mindieservice/servicedev/mindie_service0078.html"
 
-TEMPLATE = "it is a program that the server runs to write prompts; see the advisory"
-PATTERN = "versions of the server end for everybody over a pattern that does not compile"
+TEMPLATE = "it is a template that the server executes to build prompts; see the advisory"
+PATTERN = "some versions of the server crash on a pattern that does not compile"
 OVERTAKES = "it lets one client overtake all others"
 
 MEDIA = rows(
@@ -29,7 +29,7 @@ MEDIA = rows(
     "messages[].content[].file_url",
     address=True,
 )
-"""An image is judged by `messages.remote_image`, which every adapter supports or not."""
+"""Images are controlled by `messages.remote_image`, which an adapter supports or not."""
 
 _TEMPLATE_KWARGS = rows(
     TEMPLATE,

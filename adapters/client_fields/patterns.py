@@ -1,10 +1,9 @@
-"""Which fields outside our schema a client may send through to a backend.
+"""Decides which fields outside our schema a client may send through to a backend.
 
-An adapter's table names those that are withheld, each with its reason; the operator's `allow` and
-`deny` (`providers[].client_fields`) decide before it. Patterns are paths of schemas.unknown_fields
-in which
-`*` stands for any characters of one name; a pattern covers all that is inside of what it matches,
-and the longer of two that cover a field decides.
+An adapter's table lists the withheld fields, each with its reason; the operator's `allow` and
+`deny` (`providers[].client_fields`) take precedence. Patterns are paths of schemas.unknown_fields
+in which `*` matches any characters of one name; a pattern also covers everything inside its
+matches, and of several that cover a field the longest applies.
 """
 
 import re
@@ -18,9 +17,9 @@ from schemas.requests import Request
 from schemas.unknown_fields import Unknown, at_top, below_top, inside, parsed
 
 PATTERN = re.compile(r"[^\s.\[\]]+(?:\[\])*(?:\.[^\s.\[\]]+(?:\[\])*)*")
-"""What a pattern looks like: names joined by dots, `[]` behind one for each entry of a list."""
+"""A pattern: names joined by dots, with `[]` after a name for each entry of a list."""
 
-OPENED_BY = "the operator can open it with providers[].client_fields.allow"
+OPENED_BY = "the operator can allow it with providers[].client_fields.allow"
 _ADDRESS = re.compile(r"\s*(?!data:)[A-Za-z][A-Za-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -28,11 +27,11 @@ class Withheld(Struct, frozen=True, kw_only=True):
     """One row of an adapter's table.
 
     path:     a pattern.
-    reason:   ends a sentence that begins with the field: "it names another model".
+    reason:   completes a sentence that begins with the field: "it names another model".
     source:   where the vendor documents the field.
-    harmless: values that ask for nothing, and pass.
-    address:  only strings that are addresses are withheld: a scheme, and not `data:`.
-    optional: left out, and named, where no backend takes it: the answer is the same without it.
+    harmless: values without effect, which are allowed.
+    address:  only addresses are withheld: strings with a scheme other than `data:`.
+    optional: omitted and reported if no backend accepts it: the answer is the same without it.
     """
 
     path: str
@@ -44,7 +43,7 @@ class Withheld(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """field: its path. reason: ends a sentence that begins with it. optional: see Withheld."""
+    """field: its path. reason: completes a sentence about it. optional: see Withheld."""
 
     field: str
     reason: str
@@ -81,9 +80,9 @@ class ClientFields:
     def refused(
         self, request: Request, below: Sequence[Unknown] | None = None
     ) -> tuple[Refused, ...]:
-        """What this backend does not get of the request, by path. Empty is the common case.
+        """Return the fields that this backend does not get, by path; commonly empty.
 
-        below: `below_top` of the request, where it is known.
+        below: `below_top` of the request, if known.
         """
         found: dict[str, Refused] = {}
         try:
@@ -96,7 +95,7 @@ class ClientFields:
         return tuple(found.values())
 
     def verdict(self, path: str) -> Withheld | None:
-        """Why a field is not passed on, whatever its value; `None`: it is."""
+        """Return why a field is not forwarded, whatever its value; `None`: it is."""
         for _, allowed, covering in self._operators:
             if covering.fullmatch(path):
                 return None if allowed else _DENIED
@@ -108,7 +107,7 @@ class ClientFields:
         return (one.path for one in self.table)
 
     def _judged(self, path: str, value: Raw | object) -> tuple[list[Refused], bool]:
-        """What is refused at the path and inside, and whether that is all there is."""
+        """Return what is refused at the path and inside it, and whether that is everything."""
         why = self.verdict(path)
         deeper = self._further.fullmatch(path) is not None
         if not deeper and (why is None or not (why.harmless or why.address)):
@@ -132,12 +131,12 @@ class ClientFields:
 
 @lru_cache(maxsize=256)
 def opened(rules: ClientFields, allow: tuple[str, ...], deny: tuple[str, ...]) -> ClientFields:
-    """The rules with the operator's own."""
+    """Return the rules with the operator's own added."""
     return ClientFields(rules.table, allow=allow, deny=deny)
 
 
 def covers(pattern: str, path: str) -> bool:
-    """The pattern matches the path, or something that it is inside of."""
+    """Return whether the pattern matches the path or a parent of it."""
     return _covering(pattern).fullmatch(path) is not None
 
 
@@ -148,7 +147,7 @@ _DENIED = Withheld(path="*", reason=DENIED, source="")
 def _refused(path: str, why: Withheld) -> Refused:
     ending = "" if why is _DENIED else f"; {OPENED_BY}"
     return Refused(
-        field=path, reason=f"is not passed on: {why.reason}{ending}", optional=why.optional
+        field=path, reason=f"is not forwarded: {why.reason}{ending}", optional=why.optional
     )
 
 
@@ -161,13 +160,13 @@ def _passes(value: object, why: Withheld) -> bool:
 
 
 def _longest_first(rule: tuple[tuple[int, int], bool, object]) -> tuple[int, int, bool]:
-    """Of two that are as long, the one that denies comes first."""
+    """Sort by length; of two equally long, the one that denies comes first."""
     (names, characters), allowed, _ = rule
     return -names, -characters, allowed
 
 
 def _weight(pattern: str) -> tuple[int, int]:
-    """Names, then characters that are no wildcard."""
+    """Return the number of names, then of characters other than wildcards."""
     return pattern.count(".") + pattern.count("[]") + 1, len(pattern.replace("*", ""))
 
 
@@ -181,14 +180,14 @@ def _covering(pattern: str) -> re.Pattern[str]:
 
 
 def _either(patterns: Iterable[str], *, whole: bool = False) -> re.Pattern[str]:
-    """Any of them; with `whole` nothing that is inside of what they match."""
+    """Match any of the patterns; with `whole`, not what is inside their matches."""
     either = "|".join(sorted({_matching(one) for one in patterns}))
     tail = "" if whole else r"(?:[.\[].*)?"
     return re.compile(rf"(?:{either}){tail}" if either else r"(?!)", re.DOTALL)
 
 
 def _prefixes(pattern: str) -> Iterator[str]:
-    """The places that the pattern's own is inside of."""
+    """Yield the parent paths of the pattern."""
     for found in re.finditer(r"\.|\[\]", pattern):
         if found.start():
             yield pattern[: found.start()]

@@ -1,17 +1,17 @@
-"""The reasons for which a client's field is withheld, and rows of a table that share one."""
+"""Reasons for withholding a client's field, and table rows that share one."""
 
 from adapters.client_fields.patterns import Withheld
 
-MODEL = "it chooses other models, or who serves them, past the models that a key may use"
-HOST = "it names a host that is then called on the client's behalf, from the backend's network"
-KEY = "it holds credentials or header fields, which are the operator's to choose"
+MODEL = "it selects other models or providers, bypassing the models that a key may use"
+HOST = "it names a host that the backend then calls from its own network"
+KEY = "it contains credentials or header fields, which only the operator may set"
 STORED = (
-    "it names, or makes, an object that is stored under the operator's account, "
+    "it refers to, or creates, an object stored under the operator's account, "
     "which all clients share"
 )
 BILLING = "it changes what the operator pays for"
-CACHE = "it chooses a cache, or a name, that belongs to whichever client says it"
-CODE = "it is code, or a setting of the server, that does not concern one request alone"
+CACHE = "it selects a cache, or a name, that any client can use"
+CODE = "it is code, or a server setting, that affects more than one request"
 
 
 def rows(

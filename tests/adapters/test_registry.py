@@ -85,7 +85,7 @@ def test_a_plug_in_that_is_no_adapter_is_told_what_it_lacks(value: str) -> None:
     registry = Registry((plugin("odd", value),))
 
     with pytest.raises(
-        InvalidConfig, match=r"'odd' .* is no adapter: it has no .*framing, supports"
+        InvalidConfig, match=r"'odd' .* is not an adapter: it has no .*framing, supports"
     ):
         registry.build("odd", ENDPOINT)
 
@@ -97,7 +97,7 @@ def test_an_unknown_name_gets_the_nearest_one_suggested() -> None:
         InvalidConfig, match=r"no adapter is named 'opnai'; did you mean 'openai'\?"
     ):
         registry.build("opnai", ENDPOINT)
-    assert "there are " in registry.check("zzz")
+    assert "available: " in registry.check("zzz")
     assert registry.check("openai") == ""
 
 
@@ -117,5 +117,5 @@ def test_a_plug_in_may_not_take_a_name_of_ours(name: str) -> None:
 
 
 def test_two_plug_ins_may_not_share_a_name() -> None:
-    with pytest.raises(InvalidConfig, match="'tiny', a name that is already taken"):
+    with pytest.raises(InvalidConfig, match="'tiny', which is already taken"):
         Registry((plugin("tiny"), plugin("tiny", "other:Adapter")))

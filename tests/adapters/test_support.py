@@ -131,7 +131,11 @@ def test_a_tools_schema_that_is_none_is_left_to_the_backend(parameters: bytes) -
 @pytest.mark.parametrize(
     ("supports", "request_", "told"),
     [
-        (Supports(completion=frozenset()), TokenRequest(model="m", tokens=(1,)), "reads text; a"),
+        (
+            Supports(completion=frozenset()),
+            TokenRequest(model="m", tokens=(1,)),
+            "reads text; configure",
+        ),
         (
             Supports(tokens=frozenset()),
             CompletionRequest(model="m", prompts=("p",)),

@@ -179,7 +179,7 @@ def test_a_template_left_out_is_off() -> None:
 
 @pytest.mark.parametrize("field", sorted(NOT_LEFT_OUT & FIELDS["chat"]))
 def test_content_cannot_be_left_out(field: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"{field}: this content cannot be left out") as caught:
+    with pytest.raises(InvalidRequest, match=f"{field}: this content cannot be omitted") as caught:
         without(CHAT, {field})
 
     assert caught.value.param == "messages"

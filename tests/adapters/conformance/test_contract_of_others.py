@@ -99,7 +99,7 @@ def failure(check: Check) -> Mapping[str, str]:
             "chat: every field is sent or reported",
             "chat: stop is supported but never leaves",
         ),
-        (Invents, "what it supports are known fields", "chat: no such fields: ['creativity']"),
+        (Invents, "it declares known fields only", "chat: no such fields: ['creativity']"),
         (
             Nulls,
             "embeddings: every field is sent or reported",
@@ -107,35 +107,35 @@ def failure(check: Check) -> Mapping[str, str]:
         ),
         (
             Dice,
-            "chat: nothing is lost in silence, at any depth",
+            "chat: no field is lost silently, at any depth",
             "chat: the same request is encoded differently each time",
         ),
         (Talks, "every error status has a meaning", "400: the key is in the message"),
         (
             Patient,
-            "workers-ai/chat-stream: cut short it is an error",
+            "workers-ai/chat-stream: a truncated body is an error",
             "workers-ai/chat-stream: cut short at byte ",
         ),
     ],
 )
-def test_a_fault_is_told_in_a_sentence(build: Build, name: str, told: str) -> None:
+def test_a_fault_is_described_in_a_sentence(build: Build, name: str, told: str) -> None:
     [check] = [one for one in contract(build, FIXTURES) if one.name == name]
 
     assert failure(check)[name].startswith(told)
 
 
-def test_an_adapter_without_faults_hears_of_none() -> None:
+def test_an_adapter_without_faults_passes_every_check() -> None:
     assert failures(WorkersAiAdapter) == {}
 
 
 def test_a_task_that_was_never_recorded_is_missed(tmp_path: Path) -> None:
     (tmp_path / "chat").symlink_to(FIXTURES / "chat")
 
-    [check] = [one for one in contract(WorkersAiAdapter, tmp_path) if "recorded" in one.name]
+    [check] = [one for one in contract(WorkersAiAdapter, tmp_path) if "recording" in one.name]
 
     assert failure(check) == {check.name: "completion is offered, and no recording answers it"}
 
 
 def test_a_folder_without_recordings_is_no_contract(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no recorded exchange"):
+    with pytest.raises(ValueError, match="there are no recordings"):
         contract(WorkersAiAdapter, tmp_path)

@@ -106,7 +106,7 @@ async def test_what_is_withheld_is_refused_with_its_reason_and_the_remedy(
         assert answer.status_code == 400, field
         assert error["param"] == field
         assert error["code"] == "unsupported"
-        assert f"one/m: {field} is not passed on: " in error["message"]
+        assert f"one/m: {field} is not forwarded: " in error["message"]
         assert "providers[].client_fields.allow" in error["message"]
     assert not far.requests
 
@@ -251,7 +251,7 @@ async def test_a_known_field_can_be_denied_too(tmp_path: Path) -> None:
         answer = await ask(gateway.url, chat(seed=1))
 
     assert answer.status_code == 400
-    assert "seed is not passed on: the operator denies it" in answer.json()["error"]["message"]
+    assert "seed is not forwarded: the operator denies it" in answer.json()["error"]["message"]
     assert not far.requests
 
 
