@@ -19,7 +19,7 @@ SOAK    ?= 1000000
 # Dozens of processes start in a run of the tests, and each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots lock servers setup setup-dev clean
 
 help:  ## This list
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ test:  ## What CI runs: style, types, the whole suite
 
 test-fast: setup-dev  ## The inner loop, under two minutes: no engine, browser, database or vendor client
 	$(BIN)/python -m pytest --fast -n 3 --dist loadfile --no-loadscope-reorder -q
+
+# Reports and never fails on a number; costs up to twice the time of the tests. FAST=--fast for the quick tests only.
+coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
+	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
 nightly:  ## Tests too long for every run; the parts nightly-tests, -clients, -fuzz, -statistics, -isolation, -chaos, -soak also run alone
 	$(MAKE) -k nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak

@@ -17,8 +17,9 @@ from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.bundled import bundled_path, corpus, evaluate, phrases
-from local_engine.bundled.corpus import Exchange
+from local_engine.bundled import bundled_path
+from tools.tiny_chat import corpus, evaluate, phrases
+from tools.tiny_chat.corpus import Exchange
 
 MESSAGES = list[dict[str, object]]
 

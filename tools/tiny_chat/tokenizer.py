@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.bundled.corpus import (
+from tools.tiny_chat.corpus import (
     ASSISTANT,
     BOS,
     END,

@@ -10,8 +10,8 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.bundled import corpus, phrases
-from local_engine.bundled.corpus import Exchange
+from tools.tiny_chat import corpus, phrases
+from tools.tiny_chat.corpus import Exchange
 
 MAX_NEW_TOKENS = 420
 UNSEEN = (

@@ -1,4 +1,4 @@
-"""Train the bundled models from nothing: `python -m local_engine.bundled.train --out FOLDER`."""
+"""Train the bundled models from nothing: `python -m tools.tiny_chat.train --out FOLDER`."""
 
 import argparse
 import itertools
@@ -19,9 +19,9 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.bundled import corpus, evaluate
-from local_engine.bundled.corpus import Document
-from local_engine.bundled.tokenizer import CONTEXT_LENGTH, VOCAB_SIZE, build_tokenizer
+from tools.tiny_chat import corpus, evaluate
+from tools.tiny_chat.corpus import Document
+from tools.tiny_chat.tokenizer import CONTEXT_LENGTH, VOCAB_SIZE, build_tokenizer
 
 SEED = 17
 STEPS = 3000

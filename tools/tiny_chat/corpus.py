@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from local_engine.bundled import phrases, sum_phrases, topics
+from tools.tiny_chat import phrases, sum_phrases, topics
 
 BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
 SYSTEM, USER, ASSISTANT, TOOL = "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"
