@@ -19,7 +19,7 @@ SOAK    ?= 1000000
 # Dozens of processes start in a run of the tests, and each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots figures lock servers setup setup-dev clean
 
 help:  ## This list
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ $(VENV)/.ready-dev: pyproject.toml constraints.txt requirements/dev.txt requirem
 # UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --excludes requirements/excluded.txt $(UPGRADE)
+figures: setup-dev  ## Copy the figures of docs/benchmarks.md into the README
+	$(BIN)/python -m tools.readme_figures
+
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt

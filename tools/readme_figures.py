@@ -1,0 +1,77 @@
+"""Copy the README's figures from docs/benchmarks.md: `python -m tools.readme_figures`."""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- figures: make figures -->", "<!-- end of figures -->"
+
+
+def figures(benchmarks: str) -> str:
+    """The paragraph, with ratios as the tables of docs/benchmarks.md have them.
+
+    Raises ValueError, naming the row, if a row is gone or has another form.
+    """
+    nginx, bare = _found(
+        r"CPU.*?request, 64 connections \|.*?\(([\d.]+)x nginx, 1/(\d+) of \w+\)", benchmarks
+    )
+    (event,) = _found(r"CPU.*?SSE event, 64 streams .*?\(([\d.]+)x\)", benchmarks)
+    decode = [
+        _found(
+            rf"{model}, `generate\(\)`, greedy, batch 1.*?\| [\d.]+ \| [\d.]+ \| ([\d.]+) \(",
+            benchmarks,
+        )[0]
+        for model in ("125m", "0.5b")
+    ]
+    (batching,) = _found(
+        r"125m, transformers' continuous batching, .*?\| [\d.]+ \| [\d.]+ \| ([\d.]+) \(",
+        benchmarks,
+    )
+    llama = [
+        _found(rf"125m, llama\.cpp BF16, {row} .*?\| \*\*([\d.]+)\*\* \(", benchmarks)[0]
+        for row in ("batch 1", "8 concurrent")
+    ]
+    openvino = [
+        _found(
+            rf"125m, OpenVINO GenAI f32, {row} .*?\| [\d.]+ \| [\d.]+ \| ([\d.]+) \(", benchmarks
+        )[0]
+        for row in ("batch 1", "8 concurrent")
+    ]
+    paragraph = (
+        f"With everything on, a request costs 1/{bare} of the CPU time of a bare Litestar route "
+        "around `httpx.AsyncClient` (whose cost varies between runs) and "
+        f"{nginx}x that of nginx; an event of a stream costs {event}x that of nginx. On two AVX2 "
+        f"cores, the engine decodes {decode[0]}x (125m model) and {decode[1]}x (0.5b) as fast as "
+        f"transformers' `generate()`, and {batching}x as fast as its continuous batching; "
+        f"{llama[0]}x as fast as llama.cpp for one request and {llama[1]}x for eight concurrent "
+        f"ones; {openvino[0]}x and {openvino[1]}x as fast as OpenVINO GenAI."
+    )
+    return textwrap.fill(paragraph, 120, break_on_hyphens=False)
+
+
+def updated(readme: str, benchmarks: str) -> str:
+    """The README with its figures replaced; raises ValueError if it lacks the two marks."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README.md: {BEGIN} or {END} is missing")
+    return f"{before}{BEGIN}\n{figures(benchmarks)}\n{END}{after}"
+
+
+def _found(row: str, page: str) -> tuple[str, ...]:
+    match = re.search(rf"^\| {row}", page, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"docs/benchmarks.md: no row matches {row}")
+    return match.groups()
+
+
+def main() -> None:
+    readme = ROOT / "README.md"
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    readme.write_text(updated(readme.read_text("utf-8"), benchmarks), "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
