@@ -14,9 +14,9 @@ from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
 from adapters.mindie.decode import CUMULATIVE, FAILED, STOPPED
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.usage import usage_from
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import NULL, UNREADABLE, OpenChunk, read_object
 from schemas.errors import InvalidRequest, UpstreamBroken

@@ -15,6 +15,7 @@ from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.capabilities import offered
 from adapters.client_fields.denied import ANY, withheld
 from adapters.errors import error_from, error_inside
+from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import (
     CHAT_FIELDS,
@@ -32,7 +33,6 @@ from adapters.openai.encode import (
 )
 from adapters.openai.reasoning import with_thoughts
 from adapters.openai.trailer_fields import TrailerFieldDecoder
-from adapters.openai.usage import usage_from
 from adapters.openai.vendor_profile import (
     COMPATIBLE,
     COMPLETIONS_ONLY,

@@ -14,17 +14,17 @@ from msgspec import Raw
 from adapters.base import STRAY, Endpoint
 from adapters.decoder_limits import CHOICES, TOOLS, check_room
 from adapters.errors import error_inside
-from adapters.openai.answer_head import AnswerHead
-from adapters.openai.choice_state import ChoiceState
+from adapters.openai.answer_head import AnswerHead, usage_from
 from adapters.openai.finish_reasons import FAILED, FINISH
 from adapters.openai.logprobs import refusal_logprobs, token_logprobs
 from adapters.openai.message_repair import repaired
-from adapters.openai.usage import usage_from
+from adapters.openai.tool_calls import ToolCalls
 from adapters.openai.wire import (
     NULL,
     UNREADABLE,
     Choice,
     OpenChunk,
+    ToolPiece,
     WireMessage,
     read_loose,
     read_object,
@@ -40,6 +40,38 @@ from schemas.events import (
     TextDelta,
     Usage,
 )
+
+_NOTHING_SAID = Raw(b"{}")
+_NO_VERDICTS: Mapping[str, Raw] = {}
+
+
+class ChoiceState:
+    """What must be remembered of one choice until it finishes. tools: `None` without any call."""
+
+    __slots__ = ("blank", "block", "filters", "finished", "shown", "tools")
+
+    def __init__(self) -> None:
+        self.tools: ToolCalls | None = None
+        self.shown = False
+        self.blank = False
+        self.block = 0
+        self.filters: Mapping[str, Raw] = _NO_VERDICTS
+        self.finished = False
+
+    def verdicts(self, choice: Choice) -> dict[str, Raw]:
+        """What the content filters say, where it is not empty and not what they said before."""
+        told = {
+            "content_filter_results": choice.content_filter_results,
+            "content_filter_offsets": choice.content_filter_offsets,
+        }
+        news = {
+            name: raw.copy()
+            for name, raw in told.items()
+            if raw not in (NULL, _NOTHING_SAID, self.filters.get(name))
+        }
+        self.filters = {**self.filters, **news}
+        return news
+
 
 DONE = b"[DONE]"
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
@@ -165,9 +197,10 @@ class OpenAIDecoder:
     def _choice(self, choice: Choice, events: list[Event]) -> None:
         state = self._choices.get(choice.index)
         if state is None:
-            most = max(self._expected, CHOICES)
-            check_room(self._choices, most, "choices", self._endpoint.name)
-            state = self._choices[choice.index] = ChoiceState(choice.index, self._head.id)
+            if len(self._choices) >= CHOICES:
+                most = max(self._expected, CHOICES)
+                check_room(self._choices, most, "choices", self._endpoint.name)
+            state = self._choices[choice.index] = ChoiceState()
         message = choice.delta or choice.message or _NOTHING
         self._message(choice, message, state, events)
         if choice.finish_reason is not None and not state.finished:
@@ -193,12 +226,7 @@ class OpenAIDecoder:
         refused = () if choice.logprobs is None else refusal_logprobs(choice.logprobs)
         if message.refusal or refused:
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
-        for piece in message.tool_calls or ():
-            events.extend(state.tools.add(piece))
-            if len(state.tools) > TOOLS:
-                what = f"the answer has over {TOOLS} tool calls"
-                raise UpstreamBroken(what, upstream=self._endpoint.name)
-        others = state.tools.others() if message.tool_calls else ()
+        others = self._calls(message.tool_calls, index, state, events) if message.tool_calls else ()
         opaque = choice.opaque
         if others:
             opaque = {**opaque, "tool_calls": Raw(_encode(others))}
@@ -211,6 +239,24 @@ class OpenAIDecoder:
             beside = {**state.verdicts(choice), **choice.more}
             if beside:
                 events.append(OpaqueDelta(fields=beside, index=index))
+
+    def _calls(
+        self,
+        pieces: Sequence[ToolPiece],
+        index: int,
+        state: ChoiceState,
+        events: list[Event],
+    ) -> Sequence[object]:
+        """Returns the pieces that are passed on as they came."""
+        tools = state.tools
+        if tools is None:
+            tools = state.tools = ToolCalls(index, self._head.id)
+        for piece in pieces:
+            events.extend(tools.add(piece))
+            if len(tools) > TOOLS:
+                what = f"the answer has over {TOOLS} tool calls"
+                raise UpstreamBroken(what, upstream=self._endpoint.name)
+        return tools.others()
 
     def _finish(
         self, index: int, state: ChoiceState, choice: Choice | None, events: list[Event]
@@ -226,7 +272,8 @@ class OpenAIDecoder:
             reason = "tool_calls"
         if state.blank and not state.shown and not state.tools:
             events.append(TextDelta(text="", index=index))
-        events.extend(state.tools.close())
+        if state.tools:
+            events.extend(state.tools.close())
         state.finished = True
         native = (choice.native_finish_reason if choice else None) or word
         events.append(

@@ -10,8 +10,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from gateway.asgi.client_timeouts import LEAST_RATE, call_late, unread
 from gateway.asgi.host import authority_of, well_formed
-from gateway.asgi.lingering_close import Lingering
-from gateway.asgi.write_coalescing import CoalescingHttp
+from gateway.asgi.write_coalescing import CoalescingHttp, Lingering
 
 MOST_HEAD_BYTES = 64 * 1024
 """Of a request's head as far as it comes in pieces, and of whatever else is not a body's bytes:

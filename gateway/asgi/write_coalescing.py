@@ -1,6 +1,7 @@
-"""An answer's head and body leave in one system call, though an ASGI server writes them apart."""
+"""What the server writes: head and body in one system call, and a close that loses nothing."""
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -54,3 +55,46 @@ class CoalescingHttp(HttpToolsProtocol):
     def wrapped(self, transport: asyncio.Transport) -> Coalescing:
         """The transport that answers are written to."""
         return Coalescing(transport, self.loop)
+
+
+def _gone() -> bool:
+    """There is nobody to wait for."""
+    return False
+
+
+class Lingering(Coalescing):
+    """Its first `close` ends our side alone, where `lingers` says that the client is not done.
+
+    Then the client has to close, or somebody calls `close` once more, or `abort`.
+    """
+
+    __slots__ = ("_left", "_lingers")
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        lingers: Callable[[], bool],
+    ) -> None:
+        super().__init__(transport, loop)
+        self._left = False
+        self._lingers = lingers
+
+    def let_go(self) -> None:
+        """The connection is gone, and no circle through it is left to the collector."""
+        self._lingers = _gone
+
+    def is_closing(self) -> bool:
+        """Nothing can be said any more."""
+        return self._left or self._transport.is_closing()
+
+    def close(self) -> None:
+        transport = self._transport
+        if self._left or transport.is_closing() or not transport.can_write_eof():
+            super().close()
+        elif self._lingers():
+            self.flush()
+            self._left = True
+            transport.write_eof()
+        else:
+            super().close()

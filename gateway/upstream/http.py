@@ -18,7 +18,7 @@ from adapters.base import (
 from adapters.capabilities import restricted
 from adapters.framing import FRAMING
 from adapters.lost_fields import Carrying
-from adapters.unencodable import encoded
+from adapters.unencodable import ENCODE_ERRORS, unencodable
 from gateway.clock import now
 from gateway.config.schema import Timeouts
 from gateway.config.schema_connection import ClientFields
@@ -32,7 +32,7 @@ from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, UpstreamBroken, UpstreamError, UpstreamTimeout
 from schemas.events import CONTENT, Event
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
 ANSWER_BYTES = 256 * 1024 * 1024
 _OPEN = ClientFields()
@@ -77,11 +77,11 @@ class HttpUpstream:
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        sent = scoped(request, call.tenant)
+        sent = scoped(request, call.tenant) if isinstance(request, TokenRequest) else request
         if call.large:
-            outbound = await asyncio.to_thread(encoded, self.adapter, sent, call.model)
+            outbound = await asyncio.to_thread(self._encode, sent, call.model)
         else:
-            outbound = encoded(self.adapter, sent, call.model)
+            outbound = self._encode(sent, call.model)
         started = now()
         begun = started if call.begun is None else call.begun
         over = min(begun + self._timeouts.total_s, call.deadline)
@@ -90,8 +90,9 @@ class HttpUpstream:
         try:
             await self._check(reply, first_by)
             if not outbound.stream or _is_json(reply):
-                whole = msgspec.structs.replace(request, stream=False)
-                decoder = self._decoder(whole, reply)
+                if request.stream:
+                    request = msgspec.structs.replace(request, stream=False)
+                decoder = self._decoder(request, reply)
                 body = await reply.body(over, ANSWER_BYTES)
                 yield [*decoder.feed("", body), *decoder.close()]
                 return
@@ -146,9 +147,9 @@ class HttpUpstream:
     async def _embed(self, request: EmbeddingsRequest, call: Call, over: float) -> Embeddings:
         """over: loop time at which the last of the batches must be there."""
         if call.large:
-            outbound = await asyncio.to_thread(encoded, self.adapter, request, call.model)
+            outbound = await asyncio.to_thread(self._encode, request, call.model)
         else:
-            outbound = encoded(self.adapter, request, call.model)
+            outbound = self._encode(request, call.model)
         reply = await self._exchange(outbound, now(), over)
         try:
             await self._check(reply, over)
@@ -158,6 +159,13 @@ class HttpUpstream:
             raise
         finally:
             await reply.aclose()
+
+    def _encode(self, request: Request, model: str) -> Outbound:
+        """The adapter's bytes; whatever a client can send, only InvalidRequest is raised."""
+        try:
+            return self.adapter.encode(request, model)
+        except ENCODE_ERRORS as exc:
+            raise unencodable(request, exc) from exc
 
     def _decoder(self, request: GenerateRequest, reply: Reply) -> Decoder:
         if self._head_reader is not None:

@@ -20,7 +20,7 @@ from gateway.upstream.origin import origin_of
 from gateway.upstream.request_validation import check
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
-from gateway.upstream.wire.fields import Headers, Limits
+from gateway.upstream.wire.head import Headers, Limits
 from schemas.errors import (
     GatewayError,
     InvalidConfig,

@@ -109,7 +109,8 @@ class OpenAIRenderer(ABC):
             choices=[self._choice(choice, _finish(choice)) for choice in answer.choices],
             usage=UNSET if usage is None else Raw(usage_json(usage)),
         )
-        return with_members(encode(body), answer.started.extra)
+        whole, extra = encode(body), answer.started.extra
+        return with_members(whole, extra) if extra else whole
 
     def _count(self, last: Event) -> None:
         if isinstance(last, Usage) and last != self._usage:
@@ -142,3 +143,8 @@ def _finish(choice: Choice) -> Finished:
     if choice.finish is None:
         raise GatewayError(f"choice {choice.index} was rendered before it was finished")
     return choice.finish
+
+
+def created_at(request_id: str) -> int:
+    """Unix seconds at which a UUIDv7 was made, RFC 9562 section 5.7."""
+    return int(request_id.replace("-", "")[:12], 16) // 1000

@@ -139,7 +139,7 @@ class ChatRenderer(OpenAIRenderer):
         self._reasoning_content = reasoning != "reasoning"
         self._begun: set[int] = set()
         self._tools: dict[tuple[int, int], bool] = {}
-        self._blocks = ReasoningBlocks()
+        self._blocks: ReasoningBlocks | None = None
 
     def _event(self, event: Event, out: list[bytes]) -> None:
         match event:
@@ -147,6 +147,8 @@ class ChatRenderer(OpenAIRenderer):
                 self._text(event.index, event.text, event.logprobs, out)
             case ReasoningDelta():
                 self._begin(event.index, "", out)
+                if self._blocks is None:
+                    self._blocks = ReasoningBlocks()
                 blocks = self._blocks.add(event)
                 proof = flat_signature(event.signature, event.format)
                 thought = self._thought(event.text, proof, blocks)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gateway.surfaces.decoding import BodyReader, is_null, is_object
 from gateway.surfaces.openai.messages import read_messages
-from gateway.surfaces.openai.stream_options import read_stream_options
+from gateway.surfaces.openai.stream_options import NO_OPTIONS, read_stream_options
 from gateway.surfaces.openai.tools import read_response_format, read_tool_choice, read_tools
 from gateway.surfaces.openai.wire import (
     ALLOWED,
@@ -94,7 +94,11 @@ def parse_chat(
         messages, tools, choice, form = _inside(wire, strictly=False)
         nested = True
     calls = wire.parallel_tool_calls
-    include_usage, continuous_usage, optional = read_stream_options(wire.stream_options, extra)
+    include_usage, continuous_usage, optional = (
+        NO_OPTIONS
+        if wire.stream_options is UNSET
+        else read_stream_options(wire.stream_options, extra)
+    )
     return ChatRequest(
         model=_model(wire.model, model),
         messages=messages,
@@ -163,7 +167,11 @@ def parse_completion(
             f"max_tokens must be {COMPLETION_ALLOWED['max_tokens']}", param="max_tokens"
         )
     top, raw = wire.logprobs, wire.use_raw_prompt
-    include_usage, continuous_usage, optional = read_stream_options(wire.stream_options, extra)
+    include_usage, continuous_usage, optional = (
+        NO_OPTIONS
+        if wire.stream_options is UNSET
+        else read_stream_options(wire.stream_options, extra)
+    )
     return CompletionRequest(
         model=_model(wire.model, model),
         prompts=prompts,

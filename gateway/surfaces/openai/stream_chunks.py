@@ -128,11 +128,6 @@ def with_members(body: bytes, extra: Mapping[str, Raw], kept: Collection[str] = 
     return b"".join((body[:-1], members(extra, kept), b"}")) if extra else body
 
 
-def created_at(request_id: str) -> int:
-    """Unix seconds at which a UUIDv7 was made, RFC 9562 section 5.7."""
-    return int(request_id.replace("-", "")[:12], 16) // 1000
-
-
 def finite(logprob: float | None) -> float:
     return NEVER if logprob is None or math.isinf(logprob) else logprob
 

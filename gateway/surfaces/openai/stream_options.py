@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec import DecodeError, Raw, Struct
 
 from gateway.surfaces.decoding import invalid_request, is_null
 from gateway.surfaces.openai.wire import ALLOWED
@@ -38,10 +38,11 @@ StreamOptions = tuple[bool, bool, tuple[str, ...]]
 """Usage at the end, usage on every chunk, and the paths of options that a backend may lack."""
 
 
-def read_stream_options(raw: Raw | UnsetType, extra: dict[str, Raw]) -> StreamOptions:
+NO_OPTIONS: Final[StreamOptions] = (False, False, ())
+
+
+def read_stream_options(raw: Raw, extra: dict[str, Raw]) -> StreamOptions:
     """All options but `include_usage` go to `extra`. Raises InvalidRequest."""
-    if raw is UNSET:
-        return False, False, ()
     try:
         return _only_usage.decode(raw).include_usage, False, ()
     except (DecodeError, RecursionError):
@@ -50,7 +51,7 @@ def read_stream_options(raw: Raw | UnsetType, extra: dict[str, Raw]) -> StreamOp
 
 def _usage_among_others(raw: Raw, extra: dict[str, Raw]) -> StreamOptions:
     if is_null(raw):
-        return False, False, ()
+        return NO_OPTIONS
     try:
         wanted = _options.decode(raw)
         options = _fields.decode(raw)

@@ -4,6 +4,7 @@ from typing import Final, overload
 
 from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.openai.base_renderer import created_at
 from gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
     error_body,
@@ -13,7 +14,6 @@ from gateway.surfaces.openai.bodies import (
 from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from gateway.surfaces.openai.completion_render import CompletionRenderer
 from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from gateway.surfaces.openai.stream_chunks import created_at
 from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
 from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError

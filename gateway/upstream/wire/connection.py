@@ -19,7 +19,7 @@ import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.fields import Headers, Limits, head_of
+from gateway.upstream.wire.head import Headers, Limits, head_of
 from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 STALE_S = 1.0

@@ -1,11 +1,108 @@
-"""A request's bytes: the head, of which little changes, with the body behind it."""
+"""Heads on the wire: rendered for a request, and read and bounded for an answer."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
+
+from msgspec import Struct
 
 from adapters.base import Outbound
 from gateway.upstream.request_validation import check
 
+_SHORTEST_LINE = 4
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What an answer may take. head_bytes also bounds trailers and chunk extensions."""
+
+    head_bytes: int = 64 * 1024
+    headers: int = 256
+
+
+class Headers(Mapping[str, str]):
+    """Lower-case names; a repeated header's values are joined by ", ".
+
+    It keeps the head as it came and looks for a name when it is asked for one: a vendor sends
+    two dozen headers, of which one or two are ever read.
+    """
+
+    __slots__ = ("_head", "_lower")
+
+    def __init__(self, head: bytes) -> None:
+        """head: status line and header lines, each ended by CRLF, checked by a parser."""
+        self._head = head
+        self._lower = head.lower()
+
+    @classmethod
+    def of(cls, fields: Iterable[tuple[bytes, bytes]]) -> Self:
+        """From names and values."""
+        return cls(b"\r\n" + b"".join([b"%b:%b\r\n" % field for field in fields]))
+
+    def __getitem__(self, name: str) -> str:
+        needle = b"\r\n%b:" % name.encode("latin-1")
+        start = self._lower.find(needle)
+        if start < 0:
+            raise KeyError(name)
+        end = self._lower.find(b"\r\n", start + 2)
+        value = self._head[start + len(needle) : end].strip().decode("latin-1")
+        if (again := self._lower.find(needle, end)) < 0:
+            return value
+        return ", ".join([value, Headers(self._head[again:])[name]])
+
+    def __iter__(self) -> Iterator[str]:
+        lines = self._lower.split(b"\r\n")[1:-1]
+        return iter(dict.fromkeys(line.partition(b":")[0].decode("latin-1") for line in lines))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"Headers({dict(self)})"
+
+    def fault(self, limits: Limits, status: int) -> str | None:
+        """Why an answer with this head cannot be read. An error's body may be compressed."""
+        head = self._head
+        if len(head) > limits.head_bytes:
+            return f"the answer's head is over {limits.head_bytes} bytes"
+        most = limits.headers
+        if len(head) > most * _SHORTEST_LINE and head.count(b"\r\n") - 1 > most:
+            return f"the answer has more than {most} headers"
+        if b"-encoding:" not in self._lower:
+            return None
+        coding = self.get("transfer-encoding", "chunked")
+        if coding.lower() != "chunked":
+            return f"unknown transfer-encoding {coding!r}"
+        coding = self.get("content-encoding", "identity")
+        if coding.lower() != "identity" and status < 400:
+            return f"the answer is compressed ({coding}), though we asked for identity"
+        return None
+
+    def ends_with_the_connection(self) -> bool:
+        """Nothing says how long the body is."""
+        return "content-length" not in self and "transfer-encoding" not in self
+
+
+def head_of(received: bytes, after: int) -> bytes:
+    """The first head in `received` behind `after` informational ones, for Headers.
+
+    A parser has seen that it is there.
+    """
+    start = 0
+    for _ in range(after):
+        start = received.find(b"\r\n\r\n", _begin(received, start)) + 4
+    start = _begin(received, start)
+    return received[start : received.find(b"\r\n\r\n", start) + 2]
+
+
+def _begin(received: bytes, start: int) -> int:
+    """Where the status line begins: a parser skips empty lines before it."""
+    while received[start] in b"\r\n":
+        start += 1
+    return start
+
+
 _HEADS_KEPT = 256
 
-Headers = tuple[tuple[str, str], ...]
+_Sent = tuple[tuple[str, str], ...]
 
 
 class Heads:
@@ -15,7 +112,7 @@ class Heads:
 
     def __init__(self, authority: str) -> None:
         self._authority = authority
-        self._kept: dict[str, tuple[str, Headers, bytes]] = {}
+        self._kept: dict[str, tuple[str, _Sent, bytes]] = {}
 
     def render(self, outbound: Outbound) -> bytes:
         """Head and body in one piece. Raises as `check`."""

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.upstream.wire.connection import Connection
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.fields import Limits
+from gateway.upstream.wire.head import Limits
 from schemas.errors import UpstreamBroken
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
 from tests.stand_ins.doubles import chunked, sized

@@ -13,7 +13,7 @@ from gateway.upstream.wire import WireTransport
 from gateway.upstream.wire.connection import Connection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Address, Dialer
-from gateway.upstream.wire.fields import Limits
+from gateway.upstream.wire.head import Limits
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import fetch, soon

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.upstream.wire.connection import Connection
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.fields import Limits
+from gateway.upstream.wire.head import Limits
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
