@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from tests.imports import allowed, by_file, by_room, cycle, imports, modules, room
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 MAY_IMPORT = {
@@ -25,7 +27,7 @@ CONFINED = {
 SCHEMAS_USE = {"msgspec", "schemas"}
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 NAMES = [str(path.relative_to(ROOT)) for path in FILES]
-LINES_A_FILE, LINES_A_FUNCTION = 400, 60
+LINES_A_FILE, LINES_A_FUNCTION, FILES_A_FOLDER = 400, 60, 25
 DATA_TABLES = {"adapters/openai/vendor_profiles.py"}
 FORBIDDEN_NAMES = ("utils", "helpers", "common", "manager", "handler")
 
@@ -74,6 +76,43 @@ def test_nothing_imports_upwards_or_sideways() -> None:
             found[name] = ours - MAY_IMPORT[package]
 
     assert found == {}
+
+
+def test_a_room_imports_only_the_rooms_that_are_listed_for_it() -> None:
+    listed, found = allowed(), set[str]()
+    for one in imports():
+        here, there = room(one.module), room(one.imported)
+        if here != there and there not in listed.get(here, ()):
+            place = f"{modules()[one.module].relative_to(ROOT)}:{one.line}"
+            found.add(
+                f"{place} imports {one.imported}; if {here} is to know {there}, list it in "
+                "tests/rooms.toml, else move the code to where both may import it"
+            )
+
+    assert found == set()
+
+
+def test_no_room_is_listed_that_nothing_imports() -> None:
+    listed, now = allowed(), by_room()
+
+    assert {name: rooms - now.get(name, set()) for name, rooms in listed.items()} == {
+        name: set[str]() for name in listed
+    }, "delete these from tests/rooms.toml"
+
+
+def test_imports_form_no_cycle() -> None:
+    assert " -> ".join(cycle(by_room())) == "", "move what both need to a room below them"
+    assert " -> ".join(cycle(by_file())) == "", "move what both need to a file of its own"
+
+
+def test_a_folder_is_a_room_of_at_most_twenty_five_files() -> None:
+    folders: dict[str, int] = {}
+    for path in [*FILES, *(ROOT / "tests").rglob("*.py")]:
+        if path.name != "__init__.py":
+            folder = str(path.parent.relative_to(ROOT))
+            folders[folder] = folders.get(folder, 0) + 1
+
+    assert {name: size for name, size in folders.items() if size > FILES_A_FOLDER} == {}
 
 
 def test_heavy_and_network_libraries_stay_where_they_belong() -> None:
