@@ -1,4 +1,4 @@
-"""`strowger explain`: why a request would go where it would, without sending it."""
+"""`strowger explain`: show where a request would be routed, without sending it."""
 
 import asyncio
 import sys
@@ -28,19 +28,23 @@ from schemas.errors import GatewayError
 @click.option(
     "--surface",
     default="",
-    help=f"Where it would be sent: a path, or one of {', '.join(SURFACES)}; else by its content.",
+    help=f"Endpoint: a path, or one of {', '.join(SURFACES)}. Default: detect from the body.",
 )
-@click.option("--model", default="", help="The model, for routes whose path names it.")
-@click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="Sent with it.")
-@click.option("--key", default="", metavar="NAME", help="The client key's name.")
+@click.option("--model", default="", help="Model, for endpoints whose path contains it.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Request header. Repeatable."
+)
+@click.option(
+    "--key", default="", metavar="NAME", help="Name of the client key (auth.keys[].name)."
+)
 @click.option(
     "--down",
     multiple=True,
     metavar="BACKEND",
-    help="Take this PROVIDER/MODEL, or all of a PROVIDER, for broken. May be repeated.",
+    help="Assume that this PROVIDER/MODEL, or all of a PROVIDER, is down. Repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-@url_option("Ask a running gateway, with its breakers and loads of now.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@url_option("Use a running gateway, with its current breaker states and loads.")
 @admin_key_option
 @config_option
 def explain(
@@ -55,9 +59,9 @@ def explain(
     admin_key: str,
     path: Path,
 ) -> None:
-    """Tell where the request in the file REQUEST (- for stdin) would go, and why.
+    """Show where the request in the file REQUEST (- for stdin) would be routed, and why.
 
-    Nothing is sent, and no engine is started. The exit status is 1 if it would be refused.
+    Nothing is sent, and no engine is started. The exit status is 1 if the gateway would reject it.
     """
     question = Query(
         body=_body(request),
@@ -85,7 +89,7 @@ def _body(request: Path) -> bytes:
     try:
         return request.read_bytes()
     except OSError as exc:
-        raise Faults((f"{request}: cannot be read: {exc.strerror}",)) from exc
+        raise Faults((f"{request}: cannot read: {exc.strerror}",)) from exc
 
 
 def _header(line: str) -> tuple[bytes, bytes]:

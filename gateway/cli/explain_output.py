@@ -1,4 +1,4 @@
-"""An explanation as a person reads it at a terminal."""
+"""Print an explanation to the terminal."""
 
 from collections.abc import Sequence
 
@@ -20,26 +20,26 @@ _FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wild
 
 
 def print_explanation(found: Explanation) -> None:
-    """To standard output."""
+    """Print to standard output."""
     show(_facts(found))
     if found.rules:
-        _gap("`when` rules, the first that holds decides")
+        _gap("`when` rules (the first match decides)")
         show(_rules(found))
     if found.candidates:
         bounds = found.bounds
         few = bounds is not None and bounds.attempts < len(found.candidates)
-        most = f", at most {bounds.attempts} of them" if bounds is not None and few else ""
-        _gap(f"asked in this order{most}; FIRST is how often one is its model's first")
+        most = f" (max {bounds.attempts} attempts)" if bounds is not None and few else ""
+        _gap(f"candidates in order{most}; FIRST = share of requests tried here first")
         show(_candidates(found))
     if found.ruled_out:
-        _gap("not asked")
+        _gap("ruled out")
         show(_ruled_out(found))
     if found.fallback_by_error:
-        _gap("asked instead after a failure with this code")
+        _gap("tried instead after a failure with this code")
         show(_detours(found))
     if found.refused is not None:
         refused = found.refused
-        click.echo(f"\nrefused with {refused.status} {refused.code}: {refused.message}")
+        click.echo(f"\nrejected with {refused.status} {refused.code}: {refused.message}")
 
 
 def _gap(title: str) -> None:
@@ -61,22 +61,25 @@ def _facts(found: Explanation) -> Table:
     if found.fallback:
         table.add_row("fallback", escape(", ".join(found.fallback)))
     if found.down:
-        table.add_row("taken for broken", escape(", ".join(found.down)))
+        table.add_row("assumed down", escape(", ".join(found.down)))
     if found.mirror is not None:
         share = f"{found.mirror.share * 100:.4g} %"
         reason = found.mirror.unsupported_reason
-        unless = f", but not of this one: {reason}" if reason else ""
+        unless = f", but not of this request: {reason}" if reason else ""
         table.add_row("mirror", escape(f"{found.mirror.backend} gets a copy of {share}{unless}"))
     bounds = found.bounds
     if bounds is not None:
         table.add_row(
-            "bounds",
-            f"{bounds.attempts} attempts in {bounds.deadline_s:g} s; another after "
-            f"{', '.join(bounds.retry_on)}; the same backend after a pause of up to "
-            f"{bounds.backoff_s:g} s, doubled up to {bounds.max_backoff_s:g} s",
+            "limits",
+            f"{bounds.attempts} attempts in {bounds.deadline_s:g} s; failover after "
+            f"{', '.join(bounds.retry_on)}; retry on the same backend after a backoff of up "
+            f"to {bounds.backoff_s:g} s, doubled up to {bounds.max_backoff_s:g} s",
         )
         if bounds.hedge_after_s is not None:
-            table.add_row("hedging", f"the next one as well after {bounds.hedge_after_s:g} s")
+            table.add_row(
+                "hedging",
+                f"next backend in parallel after {bounds.hedge_after_s:g} s without content",
+            )
     return table
 
 
@@ -84,12 +87,12 @@ def _part(seen: ExplainedExperiment) -> str:
     shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
     unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
     whose = f"variant {seen.variant} for " if seen.variant else ""
-    excluded = f"; does not count: {seen.excluded}" if seen.excluded else ""
+    excluded = f"; excluded: {seen.excluded}" if seen.excluded else ""
     return f"{seen.name} ({shares}): {whose}{unit}{excluded}"
 
 
 def _rules(found: Explanation) -> Table:
-    table = table_of("RULE", "WHEN", "HOLDS", "BACKENDS")
+    table = table_of("RULE", "WHEN", "MATCHES", "BACKENDS")
     for place, rule in enumerate(found.rules, start=1):
         backends = "\n".join(rule.backends)
         table.add_row(str(place), escape(rule.when), escape(_holds(rule)), escape(backends))
@@ -98,12 +101,12 @@ def _rules(found: Explanation) -> Table:
 
 def _holds(rule: ExplainedRule) -> str:
     if rule.holds is None:
-        return "not looked at"
+        return "not evaluated"
     return "yes" if rule.holds else f"no: {'; '.join(rule.unmet)}"
 
 
 def _candidates(found: Explanation) -> Table:
-    table = table_of("", "BACKEND", "OF", "FIRST", "WHY", "GETS")
+    table = table_of("", "BACKEND", "MODEL", "FIRST", "WHY", "RECEIVES")
     tried = {one.route for one in found.candidates if one.variant}
     for place, one in enumerate(found.candidates, start=1):
         spare = one.route in tried and not one.variant
@@ -120,23 +123,23 @@ def _candidates(found: Explanation) -> Table:
 
 
 def _why(one: ExplainedCandidate, down: Sequence[str]) -> str:
-    """down: what was taken for broken, whose breaker is a supposition."""
+    """down: backends that are assumed down, whose breaker state is simulated."""
     taken = {one.backend, one.backend.partition("/")[0]}.intersection(down)
-    health = "taken for broken" if taken else describe(one.health)
+    health = "assumed down" if taken else describe(one.health)
     if not one.health.available:
-        return f"{one.why}; {health}, but the others are no better"
+        return f"{one.why}; {health}, but no other backend is better"
     return f"{one.why}; {health}" if one.health.deprioritised_for_s else one.why
 
 
 def _gets(one: ExplainedCandidate) -> list[str]:
     lines = [f"{field} as {name}" for field, name in one.translated.items()]
-    lines += [f"the operator's {field}" for field in one.set]
-    lines += [f"no {field}" for field in (*one.dropped, *one.omitted_content)]
-    return lines or ["all as it was sent"]
+    lines += [f"{field} set by the operator" for field in one.set]
+    lines += [f"without {field}" for field in (*one.dropped, *one.omitted_content)]
+    return lines or ["the request unchanged"]
 
 
 def _ruled_out(found: Explanation) -> Table:
-    table = table_of("BACKEND", "OF", "WHY")
+    table = table_of("BACKEND", "MODEL", "WHY")
     for one in found.ruled_out:
         words = "\n".join(map(_reason, one.reasons))
         table.add_row(escape(one.backend), escape(one.route), escape(words))
@@ -150,6 +153,6 @@ def _reason(reason: Reason) -> str:
 def _detours(found: Explanation) -> Table:
     table = table_of("CODE", "MODELS", "BACKENDS")
     for one in found.fallback_by_error:
-        backends = "\n".join(one.backends) or "none can answer this request"
+        backends = "\n".join(one.backends) or "none supports this request"
         table.add_row(escape(one.code), escape(", ".join(one.models)), escape(backends))
     return table

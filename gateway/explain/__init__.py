@@ -1,1 +1,1 @@
-"""Why a request goes where it goes: what is told before it is sent, and what is kept after."""
+"""Explain where a request would be routed, and why, without sending it."""

@@ -1,4 +1,4 @@
-"""What a model's experiment means to one request, in words."""
+"""The part that a model's experiment plays for one request."""
 
 from gateway.explain.explanation import ExplainedExperiment, ExplainedVariant
 from gateway.routing.planning.enrolment import Standing
@@ -10,7 +10,7 @@ from schemas.requests import Request
 
 
 def assume_running(runtime: Runtime) -> None:
-    """Every experiment that nobody has heard of: for a Runtime that asks no store."""
+    """Treat every experiment as running: used with a Runtime without a store."""
     trials = [route.trial for route in runtime.table.routes.values() if route.trial is not None]
     runtime.experiments.push({trial.fingerprint: Standing(epoch=1) for trial in trials})
 
@@ -18,7 +18,7 @@ def assume_running(runtime: Runtime) -> None:
 def explained_experiment(
     route: Route, request: Request, facts: Facts
 ) -> ExplainedExperiment | None:
-    """`None` where the model has no experiment."""
+    """Describe the request's part in its model's experiment; `None` without an experiment."""
     trial = route.trial
     if trial is None:
         return None

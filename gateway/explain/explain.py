@@ -1,4 +1,4 @@
-"""Why a request would go where it would: the plan for it, over all draws, with its reasons."""
+"""Compute where a request would be routed over all random draws, with the reasons."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -38,16 +38,16 @@ from schemas.fields import extra_fields, field_value, sent_fields, task_of
 from schemas.requests import EmbeddingsRequest, Request
 
 DRAWS = 1800
-"""Even steps through [0, 1): halves to sixths, tenths, whole percents come out exact."""
+"""Even steps through [0, 1), so that halves to sixths, tenths and whole percents are exact."""
 
 _ARM = " "
-"""Stands for a route's name where an experiment's arm is meant: no name is blank."""
+"""Key for an experiment's arms in place of a route name; no route name is blank."""
 
 
 class _Group(Struct, frozen=True, kw_only=True, eq=False):
     """The candidates of one route in their likeliest order, with how often each is first.
 
-    arms: they are an experiment's, of which one is asked before the route's others.
+    arms: the experiment's arms by `id` of their backend; one of them is tried before the others.
     """
 
     route: Route
@@ -63,9 +63,10 @@ def explain(
     *,
     down: Collection[str] = (),
 ) -> Explanation:
-    """Reads the table and changes nothing. down: see `gateway.explain.simulated_outage`.
+    """Explain a request against the table, without changing it.
 
-    What would be refused is no exception here, but `refused`.
+    A request that the gateway would reject raises nothing; `refused` holds the error.
+    down: see `gateway.explain.simulated_outage`.
     """
     request = asked.request
     seen = Explanation(
@@ -155,7 +156,7 @@ def _with_route(
 
 
 def _unsupported_reason(route: Route, mirror: Backend, request: Request) -> str:
-    """Why the request cannot be copied to that backend; "": it can be."""
+    """Why the request cannot be mirrored to that backend; "" if it can."""
     try:
         able(route, (mirror,), (1.0,), valued(route, request), [])
     except InvalidRequest as exc:
@@ -166,7 +167,7 @@ def _unsupported_reason(route: Route, mirror: Backend, request: Request) -> str:
 def _planned(
     table: RouteTable, route: Route, request: Request, facts: Facts
 ) -> tuple[Plan, list[_Group]]:
-    """One plan, and what becomes of all draws."""
+    """One plan, and the candidates over all draws."""
     homes = {id(backend): one.name for one in table.routes.values() for backend, _ in _all_of(one)}
     first = plan(table, route, request, facts)
     arms = _arms(route, request, facts)
@@ -218,7 +219,7 @@ def _detours(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
 
 
 def _arms(route: Route, request: Request, facts: Facts) -> dict[int, Arm]:
-    """By their backend, where an arm of the experiment answers first; else none."""
+    """Arms by `id` of their backend, if an arm of the experiment is tried first; else empty."""
     enrolment = enrol(route, request, facts)
     if enrolment is None or enrolment.arm is None or route.trial is None:
         return {}
@@ -228,12 +229,12 @@ def _arms(route: Route, request: Request, facts: Facts) -> dict[int, Arm]:
 
 
 def _drawn(facts: Facts, draw: float) -> Facts:
-    """Another request of the same kind."""
+    """The facts of another request of the same kind, with this draw."""
     return msgspec.structs.replace(facts, draw=draw, request_id=f"{facts.request_id} {draw}")
 
 
 def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
-    """Every backend of the route once, and whether it is among its own or an experiment's."""
+    """Yield each backend once; True if the route or its experiment lists it, not just a rule."""
     arms = () if route.trial is None else tuple(route.trial.arms.values())
     own = {id(one): one for one in (*route.backends, *(arm.backend for arm in arms))}
     yield from ((backend, True) for backend in own.values())
@@ -254,12 +255,12 @@ def _candidate(
     names = {field: said_as(supports, task, field) or "" for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
     for field in sorted(before - after - {*one.dropped, *one.left_out}):
-        translated[field] = ", ".join(sorted(after - before)) or "left out: it asks for nothing"
+        translated[field] = ", ".join(sorted(after - before)) or "omitted: it has no effect"
     return ExplainedCandidate(
         backend=one.name,
         route=group.route.name,
         share=round(share, 4),
-        why=f"the variant {arm.name!r}"
+        why=f"variant {arm.name!r}"
         if arm is not None
         else policy_reason(one, [other for other, _ in group.members], group.route, request, facts),
         model=one.model,
@@ -287,7 +288,7 @@ def _ruled_out(
     request: Request,
     facts: Facts,
 ) -> Iterator[RuledOut]:
-    """Every backend of the route and its fallbacks that is no candidate."""
+    """Every backend of the route and its fallbacks that is not a candidate."""
     asked = {id(one.backend) for group in groups for one, _ in group.members}
     trial = route.trial
     apart = trial.apart if trial is not None and rule is None else frozenset[str]()
@@ -302,18 +303,20 @@ def _ruled_out(
                 continue
             if backend.name in apart and backend is not own_arm:
                 same = own_arm is not None and backend.name == own_arm.name
-                whose = "the variant's own backend" if same else "another variant's"
+                whose = "the variant's own backend" if same else "another variant's backend"
                 reasons = [Reason(words=f"is {whose}")]
             elif id(backend) not in inside and backend.name not in apart:
-                words = f"`when` rule {place + 1} names others" if place is not None else ""
-                reasons = [Reason(words=words if own and words else "is for a `when` rule alone")]
+                words = (
+                    f"`when` rule {place + 1} selects other backends" if place is not None else ""
+                )
+                reasons = [Reason(words=words if own and words else "is used by `when` rules only")]
             else:
                 reasons = list(_reasons(backend, current, request, facts))
             yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
 
 
 def _own_arm(route: Route, request: Request, facts: Facts) -> Backend | None:
-    """The backend of the arm that the request has."""
+    """The backend of the variant that the request is assigned to."""
     enrolment = enrol(route, request, facts)
     arm = None if enrolment is None else enrolment.arm
     return None if arm is None else arm.backend
@@ -325,7 +328,7 @@ def _first_rule(route: Route, request: Request, facts: Facts) -> int | None:
 
 
 def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> Iterator[Reason]:
-    """Each field that it cannot honour and may not go without, and its health."""
+    """Each field that the backend cannot honour and that must not be dropped; then its health."""
     said = reworded_for(valued(route, request), backend)
     faults = [
         fault
@@ -335,8 +338,8 @@ def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> 
     for fault in faults:
         yield Reason(field=fault.field, words=fault.reason)
     if is_simulated_outage(backend):
-        yield Reason(words="is taken for broken")
+        yield Reason(words="is assumed down")
     elif not (breaker := backend.known(request.model)).allows(facts.now):
         yield Reason(words=describe(health_of(backend, facts.now, breaker)))
     elif not faults:
-        yield Reason(words="is not among those that answer this request")
+        yield Reason(words="is not a candidate for this request")

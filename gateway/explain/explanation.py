@@ -1,4 +1,4 @@
-"""What `strowger explain` and `/admin/explain` tell of one request: where it would go, and why."""
+"""The answer of `strowger explain` and `/admin/explain`: where a request would go, and why."""
 
 from typing import Literal
 
@@ -11,9 +11,10 @@ Found = Literal["exact", "alias", "wildcard"]
 
 
 class ExplainedRule(Struct, frozen=True, kw_only=True):
-    """A `when` rule of the route. when: its conditions in words.
+    """A `when` rule of the route. when: its conditions as text.
 
-    holds: `None` where an earlier one did, and it was not looked at. unmet: what does not hold.
+    holds: `None` if an earlier rule matched, so that this one was not evaluated.
+    unmet: the conditions that do not match.
     """
 
     when: str
@@ -23,7 +24,7 @@ class ExplainedRule(Struct, frozen=True, kw_only=True):
 
 
 class ExplainedVariant(Struct, frozen=True, kw_only=True):
-    """A variant of the experiment. share: of all units."""
+    """A variant of the experiment. share: of all units, 0 to 1."""
 
     name: str
     backend: str
@@ -33,10 +34,11 @@ class ExplainedVariant(Struct, frozen=True, kw_only=True):
 class ExplainedExperiment(Struct, frozen=True, kw_only=True):
     """The model's experiment, and this request's part in it.
 
-    by:       what a variant is assigned to. unit: of this request; "" where it has none.
-    variant:  whose backend answers first; "" where each request is drawn by itself, or a rule
-              decides.
-    excluded: why the request does not count; "": it counts.
+    by:       the kind of unit that variants are assigned to.
+    unit:     of this request; "" if it has none.
+    variant:  the variant whose backend is tried first; "" if each request is drawn separately, or
+              a `when` rule decides.
+    excluded: why the request does not count; "" if it counts.
     """
 
     name: str
@@ -48,17 +50,17 @@ class ExplainedExperiment(Struct, frozen=True, kw_only=True):
 
 
 class ExplainedCandidate(Struct, frozen=True, kw_only=True):
-    """A backend that would be asked, and what it would get.
+    """A backend that would be tried, and what it would receive.
 
-    route:      the model through which it is reached: the request's, or a fallback.
-    share:      of all draws that a policy may make, those in which it is its route's first.
-    why:        of its place.
-    model:      what it is asked for.
-    dropped:    fields that it does not get. omitted_content: what else, though
-                no backend is preferred for it.
-    translated: fields that it knows by another name, and that name.
-    set:        fields whose values are the operator's.
-    variant:    the experiment's arm that this is, "" where it is none.
+    route:      the model that leads to it: the request's, or a fallback.
+    share:      share of the policy's draws in which it is the first of its route, 0 to 1.
+    why:        why it has this place.
+    model:      the model name that it receives.
+    dropped:    fields that it does not receive.
+    omitted_content: other content that it does not receive; routing does not consider it.
+    translated: fields that it receives under another name, with that name.
+    set:        fields whose values the operator sets.
+    variant:    its variant of the experiment; "" if it is none.
     """
 
     backend: str
@@ -75,14 +77,14 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """field: of the request, "" where none is to blame. words: end a sentence that it begins."""
+    """field: the request field that causes it, or "". words: a predicate whose subject is `field`."""
 
     field: str = ""
     words: str
 
 
 class RuledOut(Struct, frozen=True, kw_only=True):
-    """A backend that would not be asked, with every reason."""
+    """A backend that would not be tried, with every reason."""
 
     backend: str
     route: str
@@ -90,7 +92,7 @@ class RuledOut(Struct, frozen=True, kw_only=True):
 
 
 class ExplainedErrorFallback(Struct, frozen=True, kw_only=True):
-    """Where the request goes on after a failure with this code."""
+    """The models and backends that are tried after a failure with this code."""
 
     code: str
     models: tuple[str, ...]
@@ -100,7 +102,7 @@ class ExplainedErrorFallback(Struct, frozen=True, kw_only=True):
 class Bounds(Struct, frozen=True, kw_only=True):
     """attempts: over all backends and fallbacks. retry_on: kinds of failure. Times in seconds.
 
-    hedge_after_s: without content for so long, the next is asked as well; `None`: never.
+    hedge_after_s: seconds without content before the next is tried as well; `None`: never.
     """
 
     attempts: int
@@ -112,9 +114,9 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class ExplainedMirror(Struct, frozen=True, kw_only=True):
-    """Who gets a copy of a share of such requests afterwards.
+    """The backend that gets copies of a share of such requests after they are answered.
 
-    unsupported_reason: why this one cannot be copied, for it has no words for it; "": it can.
+    unsupported_reason: why the backend's API cannot express this request; "" if it can.
     """
 
     backend: str
@@ -123,7 +125,7 @@ class ExplainedMirror(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """The error that the client would get at once."""
+    """The error that the client would get without any attempt."""
 
     status: int
     code: str
@@ -133,13 +135,13 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """Everything about one request that is decided before a backend is asked.
+    """Everything about one request that is decided before the first attempt.
 
-    path, surface: where it came in. model: what it asks for. key: "" without one.
-    found:      how the route was found; `None` where it was not.
-    rule:       the place in `rules` of the one that decides, from 0.
-    candidates: in the order in which they would most likely be asked.
-    down:       backends that were assumed to be broken.
+    path, surface: of the request. model: the name in the request. key: "" without one.
+    found:      how the route was found; `None` if it was not.
+    rule:       the index in `rules` of the one that decides, from 0.
+    candidates: in the order in which they would most likely be tried.
+    down:       backends that were assumed down.
     """
 
     path: str

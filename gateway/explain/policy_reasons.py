@@ -1,4 +1,4 @@
-"""Why a policy puts a candidate where it does, in words."""
+"""Explain why a policy puts a candidate in its place."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,9 +13,9 @@ from schemas.requests import Request
 
 
 class Place(Struct, frozen=True, kw_only=True, eq=False):
-    """What there is to know of one candidate's place.
+    """What determines one candidate's place.
 
-    weights: of all of its route's candidates together. listed: its own place in the list, from 1.
+    weights: sum over all candidates of the route. listed: its position in the list, from 1.
     """
 
     own: Standing
@@ -29,11 +29,11 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
 def policy_reason(
     one: Candidate, others: Sequence[Candidate], route: Route, request: Request, facts: Facts
 ) -> str:
-    """others: all candidates of the route, this one among them."""
+    """others: all candidates of the route, including this one."""
     if len(others) == 1:
-        return "the only one"
+        return "only candidate"
     if one.weight <= 0 and route.policy.name != "in_order":
-        return "weight 0: after the others"
+        return "weight 0: tried last"
     names = [backend.name for backend in route.backends]
     place = Place(
         own=standing(one, request, route.policy, facts),
@@ -51,17 +51,17 @@ def _weight(place: Place) -> str:
 
 
 def _in_order(place: Place) -> str:
-    return f"number {place.listed} in the list"
+    return f"position {place.listed} in the list"
 
 
 def _least_busy(place: Place) -> str:
-    return f"{place.own.busy} under way, weight {place.own.weight:g}"
+    return f"{place.own.busy} in flight, weight {place.own.weight:g}"
 
 
 def _lowest_latency(place: Place) -> str:
     own = place.own
-    measured = "never measured" if own.latency_s is None else f"{own.latency_s * 1e3:.0f} ms"
-    return f"{measured}, {own.busy} under way, {_weight(place)}"
+    measured = "no latency measured" if own.latency_s is None else f"{own.latency_s * 1e3:.0f} ms"
+    return f"{measured}, {own.busy} in flight, {_weight(place)}"
 
 
 def _lowest_cost(place: Place) -> str:
@@ -78,7 +78,7 @@ def _sticky(place: Place) -> str:
 
 def _prefix(place: Place) -> str:
     beginning = prefix_of(place.request, place.facts).hex()[:8]
-    return f"by how the prompt begins ({beginning}), {place.own.busy} under way"
+    return f"by prompt prefix ({beginning}), {place.own.busy} in flight"
 
 
 _WHY: dict[str, Callable[[Place], str]] = {

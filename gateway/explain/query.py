@@ -1,4 +1,4 @@
-"""A query about one request, put to a Runtime: the same for the command and for /admin."""
+"""Explain one request against a Runtime: used by the command and by /admin."""
 
 from collections.abc import Iterable
 
@@ -16,12 +16,14 @@ from schemas.errors import InvalidRequest
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Why would this request go where?
+    """A request to explain.
 
-    body:    as it would be sent. path: of its route, or a surface's name, or "": by its content.
-    model:   for routes whose path names it, where `path` is not whole.
-    key:     a client key's name, "" for none. headers: the client's, names in lower case.
-    down:    backends, or providers, that are taken for broken.
+    body:    as the client would send it.
+    path:    of its route, or a surface's name; "" detects the surface from the body.
+    model:   for routes whose path names it, if `path` does not contain it.
+    key:     a client key's name, "" for none.
+    headers: the client's, names in lower case.
+    down:    backends or providers to assume down.
     """
 
     body: bytes
@@ -33,10 +35,10 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
-    """now: the clock's seconds. Takes milliseconds: many plans are made.
+    """Explain the query. now: the clock's seconds. Takes milliseconds, because it makes many plans.
 
-    Raises RouteNotFound and InvalidRequest for a body that no route reads, and InvalidRequest for
-    names that the configuration does not have.
+    Raises RouteNotFound and InvalidRequest for a body that no route accepts, and InvalidRequest
+    for names that the configuration does not contain.
     """
     caller = _caller(runtime, query.key)
     _check_down(runtime, query.down)

@@ -1,4 +1,4 @@
-"""A route table in which some backends are broken: shows a fallback without an outage."""
+"""Simulate an outage in a route table, to show fallbacks without a real one."""
 
 from collections.abc import Collection
 
@@ -13,14 +13,14 @@ _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_coo
 
 
 def is_named(backend: Backend, name: str) -> bool:
-    """name: PROVIDER for all of its backends, or PROVIDER/MODEL, also of one behind a wildcard."""
+    """True if `name` is its PROVIDER or its PROVIDER/MODEL, which may match a wildcard backend."""
     if name in (backend.name, backend.name.partition("/")[0]):
         return True
     return backend.model == "*" and name.startswith(backend.name[:-1])
 
 
 def with_outage(table: RouteTable, names: Collection[str], now: float) -> RouteTable:
-    """The same table, but the breakers of those named are open. The table itself stays as it is."""
+    """Return a copy of the table in which the circuits of the named backends are open."""
     if not names:
         return table
     known: dict[int, Backend] = {}
@@ -51,12 +51,12 @@ def with_outage(table: RouteTable, names: Collection[str], now: float) -> RouteT
 
 
 def is_simulated_outage(backend: Backend) -> bool:
-    """Whether it was taken for broken, and is not so by itself."""
+    """True if the backend is down because of the simulation."""
     return backend.breaker.rule is _RULE
 
 
 class _AllOpen(Breakers):
-    """Each name's breaker is open."""
+    """Breakers that are open for every model name."""
 
     def __init__(self, now: float) -> None:
         super().__init__(_RULE)

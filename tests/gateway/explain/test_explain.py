@@ -100,9 +100,9 @@ def test_the_candidates_come_in_the_order_of_asking_with_their_share_of_all_draw
     assert [one.why for one in found.candidates] == [
         "weight 89 of 100",
         "weight 11 of 100",
-        "weight 0: after the others",
-        "number 1 in the list",
-        "number 2 in the list",
+        "weight 0: tried last",
+        "position 1 in the list",
+        "position 2 in the list",
     ]
 
 
@@ -145,8 +145,10 @@ def test_the_first_rule_that_holds_decides_and_each_before_it_says_why_it_does_n
         "tokens over 50",
     ]
     assert backends(found)[0] == "other/haiku"
-    assert reasons(found)["chat: openai/gpt"] == (Reason(words="`when` rule 2 names others"),)
-    assert reasons(found)["chat: openai/best"] == (Reason(words="is for a `when` rule alone"),)
+    assert reasons(found)["chat: openai/gpt"] == (
+        Reason(words="`when` rule 2 selects other backends"),
+    )
+    assert reasons(found)["chat: openai/best"] == (Reason(words="is used by `when` rules only"),)
 
 
 def test_a_rule_holds_for_its_key_and_header_together(config: Path) -> None:
@@ -181,7 +183,7 @@ def test_a_fallback_is_proven_without_an_outage(config: Path) -> None:
     assert backends(found) == ["other/b"]
     assert found.candidates[0].share == 1.0
     assert set(reasons(found)) >= {"chat: openai/gpt", "chat: openai/mini", "backup: openai/a"}
-    assert reasons(found)["chat: openai/gpt"][0].words == "is taken for broken"
+    assert reasons(found)["chat: openai/gpt"][0].words == "is assumed down"
 
 
 def test_with_everything_down_somebody_is_still_asked(config: Path) -> None:
@@ -229,7 +231,7 @@ def test_who_lacks_what_may_be_let_go_comes_later_and_is_not_ruled_out(config: P
     assert backends(both) == ["npu/m", "trt/m"]
     assert [one.dropped for one in both.candidates] == [(), ("answer.text",)]
     assert backends(lesser_down) == ["npu/m"]
-    assert reasons(lesser_down) == {"tokens: trt/m": (Reason(words="is taken for broken"),)}
+    assert reasons(lesser_down) == {"tokens: trt/m": (Reason(words="is assumed down"),)}
 
 
 def test_costs_decide_where_the_policy_says_so(config: Path) -> None:
@@ -341,12 +343,12 @@ def test_a_person_reads_tables(config: Path, tmp_path: Path) -> None:
     assert "by an alias" in result.stdout
     assert "89 %" in result.stdout
     assert "sk-of-the-operator" not in result.output
-    assert "asked in this order; FIRST" in result.stdout
-    assert "asked in this order, at most 4 of them; FIRST" in longer.stdout
+    assert "candidates in order; FIRST" in result.stdout
+    assert "candidates in order (max 4 attempts); FIRST" in longer.stdout
 
 
-def test_a_file_that_is_not_there_is_told(config: Path) -> None:
+def test_a_missing_file_is_an_error(config: Path) -> None:
     result = run("explain", "none.json", "--config", str(config))
 
     assert result.exit_code == 1
-    assert result.stderr == "none.json: cannot be read: No such file or directory\n"
+    assert result.stderr == "none.json: cannot read: No such file or directory\n"

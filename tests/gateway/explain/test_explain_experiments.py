@@ -72,7 +72,9 @@ def test_a_units_variant_answers_first_and_no_other_ever(
     assert [one.backend for one in found.candidates] == [backend, "p/c", "p/d"]
     assert [one.variant for one in found.candidates] == [variant, "", ""]
     others = {one.backend: one.reasons for one in found.ruled_out}
-    assert others["p/b" if backend == "p/a" else "p/a"] == (Reason(words="is another variant's"),)
+    assert others["p/b" if backend == "p/a" else "p/a"] == (
+        Reason(words="is another variant's backend"),
+    )
 
 
 def test_what_a_variant_sets_is_told(config: Path) -> None:
@@ -121,9 +123,9 @@ def test_a_person_reads_it_in_a_line(config: Path) -> None:
     down = run("explain", "-", "--config", str(config), "--down", "p", typed=json.dumps(body))
 
     first, second, _ = table(result.stdout, "BACKEND")
-    assert first[1:5] == ["p/a", "chat", "100 %", "the variant 'control'"]
-    assert second[1:4] == ["p/c", "chat", "after the variant: the only one"]
+    assert first[1:5] == ["p/a", "chat", "100 %", "variant 'control'"]
+    assert second[1:4] == ["p/c", "chat", "after the variant: only candidate"]
     broken = [row[-2] for row in table(down.stdout, "BACKEND")]
     assert len(broken) == 3
-    assert all(why.endswith("taken for broken, but the others are no better") for why in broken)
+    assert all(why.endswith("assumed down, but no other backend is better") for why in broken)
     assert "a-or-b (control 75 %, treatment 25 %): variant control for user 'u-" in result.stdout
