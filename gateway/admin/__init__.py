@@ -1,1 +1,1 @@
-"""The operator's interface, `/admin`: behind a key of its own, and off without one."""
+"""The operator interface `/admin`: protected by `auth.admin_key`, and disabled without one."""

@@ -1,4 +1,4 @@
-"""Who may use /admin: whoever sends the operator's key, or reads with a session begun with it."""
+"""Access to /admin: with the operator's key, or read-only with a session opened with it."""
 
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -13,32 +13,32 @@ from schemas.errors import RouteNotFound, Unauthenticated
 
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 SCHEME = "admin_key"
-"""What the API's description calls this way in."""
+"""Name of the security scheme in the API description."""
 
 Actor = Literal["admin key", "session", ""]
 ACTOR, DENIED = "strowger.actor", "strowger.denied"
-"""In the scope's state: as whom a request signed in, and why it was refused."""
+"""Keys in the scope's state: who signed in, and why a request was rejected."""
 
 _READING = ("GET", "HEAD")
 _Guard = Callable[[_Connection, BaseRouteHandler], None]
 
 
 def admin_exists(current: Callable[[], AdminKey]) -> _Guard:
-    """Without a key configured, /admin does not exist."""
+    """Guard: respond 404 under /admin if no key is configured."""
 
     def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
         if not current().set:
             path = connection.scope["path"]
-            raise RouteNotFound(f"there is nothing at {path}; auth.admin_key opens /admin")
+            raise RouteNotFound(f"no route {path}; set auth.admin_key to enable /admin")
 
     return guard
 
 
 def admin_only(current: Callable[[], AdminKey], ended: EndedSessionList) -> _Guard:
-    """Lets the operator through, after `admin_exists`.
+    """Guard: require the operator's key. Runs after `admin_exists`.
 
-    A browser's session only reads: what changes something takes the key itself, which no browser
-    sends by itself.
+    A browser session is read-only: changes require the key itself, which a browser never sends on
+    its own.
     """
 
     def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
@@ -49,14 +49,14 @@ def admin_only(current: Callable[[], AdminKey], ended: EndedSessionList) -> _Gua
         if not key.opens(headers) and not (reads and signed_in(key, ended, headers)):
             sent = any(name == b"authorization" for name, _ in headers)
             raise (WrongKey if sent else Unauthenticated)(
-                "/admin needs the operator's key; use the header `Authorization: Bearer <key>`"
+                "/admin requires the operator's key; send the header `Authorization: Bearer <key>`"
             )
 
     return guard
 
 
 def actor(key: AdminKey, ended: EndedSessionList, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
-    """As whom a request comes, for the log; "" for nobody known."""
+    """Return who sent a request, to be logged; "" if unknown."""
     if key.opens(headers):
         return "admin key"
     return "session" if signed_in(key, ended, headers) else ""

@@ -1,4 +1,4 @@
-"""`GET /admin/backends`: what each model resolves to, and how its backends are right now."""
+"""`GET /admin/backends`: what each model resolves to, and the current state of its backends."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,9 @@ from gateway.state import Gateway
 class BackendView(Struct, frozen=True, kw_only=True):
     """One backend of a model: PROVIDER/MODEL.
 
-    weight: its part of the traffic; 0: none of its own; `None`: a rule or a variant alone names it.
-    variants: those of the model's experiment that it answers.
-    health: of this model's requests there, as the process that answers sees it.
+    weight: its share of the traffic; 0: fallback only; `None`: only a rule or a variant uses it.
+    variants: of the model's experiment that it serves.
+    health: for this model, as the process that responds sees it.
     """
 
     name: str
@@ -31,7 +31,7 @@ class BackendView(Struct, frozen=True, kw_only=True):
 
 
 class RuleView(Struct, frozen=True, kw_only=True):
-    """A `when` rule: its conditions in words, and who answers where they hold."""
+    """A `when` rule: its conditions as text, and the backends for requests that match."""
 
     when: str
     backends: tuple[str, ...]
@@ -53,14 +53,14 @@ class VariantView(Struct, frozen=True, kw_only=True):
 
 
 class ExperimentView(Struct, frozen=True, kw_only=True):
-    """The experiment over a model, in which its variants' backends are asked first."""
+    """The experiment on a model; its variants' backends are tried first."""
 
     name: str
     variants: tuple[VariantView, ...]
 
 
 class ModelView(Struct, frozen=True, kw_only=True):
-    """One entry of `models`. Backends of its list come first, as listed."""
+    """One entry of `models`. Backends from its list come first, in that order."""
 
     name: str
     aliases: tuple[str, ...]
@@ -80,7 +80,7 @@ class ModelList(Struct, frozen=True, kw_only=True):
 def backends_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/backends",
-        summary="What each model resolves to, and how its backends are right now",
+        summary="What each model resolves to, and the current state of its backends",
         security=[{SCHEME: []}],
     )
     async def backends() -> ModelList:

@@ -1,4 +1,4 @@
-"""`GET /admin/engines`: every engine process, and what its models are doing."""
+"""`GET /admin/engines`: the state of every engine process and of its models."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ from local_engine.protocol.stats import Histogram, Stats
 
 
 class Times(Struct, frozen=True, kw_only=True):
-    """A histogram in five numbers: how many there were, and seconds. None of none is null."""
+    """Summary of a histogram: the count, and seconds. The values are null if the count is 0."""
 
     count: int
     mean_s: float | None
@@ -25,7 +25,7 @@ class Times(Struct, frozen=True, kw_only=True):
 
 
 class EngineModelView(Struct, frozen=True, kw_only=True):
-    """One model: Stats, its shares worked out. Counts began when it was loaded."""
+    """One model: its Stats with computed ratios. Counters start when the model is loaded."""
 
     running: int
     waiting: int
@@ -56,7 +56,7 @@ class EngineModelView(Struct, frozen=True, kw_only=True):
 
 
 class EngineProcessView(Struct, frozen=True, kw_only=True):
-    """One engine process. Where `up` is false it did not answer, and its models are unknown."""
+    """One engine process. `up` is false if it did not respond; its models are then unknown."""
 
     name: str
     up: bool
@@ -79,7 +79,7 @@ class EngineList(Struct, frozen=True, kw_only=True):
 def engines_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/engines",
-        summary="Every engine process, and what its models are doing",
+        summary="The state of every engine process and of its models",
         security=[{SCHEME: []}],
     )
     async def engines() -> EngineList:
@@ -110,7 +110,7 @@ def _engine(report: EngineReport) -> EngineProcessView:
 
 
 def _model(stats: Stats) -> EngineModelView:
-    """Field by field under the same name, histograms summed up."""
+    """Copy each field under the same name, with histograms summarised."""
     values: dict[str, object] = {}
     for field in msgspec.structs.fields(EngineModelView):
         value: object = getattr(stats, field.name)

@@ -1,4 +1,4 @@
-"""`/admin/experiments`: what experiments have shown, and the operator's hand on the switch."""
+"""`/admin/experiments`: results of experiments, and pausing and resuming them."""
 
 import logging
 import time
@@ -30,14 +30,14 @@ LONGEST_REASON = 1_000
 
 
 class ExperimentList(Struct, frozen=True, kw_only=True):
-    """away: why the removed ones cannot be told; "" where they are."""
+    """away: why removed experiments are missing from the list; "" if they are included."""
 
     experiments: list[ListedExperiment]
     away: str = ""
 
 
 class PauseBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """reason: shown wherever the pause is."""
+    """reason: shown wherever the pause is shown."""
 
     reason: str = "by the operator"
 
@@ -46,7 +46,7 @@ _pause = msgspec.json.Decoder(PauseBody)
 
 
 def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
-    @get("/experiments", summary="Every experiment, and how it stands", security=[{SCHEME: []}])
+    @get("/experiments", summary="Every experiment and its state", security=[{SCHEME: []}])
     async def listed() -> ExperimentList:
         trials = _trials(current())
         experiments = [_view(trials, one) for one in trials.experiments]
@@ -58,7 +58,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
     @get(
         "/experiments/{name:str}",
-        summary="What an experiment has shown, with a verdict",
+        summary="An experiment's results, with a verdict",
         security=[{SCHEME: []}],
     )
     async def report(name: FromPath[str]) -> Report:
@@ -73,57 +73,59 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         status_code=200,
         request_max_body_size=65_536,
         security=[{SCHEME: []}],
-        operation_class=operation("Control serves everyone, until it is resumed", PauseBody),
+        operation_class=operation(
+            "Pause: the control serves all requests until the experiment is resumed", PauseBody
+        ),
     )
     async def pause(name: FromPath[str], request: _Request) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
         reason = _reason(await request.body())
         await trials.pause(experiment, reason, time.time())
-        _told(request, current(), "paused", name)
+        _log_change(request, current(), "paused", name)
         return _view(trials, experiment)
 
     @post(
         "/experiments/{name:str}/resume",
         status_code=200,
-        summary="Variants serve again, in a new epoch",
+        summary="Resume: the variants serve again, in a new epoch",
         security=[{SCHEME: []}],
     )
     async def resume(name: FromPath[str], request: _Request) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
         await trials.resume(experiment)
-        _told(request, current(), "resumed", name)
+        _log_change(request, current(), "resumed", name)
         return _view(trials, experiment)
 
     return [listed, report, pause, resume]
 
 
-def _told(request: _Request, gateway: Gateway, done: str, name: str) -> None:
-    """Whoever gets here sent the admin key: see `admin_only`."""
+def _log_change(request: _Request, gateway: Gateway, done: str, name: str) -> None:
+    """Log the change. The request carries the admin key: see `admin_only`."""
     scope = request.scope
     where = gateway.runtime.clients.of(scope) if scope["type"] == "http" else ""
-    _log.warning("experiment %s is %s by the admin key%s", name, done, where and f" from {where}")
+    _log.warning("experiment %s %s with the admin key%s", name, done, where and f" from {where}")
 
 
 def _trials(gateway: Gateway) -> ExperimentService:
     if gateway.trials is None:
-        raise Unavailable("this gateway has no store, and so no experiments")
+        raise Unavailable("experiments require a store, and this gateway has none")
     return gateway.trials
 
 
 def _named(trials: ExperimentService, name: str) -> Experiment:
-    """One that is in the configuration."""
+    """Find an experiment in the configuration."""
     experiment = trials.named(name)
     if experiment is None:
-        raise _unknown(name, [one.name for one in trials.experiments], "in the configuration ")
+        raise _unknown(name, [one.name for one in trials.experiments], " in the configuration")
     return experiment
 
 
 def _definition(
     trials: ExperimentService, name: str, gone: Sequence[RemovedExperiment]
 ) -> Experiment:
-    """What one that is not in the configuration was."""
+    """Find the definition of an experiment that was removed from the configuration."""
     for one in gone:
         if one.name == name:
             if one.experiment is None:
@@ -133,8 +135,8 @@ def _definition(
 
 
 def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
-    told = f"no experiment {where}is named {name!r}{nearest(name, names)}"
-    return RouteNotFound(told, code="experiment_not_found")
+    message = f"experiment {name!r} not found{where}{nearest(name, names)}"
+    return RouteNotFound(message, code="experiment_not_found")
 
 
 def _view(trials: ExperimentService, experiment: Experiment) -> ListedExperiment:
@@ -147,7 +149,7 @@ def _reason(data: bytes) -> str:
     try:
         reason = _pause.decode(data).reason
     except UNREADABLE as exc:
-        raise InvalidRequest(f'the body is {{}} or {{"reason": …}}: {exc}') from exc
+        raise InvalidRequest(f'expected the body {{}} or {{"reason": …}}: {exc}') from exc
     if not 0 < len(reason) <= LONGEST_REASON:
-        raise InvalidRequest(f"reason: 1 to {LONGEST_REASON} characters", param="reason")
+        raise InvalidRequest(f"reason: expected 1 to {LONGEST_REASON} characters", param="reason")
     return reason

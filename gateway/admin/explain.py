@@ -1,4 +1,4 @@
-"""`POST /admin/explain`: why a request, sent here instead of to its route, would go where."""
+"""`POST /admin/explain`: where the request in the body would be routed, and why."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from schemas.errors import InvalidRequest
 
 _Request = Request[object, object, State]
 _NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
-"""Headers of the operator's query; all others count as the client's."""
+"""Headers of the operator's own request; all others count as the client's."""
 _PARAMETERS = ("path", "model", "key", "down")
-"""A misspelt `down` would prove a fallback that nobody asked about."""
+"""Unknown parameters are rejected: a misspelt `down` would show a result without the outage."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Documented(Operation):
     def __post_init__(self) -> None:
         self.request_body = RequestBody(
             required=True,
-            description="The request itself, as it would be sent to its route",
+            description="The request to explain, as the client would send it to its endpoint",
             content={"application/json": OpenAPIMediaType(schema=Schema())},
         )
 
@@ -40,25 +40,29 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         "/explain",
         status_code=200,
         operation_class=_Documented,
-        summary="Why a request would go where it would, with the loads and breakers of now",
+        summary="Where a request would be routed, and why, with current loads and breakers",
         security=[{SCHEME: []}],
     )
     async def explained(
         request: _Request,
         path: Annotated[
             str,
-            QueryParameter(description="of its route, or a surface's name; else by its content"),
+            QueryParameter(
+                description="path of its endpoint, or a surface's name; else detected from the body"
+            ),
         ] = "",
-        model: Annotated[str, QueryParameter(description="for routes whose path names it")] = "",
-        caller: Annotated[str, QueryParameter(name="key", description="a client key's name")] = "",
+        model: Annotated[
+            str, QueryParameter(description="model, for endpoints whose path contains it")
+        ] = "",
+        caller: Annotated[str, QueryParameter(name="key", description="name of a client key")] = "",
         down: Annotated[
-            list[str] | None, QueryParameter(description="backends to be taken for broken")
+            list[str] | None, QueryParameter(description="backends or providers to assume down")
         ] = None,
     ) -> Explanation:
         for name in request.query_params:
             if name not in _PARAMETERS:
                 known = ", ".join(_PARAMETERS)
-                raise InvalidRequest(f"{name}: is not known here; there is {known}", param=name)
+                raise InvalidRequest(f"{name}: unknown query parameter; known: {known}", param=name)
         query = Query(
             body=await request.body(),
             path=path,

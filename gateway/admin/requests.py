@@ -1,6 +1,6 @@
-"""`GET /admin/requests` and `/admin/requests/{id}`: what was decided about the last requests.
+"""`GET /admin/requests` and `/admin/requests/{id}`: recent requests and how they were routed.
 
-Of those that are older the store tells what became of them.
+Older requests come from the store, which records the outcome but not the decisions.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,11 @@ from schemas.errors import RouteNotFound, Unavailable
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
-    """One try. outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code.
+    """One attempt. outcome: `ok`, `cancelled`, `lost` to a faster attempt, or the error's code.
 
-    hedge: begun beside one that was late; from the store: of two at once the one that did not
-    serve. refused: nothing was sent, for want of words; the store has none of those.
+    hedge:   started in parallel because the first attempt was late; from the store: the one of two
+             parallel attempts that did not serve.
+    refused: nothing was sent, because the backend's API cannot express the request; not stored.
     """
 
     backend: str
@@ -42,15 +43,15 @@ class RuledOutView(Struct, frozen=True, kw_only=True):
 
 
 class RequestView(Struct, frozen=True, kw_only=True):
-    """One request that has ended: its access line, and why it went where it went.
+    """One finished request: its access log line, and why it was routed as it was.
 
-    source:     memory, or the store, which does not keep why; then `client_request_id`, `rule`,
+    source:     memory, or the store, which does not keep decisions: `client_request_id`, `rule`,
                 `candidates`, `ruled_out`, `excluded`, `refused`, `dropped`, `usage_source` and the
-                tokens that are parts of others are as if there were none.
-    time:       its end, Unix seconds. rule: the `when` rule that decided, from 0.
-    fallback:   another backend than its variant's answered.
+                counts of cached and reasoning tokens are then empty.
+    time:       its end, Unix seconds. rule: index of the `when` rule that matched, from 0.
+    fallback:   a backend other than its variant's answered.
     excluded:   why it does not count in its model's experiment; null: it does, or there is none.
-    candidates: in the order of asking, asked or not. refused: why no backend was asked, else "".
+    candidates: in order of preference, tried or not. refused: why no backend was tried, else "".
     """
 
     source: Literal["memory", "store"]
@@ -87,7 +88,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
 
 
 class RequestList(Struct, frozen=True, kw_only=True):
-    """The newest first."""
+    """Newest first."""
 
     requests: list[RequestView]
 
@@ -95,28 +96,31 @@ class RequestList(Struct, frozen=True, kw_only=True):
 def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/requests",
-        summary=f"The last requests, {CAPACITY} of each worker at most, and what decided each",
+        summary=f"Recent requests, at most {CAPACITY} per worker, and how each was routed",
         security=[{SCHEME: []}],
     )
     async def requests(
         limit: Annotated[
-            int, QueryParameter(ge=1, le=CAPACITY, description="the newest so many")
+            int, QueryParameter(ge=1, le=CAPACITY, description="number of requests, newest first")
         ] = 50,
         before: Annotated[
-            float | None, QueryParameter(gt=0, description="Unix seconds; those from the store")
+            float | None,
+            QueryParameter(
+                gt=0, description="Unix seconds; lists stored requests that ended earlier"
+            ),
         ] = None,
     ) -> RequestList:
         gateway = current()
         if before is None:
             return RequestList(requests=[viewed(one) for one in await gateway.recent(limit)])
         if gateway.trials is None:
-            raise Unavailable("this gateway has no store, and so no older requests")
+            raise Unavailable("older requests require a store, and this gateway has none")
         older = partial(gateway.trials.store.recorded_before, before, limit)
         return RequestList(requests=[of_store(one) for one in await gateway.trials.ask(older)])
 
     @get(
         "/requests/{request_id:str}",
-        summary="One of the last requests, by x-gateway-request-id or the client's own id",
+        summary="One recent request, by x-gateway-request-id or the client's x-request-id",
         security=[{SCHEME: []}],
     )
     async def request(request_id: FromPath[str]) -> RequestView:
@@ -139,7 +143,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
 
 def viewed(decision: RecentRequest) -> RequestView:
-    """The line's fields under the same names, and what was decided."""
+    """Combine the access line's fields and the decisions, under the same names."""
     values: dict[str, object] = {"source": "memory"}
     for field in msgspec.structs.fields(RequestView)[1:]:
         source = decision if hasattr(decision, field.name) else decision.line
@@ -152,7 +156,7 @@ def viewed(decision: RecentRequest) -> RequestView:
 
 
 def of_store(one: Recorded) -> RequestView:
-    """The row's fields under the same names."""
+    """Copy the row's fields under the same names."""
     values: dict[str, object] = {
         field: getattr(one, field) for field in Recorded.__struct_fields__ if field != "attempts"
     }

@@ -1,4 +1,4 @@
-"""All of /admin: a new route of the operator's is a line here."""
+"""The routes under /admin; register new ones here."""
 
 from collections.abc import Callable
 

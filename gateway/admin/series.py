@@ -15,7 +15,7 @@ from gateway.telemetry.time_series import CELLS, STEPS, BackendSeries, TrafficCe
 
 
 class LatencySummary(Struct, frozen=True, kw_only=True):
-    """Durations in milliseconds, quantiles to within 5 %; null where there were none."""
+    """Durations in milliseconds; quantiles are accurate to 5 %, and null without requests."""
 
     count: int
     p50_ms: float | None
@@ -24,10 +24,10 @@ class LatencySummary(Struct, frozen=True, kw_only=True):
 
 
 class PointView(Struct, frozen=True, kw_only=True):
-    """What happened in the `step_s` seconds from `time`, Unix seconds.
+    """Counts for `step_s` seconds from `time`, Unix seconds.
 
-    requests ended with this backend; errors of them were 429, 5xx or broken off, refused other
-    4xx. attempts were made at it, failed of them went wrong. Durations are those of answers.
+    requests: that ended with this backend. errors: 429, 5xx or broken off. refused: other 4xx.
+    attempts: at this backend. failed: failed attempts. Durations are of successful responses.
     """
 
     time: int
@@ -43,7 +43,7 @@ class PointView(Struct, frozen=True, kw_only=True):
 
 
 class BackendSeriesView(Struct, frozen=True, kw_only=True):
-    """One backend of one model, both as configured. Backend "": none was asked."""
+    """One backend of one model, both as configured. Backend "": none was tried."""
 
     model: str
     backend: str
@@ -51,7 +51,7 @@ class BackendSeriesView(Struct, frozen=True, kw_only=True):
 
 
 class SeriesView(Struct, frozen=True, kw_only=True):
-    """Spans without traffic have no point; the last span is not over. begin, end: Unix seconds."""
+    """Intervals without traffic have no point; the last is incomplete. begin, end: Unix seconds."""
 
     window: Window
     step_s: int
@@ -63,7 +63,7 @@ class SeriesView(Struct, frozen=True, kw_only=True):
 def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/series",
-        summary="Traffic, errors, latencies and tokens over the last 5 minutes, 15 or hour",
+        summary="Traffic, errors, latencies and tokens over the last 5 minutes, 15 minutes or hour",
         security=[{SCHEME: []}],
     )
     async def series(window: FromQuery[Window] = "5m") -> SeriesView:
@@ -92,7 +92,7 @@ def viewed(strands: Sequence[BackendSeries], window: Window, now: float) -> Seri
 
 
 def span_of(window: Window, now: float) -> tuple[int, int]:
-    """The window's first and last moment, at borders of its cells."""
+    """The window's start and end, Unix seconds, aligned to its cells."""
     step = STEPS[window]
     end = (int(now) // step + 1) * step
     return end - CELLS * step, end

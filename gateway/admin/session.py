@@ -1,8 +1,8 @@
-"""An operator's session in a browser: a cookie that says until when, signed with the admin key.
+"""The operator's browser session: a cookie with an expiry time, signed with the admin key.
 
-The cookie holds no secret and the gateway keeps no list of sessions, so every worker and every
-replica with the same key knows it, and changing the key ends all of them. Those that were ended by
-signing out are listed until their time is over.
+The cookie contains no secret and the gateway keeps no list of sessions: every worker and every
+replica with the same key accepts it, and changing the key ends all sessions. Sessions that were
+ended by signing out are on a revocation list until they expire.
 """
 
 import hmac
@@ -22,7 +22,7 @@ _NONCE, _TIME, _MAC = 16, 8, 32
 
 
 class EndedSessionList(Protocol):
-    """The sessions that were ended before their time."""
+    """Sessions that were ended before they expired."""
 
     def has(self, session: bytes) -> bool: ...
 
@@ -32,7 +32,7 @@ class EndedSessionList(Protocol):
 
 
 class Sessions:
-    """Opens, checks and ends sessions under one key. clock: Unix seconds."""
+    """Open, check and end sessions under one key. clock: Unix seconds."""
 
     def __init__(
         self, key: AdminKey, ended: EndedSessionList, clock: Callable[[], float] = time.time
@@ -42,23 +42,23 @@ class Sessions:
         self._clock = clock
 
     def begin(self) -> str:
-        """A new session's cookie value."""
+        """Return the cookie value of a new session."""
         until = int(self._clock()) + LASTS_S
         claim = os.urandom(_NONCE) + until.to_bytes(_TIME, "big")
         return urlsafe_b64encode(claim + self._mac(claim)).decode()
 
     def holds(self, value: str) -> bool:
-        """Whether `begin` gave out this cookie's value, and it is neither over nor ended."""
+        """True if `begin` issued this value and the session is neither expired nor revoked."""
         return self._claim(value) is not None
 
     def end(self, value: str) -> None:
-        """From now on it holds no more. Raises OSError where not every process will know."""
+        """Revoke the session. Raises OSError if other processes cannot learn of it."""
         claim = self._claim(value)
         if claim is not None:
             self._ended.add(claim[:_NONCE], int.from_bytes(claim[_NONCE:], "big"))
 
     def _claim(self, value: str) -> bytes | None:
-        """What a value that holds says: its nonce, and until when."""
+        """Return the nonce and expiry time of a valid value; `None` if it is invalid."""
         try:
             data = urlsafe_b64decode(value.encode("ascii"))
         except (Error, ValueError):
@@ -78,7 +78,7 @@ class Sessions:
 def signed_in(
     key: AdminKey, ended: EndedSessionList, headers: Iterable[tuple[bytes, bytes]]
 ) -> bool:
-    """Whether a request carries the cookie of a session that holds."""
+    """True if a request carries the cookie of a valid session."""
     sessions = Sessions(key, ended)
     return any(map(sessions.holds, _cookies(headers)))
 
@@ -93,9 +93,9 @@ def sign_out(
 
 
 def set_cookie(value: str, *, secure: bool, lasts_s: int = LASTS_S) -> str:
-    """The header that begins a session; an empty value with `lasts_s` 0 ends it.
+    """Return the `set-cookie` value that starts a session; an empty value with `lasts_s` 0 ends it.
 
-    Scripts cannot read it, and no request from another site carries it.
+    Scripts cannot read the cookie, and requests from other sites do not carry it.
     """
     flags = "; Secure" if secure else ""
     return f"{COOKIE}={value}; Path=/admin; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{flags}"

@@ -77,7 +77,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """field: the request field that causes it, or "". words: a predicate whose subject is `field`."""
+    """field: the request field that causes it, or "". words: a predicate that follows `field`."""
 
     field: str = ""
     words: str

@@ -1,1 +1,1 @@
-"""The operator's page at `/admin`: HTML made here, one style sheet, one script, nothing fetched."""
+"""The page at `/admin`: server-rendered HTML, one style sheet, one script, no external files."""

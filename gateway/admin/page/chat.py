@@ -1,4 +1,4 @@
-"""The box to talk to a model: it calls the gateway's own API, as any client would."""
+"""The chat box of the page: it calls the gateway's own API like any client."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,9 @@ _SECTION = Markup("""
 {unit}{key}
 </div>
 <div class="talk" data-log aria-live="polite">
-<p class="empty">Ask something: the answer names who gave it.</p>
+<p class="empty">Send a message: the reply shows the backend that answered.</p>
 </div>
-<noscript><p class="empty">The box needs JavaScript; everything else here does not.</p></noscript>
+<noscript><p class="empty">Chat needs JavaScript; the rest of the page does not.</p></noscript>
 <div class="row ask">
 <label class="grow"><span class="hidden">Message</span>
 <textarea name="message" rows="2" required placeholder="What is 17 + 25?"></textarea></label>
@@ -29,19 +29,19 @@ _SECTION = Markup("""
 _OPTION = Markup("<option>{}</option>")
 _UNIT = Markup(
     '<label class="grow">User <input name="user" autocomplete="off" data-headers="{headers}" '
-    'placeholder="whom experiments assign"></label>'
+    'placeholder="user id (for experiment assignment)"></label>'
 )
 _KEY = Markup(
-    '<label class="grow">A client&rsquo;s key <input name="key" type="password" '
-    'autocomplete="off" placeholder="kept until this page is closed"></label>'
+    '<label class="grow">Client key <input name="key" type="password" '
+    'autocomplete="off" placeholder="forgotten when this page is closed"></label>'
 )
 
 
 def chat_section(models: Sequence[str], *, keys: bool, experiments: Sequence[Experiment]) -> Markup:
-    """models: that can be asked for by name. keys: clients need one.
+    """Render the chat box. models: names to choose from. keys: clients need one.
 
-    experiments: in force; where there are any, the box asks on behalf of whom it is told, in
-    `user` and in each header that one assigns by.
+    experiments: in force. If there are any, the box has a user field, which it sends as `user` and
+    in each header that an experiment assigns by.
     """
     by = (one.assign_by for one in experiments)
     headers = " ".join(sorted({name.partition(":")[2] for name in by if ":" in name}))

@@ -1,4 +1,4 @@
-"""The documents: the page around its sections, and the one to sign in."""
+"""The HTML documents: the page around its sections, and the sign-in page."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ _PAGE = Markup("""
 {sections}
 <div class="split">{beside}</div>
 </main>
-<footer><p>{told} <a href="/docs">API</a></p></footer>
+<footer><p>{footer} <a href="/docs">API</a></p></footer>
 """)
 _STATE = Markup('<span id="state" data-live class="state {}">{}</span>')
 _WINDOW = Markup('<a href="/admin?window={window}"{current}>{window}</a>')
@@ -49,11 +49,11 @@ _SIGN_IN = Markup("""
 <form class="card sign-in" method="post" action="/admin/sign-in">
 <img src="/admin/static/icon.svg" alt="" width="40" height="40">
 <h1>Strowger</h1>
-<label>The operator&rsquo;s key
+<label>Operator key
 <input name="key" type="password" required autofocus autocomplete="current-password"></label>
 {problem}
 <button class="primary">Sign in</button>
-<p class="quiet">It is <code>auth.admin_key</code> of the configuration.</p>
+<p class="quiet">The value of <code>auth.admin_key</code> in the configuration.</p>
 </form>
 </main>
 """)
@@ -61,7 +61,7 @@ _PROBLEM = Markup('<p class="problem" role="alert">{}</p>')
 
 
 def state_mark(tone: str, word: str) -> Markup:
-    """How the gateway is as a whole: `good`, `warn` or `bad`, and in a word."""
+    """Render the gateway's state. tone: `good`, `warn` or `bad`. word: the label."""
     return _STATE.format(tone, word)
 
 
@@ -71,9 +71,9 @@ def page(
     beside: Sequence[Markup],
     *,
     window: Window,
-    told: str,
+    footer: str,
 ) -> Markup:
-    """beside: the last two sections, next to each other where there is room. told: at the end."""
+    """Render the page. beside: the last two sections, in columns if there is room."""
     windows = Markup().join(
         _WINDOW.format(window=one, current=Markup(' aria-current="page"') if one == window else "")
         for one in STEPS
@@ -83,7 +83,7 @@ def page(
         windows=windows,
         sections=Markup().join(sections),
         beside=Markup().join(beside),
-        told=told,
+        footer=footer,
     )
     return _DOCUMENT.format(title="Strowger", head=_RELOAD, kind="page", body=body)
 

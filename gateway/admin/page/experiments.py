@@ -1,4 +1,4 @@
-"""Experiments: the verdict in a sentence, the interval over time, and the numbers beneath."""
+"""The experiments section: the verdict, the interval over time, and the numbers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ _SECTION = Markup("""
 {former}
 </section>
 """)
-_AWAY = Markup('<p class="verdict warn">The store is away, so this is how it stood before: {}.</p>')
+_AWAY = Markup('<p class="verdict warn">Store unreachable; showing the last known state: {}.</p>')
 _NONE = Markup('<section id="experiments" data-live></section>')
 _EXPERIMENT = Markup("""
 <div class="card table experiment">
@@ -35,7 +35,7 @@ _EXPERIMENT = Markup("""
 {plot}
 <table>
 <thead><tr><th scope="col">Variant</th><th scope="col">Backend</th><th scope="col">Weight</th>
-<th scope="col">Units</th><th scope="col">Requests</th><th scope="col">By others</th></tr></thead>
+<th scope="col">Units</th><th scope="col">Requests</th><th scope="col">Fallback</th></tr></thead>
 <tbody>{arms}</tbody>
 </table>
 <table>
@@ -62,7 +62,7 @@ _OVER = Markup("""
 {card}
 </details>
 """)
-_PAUSED = Markup('<p class="verdict warn">Paused: {}. Control serves everyone.</p>')
+_PAUSED = Markup('<p class="verdict warn">Paused: {}. The control serves all requests.</p>')
 _ALARM = Markup('<p class="verdict bad">{}.</p>')
 _GUARD = Markup("<li>{}.</li>")
 _GUARDS = Markup('<ul class="guards">{}</ul>')
@@ -73,7 +73,7 @@ _ARM = Markup("""<tr>
 <td data-label="Weight" class="n">{weight}</td>
 <td data-label="Units" class="n">{units}</td>
 <td data-label="Requests" class="n">{requests}</td>
-<td data-label="By others" class="n">{fallbacks}</td>
+<td data-label="Fallback" class="n">{fallbacks}</td>
 </tr>""")
 _METRIC = Markup("""<tr>
 <th scope="row">{metric}</th>
@@ -84,13 +84,14 @@ _METRIC = Markup("""<tr>
 <td data-label="Interval" class="n">{interval}</td>
 </tr>""")
 _MISSING = Markup('<span class="missing">{}</span>')
-_WAITING = Markup('<p class="empty">No interval yet: too few units in both arms.</p>')
+_WAITING = Markup('<p class="empty">No interval yet: too few units in both variants.</p>')
 _TONES = {"ship": "good", "better": "good", "undecided": "", "alike": ""}
 
 
 def experiments_section(past: ExperimentHistory, now: float) -> Markup:
-    """now: Unix seconds. Without experiments, and while there is nothing to complain of, an empty
-    section, which shows nothing.
+    """Render the section; it is empty without experiments and without a problem to report.
+
+    now: Unix seconds.
     """
     if not past.tracks and not past.removed and not past.unavailable:
         return _NONE
@@ -113,7 +114,7 @@ def _over(track: Track, now: float) -> Markup:
 
 
 def _since(report: Report, now: float) -> str:
-    """When the last request that took part had its answer."""
+    """How long ago the last request of the experiment was answered."""
     return "" if report.last_request is None else f"{span(now - report.last_request)} ago"
 
 
@@ -126,7 +127,7 @@ def _experiment(track: Track, now: float) -> Markup:
     if report.aa:
         facts.append("A/A test")
     if report.excluded:
-        facts.append(f"{count(report.excluded)} requests took no part")
+        facts.append(f"{count(report.excluded)} requests excluded")
     paused = report.paused and not report.removed
     clauses = [
         _GUARD.format(f"{decision.variant}, {_clause_mark(clause)}: {clause.sentence}")
@@ -154,7 +155,7 @@ def _experiment(track: Track, now: float) -> Markup:
         metrics=Markup().join(
             _metric(metric, metric.variants[0], one)
             for metric in report.metrics
-            if _told_of(metric)
+            if _is_shown(metric)
             for one in metric.variants[1:]
         ),
         notes=_NOTES.format(Markup().join(notes)) if notes else Markup(),
@@ -170,12 +171,12 @@ def _rates(one: ResponseReport) -> str:
 
 def _clause_mark(clause: ClauseReport) -> str:
     if clause.holds:
-        return "holds"
-    return "does not hold" if clause.refuted else "open"
+        return "met"
+    return "not met" if clause.refuted else "undecided"
 
 
-def _told_of(metric: MetricReport) -> bool:
-    """Not of one of the gateway's own that shows nothing, as costs without prices."""
+def _is_shown(metric: MetricReport) -> bool:
+    """False for built-in metrics without values, such as costs without prices."""
     wanted = metric.primary or metric.worse_by is not None
     if metric.name == VOTE_RATE:
         return wanted or any(one.mean for one in metric.variants)
@@ -229,5 +230,5 @@ def _mean(one: Measured) -> str:
 
 
 def _says(metric: MetricReport) -> Callable[[float], str]:
-    """A difference: in per cent where it is a part, with its sign always."""
+    """Formatter for differences: always signed, in per cent if relative."""
     return partial(signed, relative=metric.relative)

@@ -1,10 +1,10 @@
-"""Numbers as people read them; `–` where there is none."""
+"""Format numbers for people; `–` if there is no value."""
 
 NONE = "–"
 
 
 def number(value: float | None) -> str:
-    """Three digits that count: 0, 0.12, 4.5, 123, 12,300."""
+    """Three significant digits: 0, 0.12, 4.5, 123, 12,300."""
     if value is None:
         return NONE
     if value == 0:
@@ -21,7 +21,7 @@ def count(value: int) -> str:
 
 
 def ms(value: float | None) -> str:
-    """Milliseconds, in seconds where there are many."""
+    """Milliseconds, or seconds or minutes if long."""
     if value is None:
         return NONE
     if value < 1000:
@@ -30,7 +30,7 @@ def ms(value: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A part in per cent; a small one is not rounded to nothing."""
+    """A share in per cent; a small one is not rounded to 0."""
     if not whole:
         return NONE
     per_cent = 100 * part / whole
@@ -38,7 +38,7 @@ def share(part: float, whole: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time span in its largest unit or two: 12 s, 4 min, 2 h 10 min, 3 d 4 h."""
+    """A duration in its one or two largest units: 12 s, 4 min, 2 h 10 min, 3 d 4 h."""
     whole = round(seconds)
     if whole < 120:
         return f"{whole} s"

@@ -1,6 +1,6 @@
-"""Intervals over time as SVG: a band and a line for each variant, around the line of no difference.
+"""Confidence intervals over time as SVG: a band and a line per variant, around zero difference.
 
-Early intervals are wide; the axis fits the last ones, and what is beyond is cut off.
+Early intervals are wide; the axis fits the latest ones, and what exceeds it is clipped.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from gateway.experiments.statistics.interval_history import Interval, Point
 
 _WIDTH, _HEIGHT = 600, 150
 _ROOM = 1.6
-"""The axis ends at so many times the last interval's farther end."""
+"""The axis ends at this multiple of the last interval's farther end."""
 
 _FIGURE = Markup("""
 <figure class="plot" id="plot-{name}">
@@ -21,7 +21,7 @@ _FIGURE = Markup("""
 <div class="y" aria-hidden="true"><span>{top}</span><span>0</span><span>{bottom}</span></div>
 <svg class="cut" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img"
  aria-labelledby="t-{name} d-{name}"><title id="t-{name}">{title}, {unit}</title>
-<desc id="d-{name}">{told}</desc>
+<desc id="d-{name}">{summary}</desc>
 <g class="grid"><path d="M0 0H{width}"/><path d="M0 {height}H{width}"/></g>
 {bands}<path class="none" d="M0 {middle}H{width}"/></svg>
 <div class="x" aria-hidden="true"><span>{ago}</span><span>{until}</span></div>
@@ -48,15 +48,17 @@ def draw_intervals(
     ago: str,
     until: str = "now",
 ) -> Markup:
-    """points: at least one. variants: treatments, in the order of their colours.
+    """Render the chart. points: at least one. variants: treatments, in the order of their colours.
 
-    ago, until: when the first and the last point were.
+    ago, until: labels for the times of the first and the last point.
     """
     last = points[-1].intervals
     end = nice(_ROOM * max(max(abs(one.low), abs(one.high)) for one in last.values()) or 1.0)
     bands = [_band(points, variant, place % COLOURS, end) for place, variant in enumerate(variants)]
     legend = [
-        _ENTRY.format(colour=place % COLOURS, label=variant, last=_said(last[variant], says))
+        _ENTRY.format(
+            colour=place % COLOURS, label=variant, last=_interval_text(last[variant], says)
+        )
         for place, variant in enumerate(variants)
         if variant in last
     ]
@@ -69,7 +71,9 @@ def draw_intervals(
         width=_WIDTH,
         height=_HEIGHT,
         middle=_HEIGHT // 2,
-        told="; ".join(f"{variant}: {_said(one, says)}" for variant, one in last.items()),
+        summary="; ".join(
+            f"{variant}: {_interval_text(one, says)}" for variant, one in last.items()
+        ),
         bands=Markup().join(bands),
         ago=ago,
         until=until,
@@ -95,5 +99,5 @@ def _band(points: Sequence[Point], variant: str, colour: int, end: float) -> Mar
     return _BAND.format(colour, f"M{'L'.join(highs + lows)}Z", f"M{'L'.join(middles)}")
 
 
-def _said(one: Interval, says: Callable[[float], str]) -> str:
+def _interval_text(one: Interval, says: Callable[[float], str]) -> str:
     return f"{says(one.difference)} ({says(one.low)} to {says(one.high)})"

@@ -1,7 +1,7 @@
-"""Lines over time as SVG: stretched to the space there is, labels outside so that they are not.
+"""Line charts over time as SVG, stretched to fit; labels are HTML, so that they are not stretched.
 
-Colours are classes (`c0` to `c5`, and some with a meaning) of the style sheet; lines beyond the
-sixth are dashed as well, and every line has its name and its last value beneath.
+Colours are classes of the style sheet (`c0` to `c5`, and some with a meaning); lines beyond the
+sixth are also dashed, and the legend has each line's name and last value.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from msgspec import Struct
 COLOURS = 6
 _WIDTH, _HEIGHT = 600, 150
 _STEPS = (1, 2, 4, 6, 8, 10)
-"""Where an axis may end, times a power of ten: half of each is a short number."""
+"""Possible ends of an axis, times a power of ten: half of each is a short number."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One backend's. values: one a cell, oldest first; `None` leaves a gap. place: its colour.
+    """One line. values: one per cell, oldest first; `None` leaves a gap. place: its colour.
 
-    tone: a colour with a meaning of its own instead, for what is no backend's.
+    tone: a colour with a meaning instead, for lines that are not of a backend.
     """
 
     label: str
@@ -30,7 +30,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Plot(Struct, frozen=True, kw_only=True):
-    """name: unique on the page. says: a value as text. top: where the axis ends at least."""
+    """name: unique on the page. says: formats a value. top: least upper end of the axis."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ _FIGURE = Markup("""
 <div class="y" aria-hidden="true"><span>{top}</span><span>{half}</span><span>0</span></div>
 <svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img"
  aria-labelledby="t-{name} d-{name}"><title id="t-{name}">{title}, {unit}</title>
-<desc id="d-{name}">{told}</desc>
+<desc id="d-{name}">{summary}</desc>
 <g class="grid">{grid}</g>{paths}</svg>
 <div class="x" aria-hidden="true"><span>{a}</span><span>{b}</span><span>{c}</span></div>
 </div>
@@ -64,19 +64,19 @@ _ENTRY = Markup(
 
 
 def draw(plot: Plot) -> Markup:
-    """The figure; without a value anywhere, a sentence instead of lines."""
+    """Render the figure; without any value, a sentence instead of lines."""
     top = nice(max([plot.top, *(value for line in plot.lines for value in _known(line))]))
     lasts = [(line, _last(line)) for line in plot.lines]
-    told = "; ".join(_told(plot, line, last) for line, last in lasts)
+    summary = "; ".join(_describe(plot, line, last) for line, last in lasts)
     entries = [
         _ENTRY.format(
             colour=_colour(line),
             label=line.label,
-            last=_said(plot, last),
+            last=_value_text(plot, last),
         )
         for line, last in lasts
     ]
-    nothing = Markup('<li class="quiet">Nothing in this time.</li>')
+    nothing = Markup('<li class="quiet">No data in this window.</li>')
     grid = [Markup('<path d="M0 {}H{}"/>').format(y * _HEIGHT // 4, _WIDTH) for y in range(5)]
     return _FIGURE.format(
         name=plot.name,
@@ -86,7 +86,7 @@ def draw(plot: Plot) -> Markup:
         half=plot.says(top / 2),
         width=_WIDTH,
         height=_HEIGHT,
-        told=told or "nothing in this time",
+        summary=summary or "no data",
         grid=Markup().join(grid),
         paths=Markup().join(_path(line, top) for line in plot.lines),
         a=plot.ago[0],
@@ -96,13 +96,13 @@ def draw(plot: Plot) -> Markup:
     )
 
 
-def _told(plot: Plot, line: Line, last: float | None) -> str:
+def _describe(plot: Plot, line: Line, last: float | None) -> str:
     most = max(_known(line), default=None)
-    return f"{line.label}: now {_said(plot, last)}, at most {_said(plot, most)}"
+    return f"{line.label}: now {_value_text(plot, last)}, max {_value_text(plot, most)}"
 
 
 def _path(line: Line, top: float) -> Markup:
-    """A stroke through neighbours that are known; one alone is a dot (a stroke of no length)."""
+    """A stroke through neighbouring values; a single value is a dot (a stroke of no length)."""
     step = _WIDTH / max(len(line.values) - 1, 1)
     strokes: list[str] = []
     begun = False
@@ -124,7 +124,7 @@ def _colour(line: Line) -> str:
     return f"c{line.place % COLOURS}{dashed}"
 
 
-def _said(plot: Plot, value: float | None) -> str:
+def _value_text(plot: Plot, value: float | None) -> str:
     return "–" if value is None else plot.says(value)
 
 
@@ -133,12 +133,12 @@ def _known(line: Line) -> list[float]:
 
 
 def _last(line: Line) -> float | None:
-    """The newest value, unless it is old: of the last twelve cells."""
+    """The newest value of the last twelve cells, if there is one."""
     recent = [value for value in line.values[-12:] if value is not None]
     return recent[-1] if recent else None
 
 
 def nice(value: float) -> float:
-    """The least of 1, 2, 4, 6, 8 and 10 times a power of ten that is not below `value`."""
+    """The least of 1, 2, 4, 6, 8 and 10 times a power of ten that is at least `value`."""
     unit = 10.0 ** floor(log10(value))
     return next(step * unit for step in _STEPS if step * unit >= value * 0.999)

@@ -1,4 +1,4 @@
-"""Models and their backends: who may be asked now, how busy it is, and how it has done."""
+"""The models section: health, load and recent results of each backend."""
 
 from math import ceil
 
@@ -15,7 +15,7 @@ from gateway.telemetry.time_series import TrafficCell, total
 
 
 class ServedModels(Struct, frozen=True, kw_only=True):
-    """What can be followed, and the engines among it."""
+    """The models with their backends, and the local engines."""
 
     models: list[ModelView]
     engines: tuple[EngineReport, ...]
@@ -33,8 +33,8 @@ _MODEL = Markup("""
 <header><h3>{name}</h3><p class="facts">{facts}</p></header>
 <table>
 <thead><tr><th scope="col">Backend</th><th scope="col">Health</th><th scope="col">Weight</th>
-<th scope="col">In flight</th><th scope="col">Answered</th><th scope="col">Failed tries</th>
-<th scope="col">First token</th><th scope="col">Whole answer</th></tr></thead>
+<th scope="col">In flight</th><th scope="col">Answered</th><th scope="col">Failed attempts</th>
+<th scope="col">TTFT p50</th><th scope="col">Latency p50</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>
 </div>
@@ -45,18 +45,18 @@ _ROW = Markup("""<tr>
 <td data-label="Weight" class="n">{weight}</td>
 <td data-label="In flight" class="n">{busy}</td>
 <td data-label="Answered" class="n">{answered}</td>
-<td data-label="Failed tries" class="n">{failed}</td>
-<td data-label="First token" class="n">{first}</td>
-<td data-label="Whole answer" class="n">{whole}</td>
+<td data-label="Failed attempts" class="n">{failed}</td>
+<td data-label="TTFT p50" class="n">{first}</td>
+<td data-label="Latency p50" class="n">{whole}</td>
 </tr>""")
 _SINCE = Markup('<span class="quiet"> last failure {} ago</span>')
 _ENGINES = Markup("""
 <div class="card table">
-<header><h3>Engines here</h3><p class="facts">processes of this gateway</p></header>
+<header><h3>Local engines</h3><p class="facts">processes of this gateway</p></header>
 <table>
 <thead><tr><th scope="col">Engine</th><th scope="col">State</th><th scope="col">Running</th>
 <th scope="col">Waiting</th><th scope="col">Cache used</th><th scope="col">Memory</th>
-<th scope="col">Up for</th><th scope="col">Restarts</th></tr></thead>
+<th scope="col">Uptime</th><th scope="col">Restarts</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>
 </div>
@@ -68,7 +68,7 @@ _ENGINE = Markup("""<tr>
 <td data-label="Waiting" class="n">{waiting}</td>
 <td data-label="Cache used" class="n">{cache}</td>
 <td data-label="Memory" class="n">{memory}</td>
-<td data-label="Up for" class="n">{up}</td>
+<td data-label="Uptime" class="n">{up}</td>
 <td data-label="Restarts" class="n">{restarts}</td>
 </tr>""")
 _LONG_AGO_S = 3600
@@ -90,14 +90,14 @@ def _model(model: ModelView, served: ServedModels, traffic: Traffic) -> Markup:
 def _facts(model: ModelView) -> list[str]:
     facts = [model.policy.replace("_", " ")]
     if model.aliases:
-        facts.append("also " + ", ".join(model.aliases))
+        facts.append("aliases " + ", ".join(model.aliases))
     facts += [f"{rule.when}: {', '.join(rule.backends)}" for rule in model.when]
     if model.experiment is not None:
         facts.append(f"experiment {model.experiment.name}")
     if model.mirror is not None:
         facts.append(f"copies of {100 * model.mirror.share:.4g} % to {model.mirror.backend}")
     if model.fallback:
-        facts.append("falls back to " + ", ".join(model.fallback))
+        facts.append("fallback to " + ", ".join(model.fallback))
     facts += [f"{', '.join(row.codes)}: {', '.join(row.models)}" for row in model.fallback_by_error]
     return facts
 
@@ -125,7 +125,7 @@ def _row(model: ModelView, backend: BackendView, served: ServedModels, traffic: 
 
 
 def _weight(backend: BackendView) -> str:
-    """In the model's list; an experiment's arms are asked by it alone, wherever they stand."""
+    """Its weight in the model's list; variants' backends get requests from the experiment only."""
     if backend.variants:
         return "by experiment"
     return "by rule" if backend.weight is None else number(backend.weight)
@@ -141,7 +141,7 @@ def _cell(model: str, backend: str, traffic: Traffic) -> TrafficCell:
 
 
 def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
-    """A tone, and words."""
+    """A tone, and the state as text."""
     provider = backend.name.partition("/")[0]
     for report in served.engines:
         if report.name == provider and report.state != "ready":
@@ -149,16 +149,16 @@ def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
     health = backend.health
     wait = ceil(health.available_in_s)
     if health.honouring_retry_after:
-        return "warn", f"resting, {wait} s"
+        return "warn", f"rate-limited · retry in {wait} s"
     match health.breaker:
         case "closed" if health.deprioritised_for_s:
-            return "warn", f"spared, {ceil(health.deprioritised_for_s)} s"
+            return "warn", f"deprioritised after 429 · {ceil(health.deprioritised_for_s)} s"
         case "closed":
             return "good", "healthy"
         case "open":
-            return "bad", f"left alone, {wait} s"
+            return "bad", f"circuit open · probe in {wait} s"
         case "half_open":
-            return "warn", "being tried" if health.probing else "due for a try"
+            return "warn", "half-open · probing" if health.probing else "half-open · probe due"
 
 
 def _engine(report: EngineReport) -> Markup:

@@ -1,4 +1,4 @@
-"""What the page shows of a gateway at one moment: its sections that change, in their order."""
+"""The sections of the page that change, rendered for the current moment, in their order."""
 
 import time
 
@@ -17,7 +17,7 @@ from gateway.state import Gateway
 from gateway.telemetry.time_series import Window
 
 SHOWN = 15
-"""So many of the last requests."""
+"""Number of recent requests."""
 
 
 async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
@@ -49,11 +49,11 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
 
 def footer_text(gateway: Gateway) -> str:
     """The page's last line."""
-    return f"Up for {span(time.time() - gateway.started_at)}."
+    return f"Uptime {span(time.time() - gateway.started_at)}."
 
 
 def _state(gateway: Gateway) -> tuple[str, str]:
-    """A tone, and a word."""
+    """A tone, and a label."""
     if gateway.refusing or gateway.draining:
         return "warn", "draining"
     if not gateway.runtime.ready:

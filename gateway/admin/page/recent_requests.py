@@ -1,4 +1,4 @@
-"""The requests of the last moments: who answered each, after which attempts, and why not others."""
+"""The recent requests section: which backend answered, after which attempts, and why."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ _ROW = Markup("""
 <span class="tags">{tags}</span>
 <span class="n took">{took}</span>
 </summary>
-<p>{told}</p>
+<p>{summary}</p>
 <ol class="attempts">{attempts}</ol>
 {ruled_out}
 <dl class="pairs">{pairs}</dl>
@@ -40,11 +40,13 @@ _PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
 _OUTS = Markup('<ul class="attempts">{}</ul>')
 _OUT = Markup('<li><span class="state">ruled out</span> {} <span class="quiet">{}</span></li>')
 _FINE = ("ok", "cancelled", "lost", "")
-_EMPTY = Markup('<p class="empty">No request yet. Ask something below, or point a client here.</p>')
+_EMPTY = Markup(
+    '<p class="empty">No requests yet. Send a message below, or point a client at this gateway.</p>'
+)
 
 
 def recent_requests_section(decisions: Sequence[RecentRequest]) -> Markup:
-    """decisions: newest first."""
+    """Render the section. decisions: newest first."""
     rows = Markup().join(_row(decision) for decision in decisions)
     return _SECTION.format(rows=rows if decisions else _EMPTY)
 
@@ -57,10 +59,10 @@ def _row(decision: RecentRequest) -> Markup:
         iso=at.isoformat(timespec="milliseconds"),
         clock=at.strftime("%H:%M:%S"),
         model=line.model or line.route or "–",
-        backend=line.backend or "nobody",
+        backend=line.backend or "(no backend)",
         tags=_tags(decision),
         took=ms(line.ms),
-        told=_told(decision),
+        summary=_summary(decision),
         attempts=Markup().join(_attempt(attempt) for attempt in line.attempts),
         ruled_out=_ruled_out(decision),
         pairs=_pairs(line),
@@ -73,7 +75,7 @@ def _tags(decision: RecentRequest) -> Markup:
     if line.variant:
         tags.append(("accent", line.variant))
     if decision.excluded is not None:
-        tags.append(("", "not counted"))
+        tags.append(("", "excluded"))
     tried = sum(not attempt.refused for attempt in line.attempts)
     if tried > 1:
         tags.append(("warn", f"{tried} attempts"))
@@ -82,49 +84,49 @@ def _tags(decision: RecentRequest) -> Markup:
     return Markup().join(_TAG.format(tone=tone, words=words) for tone, words in tags)
 
 
-def _told(decision: RecentRequest) -> str:
-    """Where it went, and why; then what it counts for."""
-    said = _went(decision) if decision.line.attempts else [_unasked(decision)]
+def _summary(decision: RecentRequest) -> str:
+    """Where the request went and why, and whether it counts in an experiment."""
+    sentences = _went(decision) if decision.line.attempts else [_unasked(decision)]
     apart = decision.excluded
     if apart is not None:
-        said.append(f"Not counted in {apart.experiment}: {apart.words}.")
+        sentences.append(f"Excluded from {apart.experiment}: {apart.words}.")
     elif decision.line.fallback:
-        said.append(f"It counts for {decision.line.variant} all the same.")
-    return " ".join(said)
+        sentences.append(f"It still counts for {decision.line.variant}.")
+    return " ".join(sentences)
 
 
 def _unasked(decision: RecentRequest) -> str:
     line = decision.line
     why = decision.refused or line.error or f"status {line.status}"
-    return f"No backend was asked: {why.rstrip('.')}."
+    return f"No backend was tried: {why.rstrip('.')}."
 
 
 def _went(decision: RecentRequest) -> list[str]:
     line, said = decision.line, list[str]()
     if decision.rule is not None:
-        said.append(f"Rule {decision.rule + 1} of {line.route} named the backends.")
+        said.append(f"Rule {decision.rule + 1} of {line.route} selected the backends.")
     first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
-    said.append(f"First in line was {first}.")
+    said.append(f"First candidate: {first}.")
     said += _led_away(decision)
     if line.status == 499:
-        said.append("The client hung up before the answer was whole.")
+        said.append("The client disconnected before the response was complete.")
     elif line.error and line.status < 400:
-        said.append(f"{line.backend} broke off in the middle of its answer: {line.error}.")
+        said.append(f"{line.backend} broke off during the response: {line.error}.")
     elif line.error:
-        said.append(f"Nobody could answer: the last error was {line.error}.")
+        said.append(f"No backend answered; the last error was {line.error}.")
     else:
         said.append(_answered(line))
     asked = {one.backend for one in line.attempts}
     left = [name for name in decision.candidates if name not in asked]
     if left and asked <= {*decision.candidates}:
-        said.append(f"Not needed: {', '.join(left)}.")
+        said.append(f"Not tried: {', '.join(left)}.")
     return said
 
 
 def _led_away(decision: RecentRequest) -> list[str]:
-    """Where an error code led to models that were no candidates: `fallback_by_error`."""
+    """Error codes that led to other models than the candidates: `fallback_by_error`."""
     return [
-        f"After {before.outcome} {one.backend} was asked in place of the others."
+        f"After {before.outcome}, {one.backend} replaced the other candidates."
         for before, one in pairwise(decision.line.attempts)
         if decision.candidates
         and one.backend not in decision.candidates
@@ -137,11 +139,13 @@ def _answered(line: AccessLine) -> str:
     late = [one.backend for one in line.attempts if one.outcome == "lost" and not one.hedge]
     spare = [one.backend for one in line.attempts if one.outcome == "lost" and one.hedge]
     if failed:
-        return f"{line.backend} answered after {', '.join(dict.fromkeys(failed))} did not."
+        return f"{line.backend} answered after {', '.join(dict.fromkeys(failed))} failed."
     if late:
-        return f"{line.backend} was asked beside {late[0]}, which was late, and answered first."
+        return (
+            f"{line.backend} was tried as a hedge because {late[0]} was late, and answered first."
+        )
     if spare:
-        return f"{line.backend} was late, and answered before {spare[0]}, asked beside it, did."
+        return f"{line.backend} was late, but answered before the hedge {spare[0]}."
     return f"{line.backend} answered."
 
 
@@ -154,9 +158,13 @@ def _ruled_out(decision: RecentRequest) -> Markup:
 
 def _attempt(attempt: Attempt) -> Markup:
     fine = attempt.outcome in _FINE
-    more = [ms(attempt.ms)] if not attempt.refused else ["not sent: it cannot say this request"]
+    more = (
+        [ms(attempt.ms)]
+        if not attempt.refused
+        else ["not sent: its API cannot express this request"]
+    )
     if attempt.hedge:
-        more.append("begun beside one that was late")
+        more.append("hedge")
     if attempt.role == "mirror":
         more.append("mirrored")
     return _ATTEMPT.format(
@@ -175,7 +183,7 @@ def _pairs(line: AccessLine) -> Markup:
         "First token": "" if line.ttft_ms is None else ms(line.ttft_ms),
         "Tokens": tokens + (" (estimated)" if line.usage_source == "estimated" else ""),
         "Cost": "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
-        "Left out": ", ".join(line.dropped),
+        "Dropped fields": ", ".join(line.dropped),
         "Experiment": f"{line.experiment}: {line.variant}" if line.variant else "",
         "Route": line.route,
         "Key": line.key,

@@ -1,4 +1,4 @@
-"""`/admin` in a browser: signing in and out, the page, what it asks for every two seconds."""
+"""`/admin` in a browser: signing in and out, the page, and its refresh every two seconds."""
 
 import logging
 from collections.abc import Callable
@@ -26,8 +26,8 @@ _Request = Request[object, object, State]
 _HTML = "text/html"
 _FORM_BYTES = 8192
 _ENDED_HERE = (
-    "Signed out in this browser. The disk takes no note of it, so a copy of the cookie may hold: "
-    "change auth.admin_key if there may be one."
+    "Signed out in this browser. The revocation could not be saved, so a copy of the cookie may "
+    "still work: change auth.admin_key if one may exist."
 )
 _log = logging.getLogger("strowger")
 _POLICY = (
@@ -43,11 +43,11 @@ _GUARDED = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-"""No script but our own file, no other site's frame, and nothing kept after it was shown."""
+"""Only our own script runs, no other site can frame the page, and nothing is cached."""
 
 
 def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
-    """Those that a browser reaches before it is signed in."""
+    """Build the routes that a browser reaches before signing in."""
 
     @get("/", include_in_schema=False)
     async def show(request: _Request, window: FromQuery[Window] = "5m") -> Response[str]:
@@ -63,7 +63,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             experiments=config.experiments,
         )
         beside = (recent, box)
-        return _html(page(state, sections, beside, window=window, told=footer_text(gateway)))
+        return _html(page(state, sections, beside, window=window, footer=footer_text(gateway)))
 
     @get("/sign-in", include_in_schema=False)
     async def ask(request: _Request) -> Response[str]:
@@ -79,11 +79,11 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         key = gateway.runtime.admin_key
         fields = parse_qs((await request.body()).decode("latin-1"), encoding="utf-8")
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
-            request.scope["state"][DENIED] = "a wrong operator's key"
+            request.scope["state"][DENIED] = "wrong operator key"
             client = gateway.runtime.clients.of(request.scope)
             if retry_after := await gateway.guesses.slow(request.scope, client):
                 raise too_many_wrong_keys(retry_after)
-            return _html(sign_in_page("That is not the operator’s key."), 401)
+            return _html(sign_in_page("Wrong operator key."), 401)
         request.scope["state"][ACTOR] = "admin key"
         cookie = set_cookie(Sessions(key, gateway.ended).begin(), secure=_over_tls(request))
         return _to("/admin", cookie)
@@ -99,7 +99,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         try:
             sign_out(key, gateway.ended, headers)
         except OSError as exc:
-            _log.error("a session is ended in this process alone: %s", exc)
+            _log.error("sign-out not saved, other processes still accept the session: %s", exc)
             answer = _html(sign_in_page(_ENDED_HERE), 503)
             answer.headers["set-cookie"] = cookie
             return answer
@@ -109,7 +109,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
 
 
 def live_route(current: Callable[[], Gateway]) -> ControllerRouterHandler:
-    """For who is signed in: the sections that change, as HTML."""
+    """Build the route that returns the sections that change, as HTML."""
 
     @get("/live", include_in_schema=False)
     async def live(window: FromQuery[Window] = "5m") -> Response[str]:
@@ -126,7 +126,7 @@ def _static() -> ControllerRouterHandler:
     async def static(request: _Request, name: FromPath[str]) -> Response[bytes]:
         file = files.get(name)
         if file is None:
-            raise RouteNotFound(f"there is nothing at {request.scope['path']}")
+            raise RouteNotFound(f"no route {request.scope['path']}")
         headers = {**_GUARDED, "cache-control": "no-cache", "etag": file.tag}
         asked = request.headers.get("if-none-match", "")
         if file.tag in [tag.strip().removeprefix("W/") for tag in asked.split(",")]:
@@ -138,11 +138,11 @@ def _static() -> ControllerRouterHandler:
 
 def _check_origin(request: _Request) -> None:
     if not from_here(request.scope["headers"]):
-        raise Forbidden("this form takes no requests from other sites")
+        raise Forbidden("cross-site requests to this form are not allowed")
 
 
 def _over_tls(request: _Request) -> bool:
-    """Whether the browser came by https, as far as can be told: then the cookie stays there."""
+    """True if the browser uses https, as far as is known; the cookie is then `Secure`."""
     return "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto"))
 
 

@@ -1,11 +1,13 @@
-"""Whether a form was sent from a page of the gateway's own, and not by some other site."""
+"""Check that a form was submitted from one of the gateway's own pages."""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 
 def from_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """By `Sec-Fetch-Site`, or by `Origin` against `Host`; what sends neither is no browser.
+    """Check `Sec-Fetch-Site`, or else `Origin` against `Host`; clients without either pass.
+
+    Browsers always send one of them with a form.
 
     https://www.w3.org/TR/fetch-metadata/
     """

@@ -1,4 +1,4 @@
-"""The page's own style sheet, script and icon, in memory, with their entity tags."""
+"""The page's style sheet, script and icon, in memory, with their entity tags."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,7 @@ class File(Struct, frozen=True, kw_only=True):
 
 
 def read_files() -> dict[str, File]:
-    """By name. Reads from the disk: once, when the application is built."""
+    """Read the files, by name. Called once, when the application is built."""
     return {name: _read(name) for name in _TYPES}
 
 

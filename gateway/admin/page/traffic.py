@@ -1,4 +1,4 @@
-"""What goes through the gateway: six figures, and four plots by backend."""
+"""The traffic section: six figures, and four charts by backend."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -20,7 +20,7 @@ from gateway.telemetry.time_series import (
 )
 
 LINES = 12
-"""So many backends are drawn, those with most attempts; all are in the table."""
+"""Maximum number of backends in a chart, those with most attempts; the table has all."""
 _RECENT_S = 30
 _SPAN: dict[Window, tuple[str, str, str]] = {
     "5m": ("5 min ago", "2½ min", "now"),
@@ -30,8 +30,10 @@ _SPAN: dict[Window, tuple[str, str, str]] = {
 
 
 class Traffic(Struct, frozen=True, kw_only=True):
-    """A window's strands as of `now`, Unix seconds. begin: of the first cell. order: backends as
-    configured, which fixes their colours."""
+    """The traffic of a window as of `now`, Unix seconds.
+
+    begin: of the first cell. order: backends as configured, which determines their colours.
+    """
 
     window: Window
     now: float
@@ -58,7 +60,7 @@ _Reading = Callable[[TrafficCell | None, float], float | None]
 
 
 class _Kind(Struct, frozen=True, kw_only=True):
-    """One plot. reading: of a cell, if it had traffic, and the seconds that it lasted."""
+    """One chart. reading: the value of a cell (`None`: no traffic) that lasted so many seconds."""
 
     name: str
     title: str
@@ -87,11 +89,11 @@ def _tiles(traffic: Traffic) -> Markup:
     tokens = recent.prompt_tokens + recent.completion_tokens
     spent = max(seconds - CELL_S, CELL_S)
     rows = [
-        ("Requests", number(recent.requests / spent), "/ s", f"{asked:,} in all", ""),
+        ("Requests", number(recent.requests / spent), "/ s", f"{asked:,} total", ""),
         ("Errors", share(bad, asked), "", f"{bad:,} of {asked:,}", " bad" if bad else ""),
-        ("First token", ms(first.quantile(0.5)), "median", _slow(first), ""),
-        ("Whole answer", ms(whole.quantile(0.5)), "median", _slow(whole), ""),
-        ("In flight", f"{traffic.in_flight:,}", "", "at this moment", ""),
+        ("Time to first token", ms(first.quantile(0.5)), "p50", _slow(first), ""),
+        ("Latency", ms(whole.quantile(0.5)), "p50", _slow(whole), ""),
+        ("In flight", f"{traffic.in_flight:,}", "", "now", ""),
         ("Tokens", number(tokens / spent), "/ s", _tokens(everything), ""),
     ]
     return Markup().join(
@@ -101,7 +103,7 @@ def _tiles(traffic: Traffic) -> Markup:
 
 
 def _slow(sketch: QuantileSketch) -> str:
-    return f"99 % within {ms(sketch.quantile(0.99))}" if sketch.counts else "no answers yet"
+    return f"p99 {ms(sketch.quantile(0.99))}" if sketch.counts else "no responses yet"
 
 
 def _tokens(cell: TrafficCell) -> str:
@@ -118,7 +120,7 @@ def _plots(traffic: Traffic) -> Markup:
                 unit=kind.unit,
                 lines=(
                     *(_line(traffic, kind, one, cells) for one, cells in by_backend.items()),
-                    *(_unanswered(traffic) if kind.reading is _answered else ()),
+                    *(_failures(traffic) if kind.reading is _answered else ()),
                 ),
                 ago=_SPAN[traffic.window],
                 says=kind.says,
@@ -137,7 +139,7 @@ def _line(traffic: Traffic, kind: _Kind, backend: str, cells: Mapping[int, Traff
 def _values(
     traffic: Traffic, reading: _Reading, cells: Mapping[int, TrafficCell]
 ) -> tuple[float | None, ...]:
-    """The last cell is not over: it is left out while it is too short to tell anything."""
+    """One value per cell; the last, incomplete cell is left out while it is too short."""
     step = STEPS[traffic.window]
     times = [traffic.begin + step * place for place in range(CELLS)]
     elapsed = traffic.now - times[-1]
@@ -147,8 +149,8 @@ def _values(
     return tuple(values)
 
 
-def _unanswered(traffic: Traffic) -> Iterator[Line]:
-    """Whom nobody answered, whichever backend was asked last; where there are any."""
+def _failures(traffic: Traffic) -> Iterator[Line]:
+    """Lines for requests that no backend answered, if there are any."""
     cells = by_time(traffic.strands, lambda strand: True)
     everything = total(cells.values())
     if everything.errors:
@@ -158,7 +160,7 @@ def _unanswered(traffic: Traffic) -> Iterator[Line]:
 
 
 def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, TrafficCell]]:
-    """Those drawn, in the order of the configuration."""
+    """The backends in the charts, in the order of the configuration."""
     attempts = dict.fromkeys(traffic.order, 0)
     for strand in traffic.strands:
         if strand.backend:
@@ -177,7 +179,7 @@ def _of(backend: str) -> Callable[[BackendSeries], bool]:
 
 
 def _answered(cell: TrafficCell | None, seconds: float) -> float | None:
-    """With those whose client left before the end, who were being answered."""
+    """Includes requests whose client disconnected, because a backend was answering."""
     return (cell.requests - cell.errors - cell.refused) / seconds if cell else 0.0
 
 
@@ -197,7 +199,7 @@ def _first(cell: TrafficCell | None, seconds: float) -> float | None:
     return QuantileSketch(cell.ttft).quantile(0.9) if cell else None
 
 
-def _whole(cell: TrafficCell | None, seconds: float) -> float | None:
+def _latency(cell: TrafficCell | None, seconds: float) -> float | None:
     return QuantileSketch(cell.latency).quantile(0.9) if cell else None
 
 
@@ -208,8 +210,8 @@ def _per_cent(value: float) -> str:
 _KINDS = (
     _Kind(
         name="rate",
-        title="Requests",
-        unit="a second, by who answered",
+        title="Requests/s",
+        unit="by backend",
         reading=_answered,
         says=number,
         top=1.0,
@@ -217,24 +219,24 @@ _KINDS = (
     _Kind(
         name="failed",
         title="Failed attempts",
-        unit="per cent of attempts",
+        unit="% of attempts",
         reading=_failed,
         says=_per_cent,
         top=10.0,
     ),
     _Kind(
         name="first",
-        title="First token",
-        unit="9 of 10 came within",
+        title="Time to first token",
+        unit="p90",
         reading=_first,
         says=ms,
         top=10.0,
     ),
     _Kind(
-        name="whole",
-        title="Whole answer",
-        unit="9 of 10 came within",
-        reading=_whole,
+        name="latency",
+        title="Latency",
+        unit="p90",
+        reading=_latency,
         says=ms,
         top=10.0,
     ),

@@ -142,7 +142,7 @@ async def test_a_wrong_key_and_a_silent_port_are_told_in_a_line(
     nobody = await asyncio.to_thread(run, "explain", str(file), "--url", "http://127.0.0.1:9")
 
     assert (refused.exit_code, nobody.exit_code) == (1, 1)
-    assert "401: /admin needs the operator's key" in refused.stderr
+    assert "401: /admin requires the operator's key" in refused.stderr
     assert nobody.stderr.startswith("nothing answers at http://127.0.0.1:9; start the gateway")
 
 

@@ -223,7 +223,9 @@ async def test_the_page_counts_no_failure_as_an_answer(client: httpx.AsyncClient
     page = (await client.get("/admin/live")).text
 
     gone = page.partition("<h3>gone</h3>")[2].partition("</table>")[0]
-    assert re.findall(r'data-label="(?:Answered|Failed tries)" class="n">([^<]*)', gone)[0] == "0"
+    assert (
+        re.findall(r'data-label="(?:Answered|Failed attempts)" class="n">([^<]*)', gone)[0] == "0"
+    )
     assert "(100 %)" in gone
 
 

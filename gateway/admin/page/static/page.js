@@ -1,5 +1,5 @@
-// The page at /admin: it keeps the sections that change fresh, switches between dark and light,
-// and talks to a model. Texts of models and clients are only ever set as text.
+// The page at /admin: refreshes the sections that change, switches between dark and light, and
+// chats with a model. Texts of models and clients are only ever set as text, never as HTML.
 "use strict";
 
 const EVERY_MS = 2000;
@@ -21,7 +21,7 @@ function remembered() {
   return THEMES.includes(name) ? name : "auto";
 }
 
-// Before anything is drawn, so that a dark page does not begin as a flash of light.
+// Before the first paint, so that a dark page does not flash white.
 theme(remembered());
 
 function themeSwitch() {
@@ -33,7 +33,7 @@ function themeSwitch() {
   });
 }
 
-// A section that somebody reads (text selected in it) waits for the next time.
+// A section with selected text is being read: it is not replaced until the next refresh.
 function swap(fresh) {
   const old = document.getElementById(fresh.id);
   const selection = getSelection();
@@ -85,7 +85,7 @@ function live() {
   timer = setTimeout(refresh, EVERY_MS);
 }
 
-// Server-sent events of one answer: the JSON of each `data:` line.
+// Server-sent events of one response: the JSON of each `data:` line.
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let held = "";
@@ -104,7 +104,7 @@ async function* events(body) {
   }
 }
 
-function said(log, kind, text) {
+function addMessage(log, kind, text) {
   const one = document.createElement("div");
   one.className = `turn ${kind}`;
   const words = document.createElement("p");
@@ -134,11 +134,11 @@ function took(ms) {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
-async function answered(form, log, turns, signal) {
+async function ask(form, log, turns, signal) {
   const began = performance.now();
   const headers = { "content-type": "application/json" };
   if (form.key?.value) headers.authorization = `Bearer ${form.key.value}`;
-  const one = said(log, "theirs", "");
+  const one = addMessage(log, "theirs", "");
   const words = one.querySelector("p");
   const body = { model: form.model.value, messages: turns, stream: true };
   body.stream_options = { include_usage: true };
@@ -152,14 +152,14 @@ async function answered(form, log, turns, signal) {
   let usage = null;
   let answer = null;
 
-  function tell(extra) {
+  function showFacts(extra) {
     const got = (name) => answer?.headers.get(`x-gateway-${name}`);
     const attempts = Number(got("attempts") || 1);
     facts(one, [
       ["tag accent", got("variant")],
       ["tag", got("backend")],
       ["", attempts > 1 ? `${attempts} attempts` : ""],
-      ["", first === null ? "" : `first token ${took(first)}`],
+      ["", first === null ? "" : `TTFT ${took(first)}`],
       ["", usage ? `${usage.prompt_tokens} + ${usage.completion_tokens} tokens` : ""],
       ...extra,
     ]);
@@ -184,11 +184,11 @@ async function answered(form, log, turns, signal) {
       words.textContent = text;
       log.scrollTop = log.scrollHeight;
     }
-    tell([["", took(performance.now() - began)]]);
+    showFacts([["", took(performance.now() - began)]]);
   } catch (error) {
     if (error.name !== "AbortError") one.classList.add("failed");
     words.textContent = text || (error.name === "AbortError" ? "Stopped." : error.message);
-    tell([["", text && error.name !== "AbortError" ? `broken off: ${error.message}` : ""]]);
+    showFacts([["", text && error.name !== "AbortError" ? `broken off: ${error.message}` : ""]]);
   }
   log.scrollTop = log.scrollHeight;
   return text;
@@ -215,9 +215,9 @@ function talk() {
     button.textContent = "Stop";
     const question = form.message.value;
     form.message.value = "";
-    said(log, "mine", question);
+    addMessage(log, "mine", question);
     turns.push({ role: "user", content: question });
-    const text = await answered(form, log, turns, running.signal);
+    const text = await ask(form, log, turns, running.signal);
     if (text) turns.push({ role: "assistant", content: text });
     else turns.pop();
     running = null;

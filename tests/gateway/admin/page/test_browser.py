@@ -87,7 +87,7 @@ async def test_backends_show_how_they_are_and_every_plot_has_its_lines(page: Pag
 
     health = {row.split()[0]: row for row in rows}
     assert "healthy" in health["north/large"]
-    assert "left alone" in health["south/large"]
+    assert "circuit open" in health["south/large"]
     assert lines == [4, 3, 3, 3], "of each backend, and in the first one of what was refused"
 
 
@@ -126,7 +126,7 @@ async def test_an_answer_names_who_gave_it_and_is_never_taken_for_markup(page: P
     assert await page.locator("#talk img").count() == 0
     assert answer.startswith("17 + 25 = 42.")
     assert "north/large" in facts
-    assert "first token" in facts
+    assert "TTFT" in facts
 
 
 async def test_the_box_asks_for_whom_it_is_told_and_shows_the_variant(page: Page) -> None:
@@ -220,7 +220,7 @@ async def test_without_scripts_everything_but_the_box_can_be_read(
     ground = page.locator("[data-theme-switch]")
 
     assert page.url.endswith("window=15m")
-    assert re.search(r"left alone, \d+ s|being tried", text)
+    assert re.search(r"circuit open · probe in \d+ s|half-open · probing", text)
     assert "needs JavaScript" in text
     assert not await ground.is_visible()
     await context.close()

@@ -100,7 +100,7 @@ def test_the_verdict_and_the_interval_are_in_words_and_in_numbers() -> None:
     assert '<p class="verdict ">b: not enough data.</p>' in page
     assert "difference from control, higher is better" in page
     assert "+0.1 (−0.05 to +0.25)" in page
-    assert "3 requests took no part" in page
+    assert "3 requests excluded" in page
 
 
 @pytest.mark.parametrize("kind", ["ratio_mismatch", "guardrail", "worse", "unsound"])
@@ -113,7 +113,7 @@ def test_an_alarm_is_red(kind: str) -> None:
 def test_a_pause_says_why() -> None:
     page = shown(report(paused=True, reason="by <the> operator"))
 
-    assert "Paused: by &lt;the&gt; operator. Control serves everyone." in page
+    assert "Paused: by &lt;the&gt; operator. The control serves all requests." in page
 
 
 def test_before_there_is_an_interval_the_page_waits_in_words() -> None:
@@ -167,13 +167,13 @@ def test_what_the_configuration_has_no_more_is_a_line_with_all_of_it_beneath() -
     assert '<details id="over-e">' in page
     assert "removed from the configuration · last request 3 d 0 h ago" in page
     assert "<span>17 min ago</span><span>10 min ago</span>" in page
-    assert "Control serves everyone" not in page
+    assert "The control serves all requests" not in page
 
 
 def test_while_the_store_is_away_the_page_says_so() -> None:
     page = experiments_section(ExperimentHistory(unavailable="PostgreSQL at db/x: <gone>"), 0.0)
 
-    assert "The store is away" in page
+    assert "Store unreachable" in page
     assert "PostgreSQL at db/x: &lt;gone&gt;" in page
 
 

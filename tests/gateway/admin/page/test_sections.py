@@ -26,10 +26,10 @@ async def test_what_decided_a_request_is_told_in_words(tmp_path: Path) -> None:
         async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
             page = (await client.get("/admin/live")).text
 
-    assert "north/large answered after south/large did not." in page
-    assert "First in line was south/large." in page
-    assert "Not needed: cellar/small, cellar/medium." in page
-    assert "No backend was asked:" in page
+    assert "north/large answered after south/large failed." in page
+    assert "First candidate: south/large." in page
+    assert "Not tried: cellar/small, cellar/medium." in page
+    assert "No backend was tried:" in page
 
 
 def test_what_clients_and_vendors_wrote_is_text() -> None:
@@ -64,16 +64,16 @@ BESIDE = Attempt(backend="b/x", outcome="ok", ms=20, hedge=True)
     ("attempts", "error", "told"),
     [
         ((LATE, BESIDE), "",
-         "b/x was asked beside a/x, which was late, and answered first."),
+         "b/x was tried as a hedge because a/x was late, and answered first."),
         ((Attempt(backend="a/x", outcome="ok"), Attempt(backend="b/x", outcome="lost", hedge=True)),
-         "", "a/x was late, and answered before b/x, asked beside it, did."),
+         "", "a/x was late, but answered before the hedge b/x."),
         ((Attempt(backend="a/x", outcome="upstream_broken"),),
          "upstream_broken",
-         "a/x broke off in the middle of its answer: upstream_broken. Not needed: b/x."),
+         "a/x broke off during the response: upstream_broken. Not tried: b/x."),
         ((Attempt(backend="a/x", outcome="content_filter"), Attempt(backend="c/x", outcome="ok")),
          "",
-         "After content_filter c/x was asked in place of the others. c/x answered after a/x did "
-         "not.</p>"),
+         "After content_filter, c/x replaced the other candidates. c/x answered after a/x "
+         "failed.</p>"),
     ],
 )  # fmt: skip
 def test_who_came_into_play_and_why_is_told(
@@ -93,7 +93,7 @@ def test_who_came_into_play_and_why_is_told(
 
     page = recent_requests_section([RecentRequest(line=line, candidates=("a/x", "b/x"))])
 
-    assert f"First in line was a/x. {told}" in page
+    assert f"First candidate: a/x. {told}" in page
 
 
 def test_requests_are_drawn_by_who_answered_and_failures_by_themselves() -> None:
@@ -126,6 +126,6 @@ async def test_a_gateway_without_a_request_says_so(tmp_path: Path) -> None:
         async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
             page = (await client.get("/admin")).text
 
-    assert page.count("Nothing in this time.") == 4
-    assert "No request yet." in page
-    assert "no answers yet" in page
+    assert page.count("No data in this window.") == 4
+    assert "No requests yet." in page
+    assert "no responses yet" in page

@@ -132,7 +132,7 @@ async def test_another_key_opens_nothing_and_says_so(tmp_path: Path) -> None:
 
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
-    assert "not the operator" in answer.text
+    assert "Wrong operator key" in answer.text
 
 
 @asynchronous

@@ -222,7 +222,7 @@ async def test_a_past_request_tells_why_it_was_left_out_of_the_experiment(
     assert past["variant"] == ""
     assert (past["excluded"]["experiment"], past["excluded"]["code"]) == ("trial", code)
     assert words in past["excluded"]["words"]
-    assert f"Not counted in trial: {past['excluded']['words']}." in page
+    assert f"Excluded from trial: {past['excluded']['words']}." in page
 
 
 async def test_a_past_request_that_counts_was_left_out_of_nothing(gateway: Gateway) -> None:
@@ -233,7 +233,7 @@ async def test_a_past_request_that_counts_was_left_out_of_nothing(gateway: Gatew
     past, page = await seen_by_the_operator(running, answer.headers["x-gateway-request-id"])
 
     assert (past["variant"], past["excluded"]) == ("control", None)
-    assert "It counts for control all the same." in page
+    assert "It still counts for control." in page
 
 
 async def test_what_a_variant_sets_wins_and_control_is_left_alone(tmp_path: Path) -> None:
