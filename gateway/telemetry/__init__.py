@@ -1,1 +1,1 @@
-"""What operators see of the traffic: the access log, metrics."""
+"""Telemetry of the traffic: access log, metrics and time series."""

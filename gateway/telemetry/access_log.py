@@ -1,4 +1,4 @@
-"""One structured line a request, written by a thread so that a slow reader stops nobody."""
+"""One structured line per request, written by a thread so that a slow reader blocks no request."""
 
 import logging
 import queue
@@ -15,29 +15,29 @@ from gateway.store.rows import Source
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
 MAX_MESSAGE_CHARS = 500
-"""Characters of an error's message, or of a field's path, that a line holds."""
+"""Characters of an error message or a field path in a line, at most."""
 
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("strowger")
 
 
 class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What happened to one request. Times in milliseconds; `time` in Unix seconds.
+    """The outcome of one request. Times in milliseconds; `time` in Unix seconds.
 
-    status:       499 where the client hung up.
-    usage_source: `reported` by the backend, or `estimated` from the pieces of content that went
-                  out, where the answer ended before usage came.
-    experiment:   it takes part in it as `variant`; without one it was left out.
-    fallback:     another backend than its variant's answered, or was the last to fail.
+    status:       499 if the client disconnected.
+    usage_source: `reported` by the backend, or `estimated` from the chunks of content that were
+                  sent, if the response ended before the usage arrived.
+    experiment:   the request counts for its `variant`; without a variant it was excluded.
+    fallback:     a backend other than its variant's answered, or was the last to fail.
     client:       the address that the request came from.
-    denied:       why it got 401 or 403, in the words of its answer.
+    denied:       why it got 401 or 403: the message of the response.
     error, param, message: the code of the error, the field that it names, and its sentence, of at
                   most MAX_MESSAGE_CHARS characters. They repeat nothing of the request's content,
                   except what the sentence quotes.
-    method, path, actor: of a request at /admin, of one that was refused on a route of its kind,
-                  or of one to a path that is not served.
-                  actor: the `admin key` or a browser's `session`; "" for nobody known.
-    unpriced:     tokens were used, `prices` is in use, and none of its rows is this backend's.
+    method, path, actor: of a request to /admin, of one that was rejected before an API read it,
+                  or of one to an unknown path.
+                  actor: the `admin key` or a browser's `session`; "" if unknown.
+    unpriced:     tokens were used, and `prices` has rows but none for this backend.
     """
 
     time: float
@@ -82,10 +82,10 @@ _Batch = bytes | threading.Event | None
 
 
 class AccessLog:
-    """Encodes lines on the event loop, many at a time; a thread writes them.
+    """Encode lines on the event loop, in batches; a thread writes them.
 
-    A blocked reader of the log fills the queue: beyond `limit` lines they are dropped, and their
-    number is written once there is room again.
+    A blocked reader of the log fills the queue. Beyond `limit` lines, lines are dropped, and their
+    number is logged as soon as the queue has room again.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class AccessLog:
         limit: int = 100_000,
         turn: AbstractContextManager[object] | None = None,
     ) -> None:
-        """turn: entered for each write, where several processes write to `out`."""
+        """turn: a lock to hold during each write, if several processes write to `out`."""
         self._out = out
         self._style = style
         self._limit = limit
@@ -109,15 +109,17 @@ class AccessLog:
         self._thread = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._thread.start()
 
-    def add(self, lines: Sequence[AccessLine | MirrorLogEntry], told: bytes | None = None) -> None:
-        """told: the lines `as_json`, where the caller has them so."""
+    def add(
+        self, lines: Sequence[AccessLine | MirrorLogEntry], encoded: bytes | None = None
+    ) -> None:
+        """Queue lines. encoded: the lines `as_json`, if the caller has them already."""
         if self._queued - self._written + len(lines) > self._limit:
             self._lost += len(lines)
             return
         if self._style == "text":
             data = b"".join([_as_text(line) for line in lines])
         else:
-            data = as_json(lines) if told is None else told
+            data = as_json(lines) if encoded is None else encoded
         if self._lost:
             data = _encoder.encode({"lost_access_lines": self._lost}) + b"\n" + data
             self._lost = 0
@@ -125,13 +127,13 @@ class AccessLog:
         self._batches.put(data)
 
     def flush(self) -> None:
-        """Wait until everything so far is written."""
+        """Wait until all queued lines are written."""
         done = threading.Event()
         self._batches.put(done)
         done.wait()
 
     def close(self) -> None:
-        """Write everything, and end."""
+        """Write all queued lines and stop the thread."""
         self._batches.put(None)
         self._thread.join()
 
@@ -151,16 +153,16 @@ class AccessLog:
             self._written += batch.count(b"\n")
 
     def _fail(self, why: Exception) -> None:
-        """The disk under it is full, or its reader has gone: the thread goes on, for it may end."""
+        """Log the first of several failures. The thread continues: the disk may get space again."""
         if not self._failing:
-            _log.error("access lines cannot be written and are late or lost: %s", why)
+            _log.error("cannot write the access log, lines are late or lost: %s", why)
         self._failing = True
 
 
 def in_one_line(text: str) -> str:
-    """At most MAX_MESSAGE_CHARS characters, of which none ends the line or commands a terminal.
+    """Shorten to MAX_MESSAGE_CHARS characters and escape line breaks and terminal control codes.
 
-    A message can repeat what a client or a vendor sent.
+    A message can quote what a client or a vendor sent.
     """
     if len(text) > MAX_MESSAGE_CHARS:
         text = text[:MAX_MESSAGE_CHARS] + "…"
@@ -170,12 +172,12 @@ def in_one_line(text: str) -> str:
 
 
 def as_json(lines: Sequence[AccessLine | MirrorLogEntry]) -> bytes:
-    """One JSON object a line, each with its line's end."""
+    """Encode one JSON object per line, each with a line break."""
     return _encoder.encode_lines(lines)
 
 
 def _other_as_text(line: AccessLine) -> bytes:
-    """The path is the client's: escaped, so that it cannot command the terminal."""
+    """The client chose the path: it is escaped, so that it cannot control the terminal."""
     colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
     why = line.denied or line.error
     words = (line.method, ascii(line.path)[1:-1], line.actor, line.client, why)

@@ -1,4 +1,4 @@
-"""The engines' numbers in the Prometheus exposition format, as of the last time they were asked.
+"""Prometheus metrics of the local engines, as of their last report.
 
 Label values are names of providers and of their engines' models, from the configuration.
 """
@@ -19,46 +19,50 @@ from local_engine.protocol.stats import BOUNDS, Histogram, Stats
 ENGINE, MODEL = ("engine",), ("engine", "model")
 
 GAUGES: tuple[tuple[str, str, str], ...] = (
-    ("running_sequences", "running", "Answers in progress."),
-    ("waiting_sequences", "waiting", "Answers that wait for their turn."),
-    ("cache_blocks", "blocks_total", "Pages of the key/value cache."),
-    ("cache_free_blocks", "blocks_free", "Pages that no answer holds."),
-    ("cache_used_ratio", "cache_used_share", "Share of the pages that answers hold."),
-    ("cache_bytes", "cache_bytes", "Memory of the pages."),
+    ("running_sequences", "running", "Sequences that are being generated."),
+    ("waiting_sequences", "waiting", "Sequences in the queue."),
+    ("cache_blocks", "blocks_total", "Blocks of the key/value cache."),
+    ("cache_free_blocks", "blocks_free", "Blocks that no sequence uses."),
+    ("cache_used_ratio", "cache_used_share", "Share of the blocks that sequences use, 0 to 1."),
+    ("cache_bytes", "cache_bytes", "Memory of the key/value cache."),
     ("weights_bytes", "weights_bytes", "Memory of the weights."),
-    ("loaded_timestamp_seconds", "loaded_since", "When the model was ready, Unix time."),
+    ("loaded_timestamp_seconds", "loaded_since", "Unix time at which the model was ready."),
 )
-"""(metric, what is read of Stats, meaning)."""
+"""(metric, attribute of Stats, help text)."""
 
 COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("steps", "steps", "Forward passes."),
-    ("preemptions", "preemptions", "Running answers that lost their pages to others."),
-    ("computed_tokens", "computed_tokens", "Tokens through the model."),
-    ("prefix_cache_hit_tokens", "cached_tokens", "Prompt tokens that the prefix cache gave."),
-    ("input_tokens", "num_input_tokens", "Tokens of the prompts that were begun."),
+    ("preemptions", "preemptions", "Running sequences whose blocks were given to others."),
+    ("computed_tokens", "computed_tokens", "Tokens computed by the model."),
+    ("prefix_cache_hit_tokens", "cached_tokens", "Prompt tokens found in the prefix cache."),
+    ("input_tokens", "num_input_tokens", "Tokens of started prompts."),
     ("output_tokens", "num_output_tokens", "Tokens generated."),
     ("draft_tokens", "total_draft_tokens", "Draft tokens proposed."),
-    ("accepted_draft_tokens", "total_accepted_draft_tokens", "Draft tokens kept."),
-    ("cache_new_blocks", "kv_cache_alloc_new_blocks", "Pages taken."),
-    ("cache_reused_blocks", "kv_cache_reused_blocks", "Pages found in the prefix cache."),
+    ("accepted_draft_tokens", "total_accepted_draft_tokens", "Draft tokens accepted."),
+    ("cache_new_blocks", "kv_cache_alloc_new_blocks", "Blocks allocated."),
+    ("cache_reused_blocks", "kv_cache_reused_blocks", "Blocks reused from the prefix cache."),
 )
 
 HISTOGRAMS: tuple[tuple[str, str, str], ...] = (
-    ("queue_seconds", "queue_time", "From an answer's arrival to its first step."),
-    ("first_token_seconds", "time_to_first_token", "From an answer's arrival to its first token."),
-    ("between_tokens_seconds", "time_between_tokens", "Between two tokens of an answer."),
-    ("step_seconds", "step_time", "Length of a step."),
+    ("queue_seconds", "queue_time", "From arrival to the first step of a sequence."),
+    (
+        "first_token_seconds",
+        "time_to_first_token",
+        "From arrival to the first token of a sequence.",
+    ),
+    ("between_tokens_seconds", "time_between_tokens", "Time between two tokens of a sequence."),
+    ("step_seconds", "step_time", "Duration of a step."),
 )
 
 
 class EngineCollector(Collector):
-    """Give it the engines' reports before each scrape; it asks nobody itself."""
+    """Export `reports`, which the caller sets before each scrape."""
 
     def __init__(self) -> None:
         self.reports: Sequence[EngineReport] = ()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the names are not known to clash before there is a scrape."""
+        """Return nothing, which turns off the registry's check for duplicate names."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -68,15 +72,15 @@ class EngineCollector(Collector):
         yield from self._of_models()
 
     def _of_processes(self) -> Iterable[Metric]:
-        up = GaugeMetricFamily("strowger_engine_up", "1 while the engine answers.", labels=ENGINE)
+        up = GaugeMetricFamily("strowger_engine_up", "1 while the engine responds.", labels=ENGINE)
         restarts = CounterMetricFamily(
-            "strowger_engine_restarts", "Starts after a crash.", labels=ENGINE
+            "strowger_engine_restarts", "Restarts after a crash.", labels=ENGINE
         )
         uptime = GaugeMetricFamily(
-            "strowger_engine_uptime_seconds", "Of the engine's process now.", labels=ENGINE
+            "strowger_engine_uptime_seconds", "Uptime of the current engine process.", labels=ENGINE
         )
         memory = GaugeMetricFamily(
-            "strowger_engine_resident_bytes", "Memory of the engine's process.", labels=ENGINE
+            "strowger_engine_resident_bytes", "Resident memory of the engine.", labels=ENGINE
         )
         for report in self.reports:
             up.add_metric([report.name], float(report.up))
@@ -112,7 +116,7 @@ class EngineCollector(Collector):
 
 
 def _buckets(filled: Histogram) -> list[tuple[str, float]]:
-    """Cumulative, as Prometheus wants them."""
+    """Return cumulative buckets, as Prometheus requires."""
     below = 0
     buckets: list[tuple[str, float]] = []
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), filled.counts, strict=True):
@@ -124,7 +128,7 @@ def _buckets(filled: Histogram) -> list[tuple[str, float]]:
 def _finished(models: Sequence[tuple[list[str], Stats]]) -> Metric:
     finished = CounterMetricFamily(
         "strowger_engine_finished",
-        "Answers by how they ended.",
+        "Finished sequences by outcome.",
         labels=(*MODEL, "outcome"),
     )
     for labels, stats in models:

@@ -1,4 +1,4 @@
-"""What the engine processes are doing: asked over their sockets, and never waited for long."""
+"""Reports of the engine processes, requested over their sockets with a short timeout."""
 
 import asyncio
 import time
@@ -12,18 +12,18 @@ from local_engine.protocol.frames import StatsReply
 from local_engine.protocol.stats import Machine, Stats
 from schemas.errors import GatewayError
 
-PATIENCE_S = 0.5
-"""For an engine's answer; one that is later than this counts as down."""
+TIMEOUT_S = 0.5
+"""For an engine's report; an engine that takes longer counts as down."""
 
 FRESH_S = 1.0
-"""An answer is good for so long, however many ask."""
+"""Reports are cached for this many seconds."""
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
     """One engine process as of now.
 
-    up:       it answered. What it would have told is empty where it did not.
-    uptime_s: of the process now; 0 while there is none.
+    up:       it responded; otherwise `machine` and `models` are empty.
+    uptime_s: of the current process; 0 without one.
     """
 
     name: str
@@ -38,10 +38,10 @@ class EngineReport(Struct, frozen=True, kw_only=True):
 
 
 class EngineReports:
-    """Asks every engine at once, at most once in FRESH_S; who comes meanwhile shares the answer."""
+    """Query all engines in parallel, at most once per FRESH_S; concurrent calls share a result."""
 
-    def __init__(self, *, patience_s: float = PATIENCE_S, fresh_s: float = FRESH_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, fresh_s: float = FRESH_S) -> None:
+        self._timeout_s = timeout_s
         self._fresh_s = fresh_s
         self._taken_at = float("-inf")
         self._reports: tuple[EngineReport, ...] = ()
@@ -50,7 +50,7 @@ class EngineReports:
     async def gather(
         self, engines: Mapping[str, EngineView], links: Mapping[str, LocalUpstream]
     ) -> tuple[EngineReport, ...]:
-        """A report an engine, after at most `patience_s`. links: to the engines, by their names."""
+        """Return one report per engine within `timeout_s`. links: to the engines, by name."""
         async with self._asking:
             if time.monotonic() - self._taken_at >= self._fresh_s:
                 asked = [self._ask(process, links[name]) for name, process in engines.items()]
@@ -62,7 +62,7 @@ class EngineReports:
         measured: StatsReply | None = None
         if process.ready:
             try:
-                async with asyncio.timeout(self._patience_s):
+                async with asyncio.timeout(self._timeout_s):
                     measured = await link.measured()
             except (TimeoutError, GatewayError):
                 measured = None

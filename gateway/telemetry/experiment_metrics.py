@@ -1,4 +1,4 @@
-"""What is counted of experiments: who took part, which are paused, and what is wrong with them."""
+"""Metrics of experiments: requests by variant, pauses, and sample ratio mismatches."""
 
 from collections.abc import Iterable
 
@@ -11,28 +11,28 @@ from gateway.telemetry.fast_counters import FastCounter
 
 
 class ExperimentMetrics:
-    """In a process's registry.
+    """Metrics of one process.
 
-    requests: of experiments. paused: 1 while control serves everyone.
+    requests: of experiments. paused: 1 while the control serves all requests.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = FastCounter(
             "strowger_experiment_requests",
-            "Requests of experiments by variant; those without one were left out.",
+            "Requests of experiments by variant; those without a variant were excluded.",
             ("experiment", "variant", "fallback"),
             registry=registry,
         )
         self.paused = Gauge(
             "strowger_experiment_paused",
-            "1 while control serves everyone.",
+            "1 while the control serves all requests.",
             ("experiment",),
             registry=registry,
         )
 
 
 class GuardrailCollector(Collector):
-    """Of the process that minds guardrails and splits."""
+    """Metrics of the process that evaluates guardrails and sample ratios."""
 
     def __init__(self, judge: GuardrailMonitor) -> None:
         self._judge = judge
@@ -40,7 +40,7 @@ class GuardrailCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         mismatch = GaugeMetricFamily(
             "strowger_experiment_split_mismatch",
-            "1 while units are not split as the weights say, and nothing else counts.",
+            "1 during a sample ratio mismatch: split and weights differ, results are invalid.",
             labels=("experiment",),
         )
         for name, mismatched in self._judge.mismatched.copy().items():
@@ -48,7 +48,7 @@ class GuardrailCollector(Collector):
         yield mismatch
         pauses = CounterMetricFamily(
             "strowger_experiment_guardrail_pauses",
-            "Times that a guardrail paused an experiment.",
+            "Pauses of an experiment by a guardrail.",
             labels=("experiment",),
         )
         for name, count in self._judge.pauses.copy().items():

@@ -1,7 +1,7 @@
-"""Counters and histograms as plain numbers, for what is counted at every request.
+"""Counters and histograms without locks: used for what every request updates.
 
-prometheus_client's own take a lock and a few calls for each number, a tenth of a request's cost
-together. These belong to one thread; the library still collects and writes them.
+Those of prometheus_client take a lock and several calls per update, together a tenth of a
+request's cost. These belong to one thread; the library still collects and renders them.
 https://prometheus.github.io/client_python/collector/custom/
 """
 
@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 Labels = tuple[str | int, ...]
-"""Values in the order of the metric's label names; a number is written as one."""
+"""Values in the order of the metric's label names; numbers are rendered as decimal text."""
 
 
 class FastCounter(Collector):
@@ -36,7 +36,7 @@ class FastCounter(Collector):
             self._values[labels] = 0.0 + amount
 
     def add_all(self, many: Iterable[Labels]) -> None:
-        """One for each: most of those that are booked together are of few kinds."""
+        """Add 1 for each. Counting first is faster: a batch has few distinct label values."""
         for labels, count in Counter(many).items():
             self.add(labels, count)
 
@@ -52,7 +52,7 @@ class FastCounter(Collector):
 
 
 class FastHistogram(Collector):
-    """A histogram. buckets: upper bounds, ascending; one without a bound follows the last."""
+    """A histogram. buckets: upper bounds, ascending; a bucket without a bound follows the last."""
 
     def __init__(
         self,

@@ -1,19 +1,19 @@
-"""Bugs that showed: exceptions that nothing handled, by where."""
+"""Count unhandled exceptions by place: each of them is a bug."""
 
 from prometheus_client import CollectorRegistry, Counter
 
 
 class InternalErrors:
-    """One counter of one process."""
+    """The counter of one process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._errors = Counter(
             "strowger_internal_errors",
-            "Exceptions that nothing handled, by the route or the background task.",
+            "Unhandled exceptions by route or background task.",
             ("where",),
             registry=registry,
         )
 
     def count(self, where: str) -> None:
-        """where: a route as it is declared, or a task; one of a fixed few, for it is a label."""
+        """where: a route as declared, or a task, of a small fixed set: it becomes a label."""
         self._errors.labels(where).inc()

@@ -1,4 +1,4 @@
-"""The gateway's own messages: coloured on a terminal, one JSON object a line otherwise."""
+"""The gateway's log messages: coloured on a terminal, otherwise one JSON object per line."""
 
 import logging
 import sys
@@ -14,14 +14,14 @@ _COLOURS = {"DEBUG": 2, "INFO": 36, "WARNING": 33, "ERROR": 31, "CRITICAL": 31}
 
 
 def line_style(settings: Logging) -> Style:
-    """`auto` asks whether a person is looking."""
+    """Resolve `auto`: text if stdout is a terminal, else JSON."""
     if settings.format == "auto":
         return "text" if sys.stdout.isatty() else "json"
     return "json" if settings.format == "json" else "text"
 
 
 def configure_logging(settings: Logging, style: Style) -> None:
-    """Send everything to stderr in one style; libraries speak up from warnings on."""
+    """Log to stderr in one style; libraries log at level warning and above."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if style == "json" else _Text())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -29,7 +29,7 @@ def configure_logging(settings: Logging, style: Style) -> None:
 
 
 def set_level(settings: Logging) -> None:
-    """From which level on the gateway itself speaks."""
+    """Set the log level of the gateway's own loggers."""
     logging.getLogger("strowger").setLevel(settings.level.upper())
 
 

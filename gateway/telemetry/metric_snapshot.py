@@ -1,4 +1,4 @@
-"""Metrics as values: what one process has counted, sent to another and added up there."""
+"""Metrics as values that processes send to each other and add up."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,14 +12,14 @@ LEAST = {
     "strowger_experiment_paused",
     "strowger_spool_available",
 }
-"""Gauges of which the whole has the least: what is true when it is true in every process."""
+"""Gauges that are merged by minimum: true only if true in every process."""
 
 _CREATED = "_created"
-"""The end of the names of samples that tell when counting began: the whole's is the earliest."""
+"""Suffix of samples with the time at which counting began; merged by minimum."""
 
 
 class Sample(Struct, frozen=True, array_like=True):
-    """labels: name and value in turn."""
+    """labels: pairs of name and value."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ Families = tuple[Family, ...]
 
 
 def families(registry: CollectorRegistry) -> Families:
-    """What a registry holds now."""
+    """Take a snapshot of a registry."""
     return tuple(
         Family(
             metric.name,
@@ -55,7 +55,7 @@ def families(registry: CollectorRegistry) -> Families:
 
 
 def added(many: Iterable[Families]) -> Families:
-    """The whole of what several processes counted: sums, but for LEAST."""
+    """Merge snapshots of several processes: sums, except for LEAST and creation times."""
     first: dict[str, Family] = {}
     samples: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
     for family in (family for one in many for family in one):
@@ -81,17 +81,17 @@ def added(many: Iterable[Families]) -> Families:
 
 
 def counted(one: Families) -> Families:
-    """What goes on counting when its process has ended: all but its gauges."""
+    """Keep what remains valid after its process has ended: everything except gauges."""
     return tuple(family for family in one if family.kind != "gauge")
 
 
 def text(whole: Families) -> bytes:
-    """In Prometheus' text format."""
+    """Render in Prometheus' text format."""
     return generate_latest(_Given(whole))
 
 
 class _Given(CollectorRegistry):
-    """A registry of values."""
+    """A registry that collects fixed values."""
 
     def __init__(self, whole: Sequence[Family]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Counters and histograms in the Prometheus exposition format.
 
-Label values come from the configuration (route and backend names), never from what a client
-sent, so that nobody can grow them. https://prometheus.io/docs/practices/naming/
+Label values come from the configuration (route and backend names), never from a client's
+request, so that clients cannot increase their number. https://prometheus.io/docs/practices/naming/
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class Metrics:
-    """One registry a process."""
+    """One registry per process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -29,39 +29,39 @@ class Metrics:
         self.internal_errors = InternalErrors(self.registry)
         self._requests = FastCounter(
             "strowger_requests",
-            "Requests by what became of them.",
+            "Requests by surface, model, backend and response status.",
             ("surface", "model", "backend", "status"),
             registry=self.registry,
         )
         self._seconds = FastHistogram(
             "strowger_request_seconds",
-            "From the request's arrival to the end of its answer.",
+            "Latency: from the request's arrival to the end of the response.",
             ("model", "backend"),
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._first = FastHistogram(
             "strowger_time_to_first_token_seconds",
-            "From the request's arrival to the first content of its answer.",
+            "From the request's arrival to the first content of the response.",
             ("model", "backend"),
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._tokens = FastCounter(
             "strowger_tokens",
-            "Tokens in and out of attempts by their role; source tells who counted them.",
+            "Prompt and completion tokens of attempts by role; source: where the count comes from.",
             ("model", "backend", "role", "kind", "source"),
             registry=self.registry,
         )
         self._attempts = FastCounter(
             "strowger_attempts",
-            "Tries at backends by outcome.",
+            "Attempts by backend and outcome.",
             ("backend", "outcome"),
             registry=self.registry,
         )
         self._hedges = FastCounter(
             "strowger_hedges",
-            "Second tries beside one that was late: ok where they were faster, lost where not.",
+            "Hedges by outcome: ok if the hedge answered first, lost if the first attempt did.",
             ("model", "outcome"),
             registry=self.registry,
         )
@@ -69,14 +69,14 @@ class Metrics:
         self._cost, self._unpriced = _money(self.registry)
         self.trials = ExperimentMetrics(self.registry)
         self.in_flight = Gauge(
-            "strowger_in_flight_requests", "Requests being answered.", registry=self.registry
+            "strowger_in_flight_requests", "Requests in flight.", registry=self.registry
         )
         self.buffered = Gauge(
-            "strowger_buffered_bytes", "Request bodies in memory.", registry=self.registry
+            "strowger_buffered_bytes", "Bytes of request bodies in memory.", registry=self.registry
         )
         self.available = Gauge(
             "strowger_backend_available",
-            "1 while a backend may be asked, 0 while it rests or its breaker is open.",
+            "1 while the backend accepts attempts, 0 while it cools down or its circuit is open.",
             ("model", "backend"),
             registry=self.registry,
         )
@@ -114,13 +114,13 @@ class Metrics:
         self.trials.requests.add_all(parts)
 
     def spend_all(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
-        """What a request's several attempts used: all that its line tells is of the last one."""
+        """Count the usage of each of several attempts; the access line has only the last one's."""
         for row in rows:
             pattern = line.attempts[row.number - 1].pattern
             self.spend((line.route, pattern or row.backend), row.role, row)
 
     def spend(self, place: tuple[str, str], role: Role, used: AccessLine | AttemptRow) -> None:
-        """place: model, and backend as configured. used: by one attempt."""
+        """Count the usage of one attempt. place: model, and backend as configured."""
         source = used.usage_source if isinstance(used, AccessLine) else used.source
         if used.prompt_tokens:
             self._tokens.add((*place, role, "prompt", source), used.prompt_tokens)
@@ -131,19 +131,19 @@ class Metrics:
 
 
 def _money(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:
-    """What attempts cost, and of how many requests nobody can price the answer."""
+    """Counters of the cost of attempts, and of requests whose backend has no price."""
     labels = ("model", "backend")
     return (
         FastCounter(
             "strowger_cost_usd",
-            "US dollars by the prices of the configuration: for answers that clients got (served), "
-            "and for attempts that failed, lost against a hedge, or were copies.",
+            "Cost in US dollars by the configured prices: of served responses (role served), and "
+            "of attempts that failed, lost against a hedge, or were mirrored copies.",
             (*labels, "role"),
             registry=registry,
         ),
         FastCounter(
             "strowger_unpriced_requests",
-            "Requests whose backend has no price although others have: their cost is unknown.",
+            "Requests of unknown cost: prices are configured, but none for this backend.",
             labels,
             registry=registry,
         ),

@@ -1,18 +1,18 @@
-"""What the log says of one shadow answer: it beside the real one."""
+"""The log entry of one mirrored copy: its response compared with the real one."""
 
 from msgspec import Struct
 
 
 class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`None` where the question has no sense: about JSON of prose, about calls where none is.
+    """A field is `None` if it does not apply: `same_json` of prose, `same_calls` without calls.
 
-    same_text:   every choice says the same, character by character; only where both have text.
-    same_tokens: every choice has the same tokens; only where both backends tell their ids.
-    same_json:   both parse, and to the same values; only where the real answer parses.
+    same_text:   every choice has identical text; only if both responses have text.
+    same_tokens: every choice has the same tokens; only if both backends return token ids.
+    same_json:   both parse to the same values; only if the real response parses.
     same_calls:  the same functions in the same order, with the same arguments as JSON.
-    same_finish: each choice ended for the same reason.
+    same_finish: each choice has the same finish reason.
     characters, mirror_characters: of all choices' text.
-    similarity:  the least cosine between two vectors of one input.
+    similarity:  the smallest cosine similarity of two embeddings of one input.
     """
 
     same_text: bool | None = None
@@ -26,14 +26,14 @@ class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MirrorLogEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Times in milliseconds; `time` in Unix seconds. What begins with `mirror_` is the shadow's.
+    """Times in milliseconds; `time` in Unix seconds. `mirror_*` fields describe the copy.
 
     mirror_of: the id of the request that the client made.
-    ms, ttft_ms: of the backend that answered it, from when it was asked.
-    outcome:   `ok`, or the code of what went wrong with the copy.
-    reason:    why the copy could not be said in the backend's words; then nothing was sent.
-    mirror_dropped: fields and content that the copy had to do without.
-    mirror_source: who counted its tokens, as `usage_source` of access lines.
+    ms, ttft_ms: of the backend that answered it, from the start of its attempt.
+    outcome:   `ok`, or the error code of the copy.
+    reason:    why the backend's API cannot express the copy; then nothing was sent.
+    mirror_dropped: fields and content that were removed from the copy.
+    mirror_source: the source of its token counts, as `usage_source` of access lines.
     """
 
     mirror_of: str

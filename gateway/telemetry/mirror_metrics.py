@@ -10,24 +10,24 @@ ASPECTS = ("same_text", "same_tokens", "same_json", "same_calls", "same_finish")
 
 
 class MirrorMetrics:
-    """`backend` is the one that the copies go to, as configured."""
+    """The label `backend` is the backend that receives the copies, as configured."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._copies = Counter(
             "strowger_mirror_copies",
-            "Copies by what became of them; shed ones and those that cannot be said were not sent.",
+            "Copies by outcome; the shed and those that the backend cannot express are not sent.",
             (*_LABELS, "outcome"),
             registry=registry,
         )
         self._compared = Counter(
             "strowger_mirror_compared",
-            "Answers to copies that could be compared in an aspect with the real one.",
+            "Responses to copies that were compared with the real response, by aspect.",
             (*_LABELS, "aspect", "same"),
             registry=registry,
         )
         self._seconds = Histogram(
             "strowger_mirror_seconds",
-            "How long copies took, those that failed as well.",
+            "Duration of copies, including failed ones.",
             _LABELS,
             buckets=_SECONDS,
             registry=registry,

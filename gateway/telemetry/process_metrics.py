@@ -1,4 +1,4 @@
-"""What the process that leads counts: reloads, and its workers' restarts."""
+"""Metrics of the leader process: reloads and worker restarts."""
 
 from typing import Literal
 
@@ -8,26 +8,24 @@ from gateway.telemetry.internal_errors import InternalErrors
 
 
 class ProcessMetrics:
-    """A registry of its own, which is added to what the processes that serve have counted."""
+    """The leader's registry, which is merged with those of the workers."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._reloads = Counter(
             "strowger_reloads",
-            "Changes of the configuration by what became of them.",
+            "Configuration reloads by outcome.",
             ("outcome",),
             registry=self.registry,
         )
         self._refused = Gauge(
             "strowger_configuration_refused",
-            "1 while the file as it is now was refused and an older one is in force.",
+            "1 while the current configuration file is invalid and an older version is in force.",
             registry=self.registry,
         )
-        self.workers = Gauge(
-            "strowger_workers", "Processes that serve requests.", registry=self.registry
-        )
+        self.workers = Gauge("strowger_workers", "Worker processes.", registry=self.registry)
         self.restarts = Counter(
-            "strowger_worker_restarts", "Workers that ended unasked.", registry=self.registry
+            "strowger_worker_restarts", "Workers that exited unexpectedly.", registry=self.registry
         )
         self.internal_errors = InternalErrors(self.registry)
         for outcome in ("done", "refused"):

@@ -1,8 +1,8 @@
-"""Durations of many requests in a few counts, from which quantiles can be read to within 5 %.
+"""Store durations of many requests in few counts and estimate quantiles with 5 % accuracy.
 
-The counts are of intervals that grow by a constant factor, so two sketches are merged by adding
-them up, and no duration is too long. Masson, Rim and Lee: DDSketch (2019), section 2.1,
-https://arxiv.org/abs/1908.10693
+The counts are of intervals that grow by a constant factor, so that two sketches are merged by
+adding their counts, and the range has no upper limit. Masson, Rim and Lee: DDSketch (2019),
+section 2.1, https://arxiv.org/abs/1908.10693
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from math import ceil, log
 _GROWTH = 1.1
 _PER_LOG = 1.0 / log(_GROWTH)
 _LEAST_MS = 0.01
-"""What is shorter counts as this long."""
+"""Shorter durations count as this long."""
 
 
 class QuantileSketch:
@@ -37,7 +37,7 @@ class QuantileSketch:
         return sum(self.counts.values())
 
     def quantile(self, share: float) -> float | None:
-        """Milliseconds that `share` (0 to 1) of the durations do not exceed; `None` of none."""
+        """The quantile `share` (0 to 1), in milliseconds; `None` if the sketch is empty."""
         wanted = share * (self.count - 1)
         seen = 0
         for index in sorted(self.counts):

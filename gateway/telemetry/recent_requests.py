@@ -1,4 +1,4 @@
-"""The last requests of this process with what was decided about each, in memory."""
+"""The most recent requests of this process with their routing decisions, in memory."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -10,19 +10,19 @@ from gateway.routing.exclusion import LeftOut
 from gateway.telemetry.access_log import AccessLine
 
 CAPACITY = 1000
-"""About two megabytes. No content of requests or answers is among it."""
+"""Requests; about 2 MB. They include no prompts or responses."""
 
 MAX_MESSAGE_CHARS = 500
-"""Characters of a refusal: some repeat what a client sent."""
+"""Characters of a rejection message, at most: it may quote what the client sent."""
 
 
 class RecentRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one request, and why.
+    """The outcome of one request, and why it was routed as it was.
 
-    rule:       the place of the `when` rule that matched, from 0; `None` where none did.
-    candidates: backends in the order in which they would be asked, asked or not.
-    ruled_out:  those that could not be, each with the reason.
-    refused:    our own words where the request reached no backend, else "".
+    rule:       index of the `when` rule that matched, from 0; `None` if none did.
+    candidates: backends in order of preference, tried or not.
+    ruled_out:  the other backends, each with the reason.
+    refused:    the gateway's error message if the request reached no backend, else "".
     excluded:   why it does not count in its model's experiment; `None`: it does, or there is none.
     """
 
@@ -35,17 +35,17 @@ class RecentRequest(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RecentRequests:
-    """A ring: the newest push the oldest out."""
+    """A ring buffer of the newest requests."""
 
     def __init__(self, kept: int = CAPACITY) -> None:
         self._ring: deque[RecentRequest] = deque(maxlen=kept)
 
     def add(self, decisions: Iterable[RecentRequest]) -> None:
-        """In the order in which the requests ended."""
+        """Add requests in the order in which they ended."""
         self._ring.extend(decisions)
 
     def recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
-        """The newest first; with an id, ours or the client's own, those that have it."""
+        """Newest first. request_id: only requests with this id, the gateway's or the client's."""
         found = reversed(self._ring) if not request_id else self._of(request_id)
         return list(islice(found, limit))
 

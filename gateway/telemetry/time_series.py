@@ -1,8 +1,8 @@
-"""The last hour by model and backend, in memory: what the operator's page draws.
+"""Traffic of the last hour by model and backend, in memory: the source of the charts at /admin.
 
-Fed from the books in batches. Requests are counted in cells of 5 seconds; a cell that is over is
-added to coarser ones, so that reading an hour costs as much as reading five minutes: 60 cells.
-Names come from the configuration, so no client can grow it.
+Requests are counted in cells of 5 seconds. A finished cell is added to coarser ones, so that
+reading an hour costs as much as reading five minutes: 60 cells. Names come from the
+configuration, so that clients cannot increase its size.
 """
 
 from collections import deque
@@ -24,13 +24,14 @@ _BLAMELESS = ("ok", "cancelled", "lost")
 
 
 class TrafficCell(Struct, frozen=True, kw_only=True):
-    """What happened at one backend in a span that begins at `time`, Unix seconds.
+    """Counts of one backend in an interval that starts at `time`, Unix seconds.
 
-    requests: that ended with this backend, or with none ("") having been asked.
-    errors:   of them: 429, 5xx, or broken off after a 200. refused: other 4xx but 499.
-    attempts: tries at this backend, mirrored ones too. failed: neither ok nor cancelled, nor lost
-              to a faster one.
-    ttft, latency: to the first content and to the end, as counts of a `QuantileSketch`.
+    requests: that ended with this backend, or without any attempt (backend "").
+    errors:   of these: 429, 5xx, or broken off after a 200. refused: other 4xx except 499.
+    attempts: at this backend, including mirrored copies.
+    failed:   attempts that were neither ok nor cancelled, nor lost to a faster one.
+    ttft, latency: milliseconds to the first content and to the end, as counts of a
+              `QuantileSketch`.
     """
 
     time: int
@@ -46,7 +47,7 @@ class TrafficCell(Struct, frozen=True, kw_only=True):
 
 
 class BackendSeries(Struct, frozen=True, kw_only=True):
-    """The cells of one backend of one model, oldest first; spans without traffic have none."""
+    """The cells of one backend of one model, oldest first; intervals without traffic have none."""
 
     model: str
     backend: str
@@ -54,7 +55,7 @@ class BackendSeries(Struct, frozen=True, kw_only=True):
 
 
 class _Sums:
-    """A cell while it is being counted."""
+    """A cell that is still being counted."""
 
     __slots__ = (
         "attempts",
@@ -106,7 +107,7 @@ _Span = tuple[int, dict[_Key, _Sums]]
 
 
 class TimeSeries:
-    """One process's. Cells of several processes begin at the same times: `merged` adds them."""
+    """The series of one process. Cells of all processes start at the same times, for `merged`."""
 
     def __init__(self) -> None:
         self._open: dict[_Key, _Sums] = {}
@@ -114,7 +115,7 @@ class TimeSeries:
         self._past: dict[Window, deque[_Span]] = {window: deque(maxlen=CELLS) for window in STEPS}
 
     def add(self, lines: Iterable[AccessLine]) -> None:
-        """Lines as they ended; one that comes late is counted with those of its arrival."""
+        """Count lines in the order in which they ended; a late line counts for the current cell."""
         for line in lines:
             time = int(line.time) // CELL_S * CELL_S
             if time > self._opened:
@@ -122,7 +123,7 @@ class TimeSeries:
             self._count(line)
 
     def strands(self, window: Window, now: float) -> tuple[BackendSeries, ...]:
-        """The last 60 cells of a window as of `now`, Unix seconds; the last is not over."""
+        """The last 60 cells of a window as of `now`, Unix seconds; the last cell is incomplete."""
         step = STEPS[window]
         oldest = (int(now) // step - CELLS + 1) * step
         spans = [*self._past[window], (self._opened, self._open)]
@@ -136,7 +137,7 @@ class TimeSeries:
         )
 
     def _close(self, time: int) -> None:
-        """The open cell is over: it becomes part of every window."""
+        """Finish the open cell: add it to every window."""
         if self._open:
             for window, step in STEPS.items():
                 _fold(self._past[window], self._opened // step * step, self._open)
@@ -174,7 +175,7 @@ class TimeSeries:
 
 
 def merged(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...]:
-    """The strands of several processes as one's."""
+    """Merge the series of several processes."""
     cells: dict[_Key, list[TrafficCell]] = {}
     for strand in (strand for part in parts for strand in part):
         cells.setdefault((strand.model, strand.backend), []).extend(strand.cells)
@@ -187,18 +188,18 @@ def merged(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...
 def by_time(
     strands: Iterable[BackendSeries], wanted: Callable[[BackendSeries], bool]
 ) -> dict[int, TrafficCell]:
-    """The cells of all wanted strands, added up by their times."""
+    """Add up the cells of all wanted series by time."""
     cells = [cell for strand in strands if wanted(strand) for cell in strand.cells]
     return {cell.time: cell for cell in _joined(cells)}
 
 
 def total(cells: Iterable[TrafficCell]) -> TrafficCell:
-    """All of them as one, at the time 0."""
+    """Add up all cells to one, with time 0."""
     return _sum((TrafficCell(time=0), *cells))
 
 
 def _joined(cells: Iterable[TrafficCell], oldest: int = 0) -> tuple[TrafficCell, ...]:
-    """One cell a time, in order."""
+    """Merge cells of the same time, in order of time."""
     at: dict[int, list[TrafficCell]] = {}
     for cell in cells:
         if cell.time >= oldest:
