@@ -1,4 +1,4 @@
-"""Links between documents resolve, promised tests exist, decision records share one form."""
+"""Links between documents resolve, names in them exist, decision records share one form."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,9 @@ RECORD = re.compile(
     r"## Context\n.+?\n## Decision\n.+?\n## Consequences\n.+",
     re.DOTALL,
 )
+GLOSSARY = re.compile(r"^## Glossary$(.*?)^## ", re.MULTILINE | re.DOTALL)
+WORD = re.compile(r"[a-zA-Z][\w-]*")
+PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 PROMISED = re.compile(r"`(tests/[^`:]*)(?:::(\w+))?`")
 
 
@@ -53,6 +56,28 @@ def test_every_test_that_a_promise_names_exists() -> None:
 
     assert len(named) > 100
     assert missing == []
+
+
+def test_every_name_in_the_glossary_exists_in_the_code() -> None:
+    glossary = GLOSSARY.search((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert glossary is not None
+    columns = [row.split("|")[-2] for row in glossary[1].splitlines() if row.startswith("| ")]
+    names = {name for column in columns for name in re.findall(r"`([^`]+)`", column)}
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    words = {word for file in files for word in WORD.findall(file.read_text("utf-8"))}
+
+    missing = {
+        name
+        for name in names
+        if not (
+            (ROOT / name).exists()
+            if "/" in name
+            else name.split(".")[-1].removesuffix("[]") in words
+        )
+    }
+
+    assert len(names) > 40
+    assert missing == set()
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
