@@ -12,7 +12,7 @@ BEGIN, END = "<!-- figures: make figures -->", "<!-- end of figures -->"
 def figures(benchmarks: str) -> str:
     """The paragraph, with ratios as the tables of docs/benchmarks.md have them.
 
-    Raises ValueError, naming the row, if a row is gone or has another form.
+    Raises ValueError, which names the row, if a row is missing or has another format.
     """
     nginx, bare = _found(
         r"CPU.*?request, 64 connections \|.*?\(([\d.]+)x nginx, 1/(\d+) of \w+\)", benchmarks
@@ -40,9 +40,9 @@ def figures(benchmarks: str) -> str:
         for row in ("batch 1", "8 concurrent")
     ]
     paragraph = (
-        f"With everything on, a request costs 1/{bare} of the CPU time of a bare Litestar route "
-        "around `httpx.AsyncClient` (whose cost varies between runs) and "
-        f"{nginx}x that of nginx; an event of a stream costs {event}x that of nginx. On two AVX2 "
+        f"With all features on, each request costs 1/{bare} of the CPU time of a bare Litestar "
+        "route around `httpx.AsyncClient` (whose cost varies between runs) and "
+        f"{nginx}x that of nginx; each event of a stream costs {event}x that of nginx. On two AVX2 "
         f"cores, the engine decodes {decode[0]}x (125m model) and {decode[1]}x (0.5b) as fast as "
         f"transformers' `generate()`, and {batching}x as fast as its continuous batching; "
         f"{llama[0]}x as fast as llama.cpp for one request and {llama[1]}x for eight concurrent "
@@ -52,7 +52,7 @@ def figures(benchmarks: str) -> str:
 
 
 def updated(readme: str, benchmarks: str) -> str:
-    """The README with its figures replaced; raises ValueError if it lacks the two marks."""
+    """The README with its figures replaced; raises ValueError if a marker is missing."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
