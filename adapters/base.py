@@ -167,7 +167,7 @@ class Decoder(Protocol):
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         """Decode one frame (or, of an answer that is not streamed, the whole body with event "").
 
-        Raises UpstreamBroken for a frame that cannot be read, UpstreamFailed (or another
+        Raises UpstreamBroken for an unreadable frame, UpstreamFailed (or another
         UpstreamError) for a vendor's marker of failure inside a 200.
         """
         ...

@@ -1,9 +1,9 @@
-"""Anthropic's Messages API: chat, and nothing else, for it has neither embeddings nor completions.
+"""Anthropic's Messages API: chat only; it has neither embeddings nor completions.
 
-`max_tokens` is a bound that the API insists on, so every request must have one. The base URL is
-the server's own; a trailing `/v1` is read past. Headers of the operator's (`anthropic-beta`,
-another `anthropic-version`, `authorization`) replace ours. Version 2023-06-01 is asked for, the
-last one that samples as its caller wishes: a later one takes no temperature, top_p or top_k.
+The API requires `max_tokens`, so every request must have it. The base URL is the server's own; a
+trailing `/v1` is ignored. The operator's headers (`anthropic-beta`, another `anthropic-version`,
+`authorization`) replace ours. Requests use version 2023-06-01, the last one with sampling
+parameters: later ones accept no temperature, top_p or top_k.
 https://docs.anthropic.com/en/api/messages
 https://platform.claude.com/docs/en/api/versioning
 """
@@ -47,7 +47,7 @@ CHAT = frozenset(
 )
 
 REMOVED = frozenset({"temperature", "top_p", "top_k"})
-"""What versions after `VERSION` refuse, whatever the value."""
+"""Fields that versions after `VERSION` reject, whatever the value."""
 
 TRANSLATED = {
     "stop": SAMPLING["stop"],
@@ -59,7 +59,7 @@ TRANSLATED = {
     "user": "metadata.user_id",
     "messages.image": "messages[].content[].source",
     "messages.remote_image": "messages[].content[].source",
-    "messages.opaque": "messages[].content[].source (files; its own blocks as they are)",
+    "messages.opaque": "messages[].content[].source (files; Anthropic's own blocks unchanged)",
 }
 
 OWN = frozenset(
@@ -81,7 +81,7 @@ OWN = frozenset(
         "workspace_id",
     }
 )
-"""Anthropic's own fields, which travel as they are; some want a word in `anthropic-beta`."""
+"""Anthropic's own fields, sent unchanged; some need an entry in `anthropic-beta`."""
 
 CEILINGS = Ceilings(
     by_model={
@@ -121,7 +121,7 @@ LATER = msgspec.structs.replace(
     chat=CHAT - REMOVED,
     ranges={name: bounds for name, bounds in SUPPORTS.ranges.items() if name not in REMOVED},
 )
-"""What versions after `VERSION` honour."""
+"""What versions after `VERSION` support."""
 
 
 class AnthropicAdapter:

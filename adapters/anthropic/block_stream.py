@@ -1,4 +1,4 @@
-"""One block of an Anthropic answer while it arrives: its events, and at the end the whole of it."""
+"""Decodes one block of an Anthropic answer: its events, and at the end the complete block."""
 
 import msgspec
 from msgspec import Raw
@@ -17,9 +17,9 @@ _EMPTY = Raw(b"{}")
 
 
 class OpenBlock:
-    """tool, thought: the places of this block among those of its kind, if it is one.
+    """tool, thought: the index of this block among those of its kind, if it is one.
 
-    answers: a call whose arguments are the answer's text, and no call for the client.
+    answers: a call whose arguments are the answer's text, not a call for the client.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class OpenBlock:
 
     @property
     def rank(self) -> int:
-        """Where OpenAI's dialect says it: before, in or after the text."""
+        """Return its position in OpenAI's dialect: before, in or after the text."""
         return 1 if self._answers else RANKS.get(self.kind, 1)
 
     @property
     def opaque(self) -> bool:
-        """It holds something that OpenAI's dialect has no place for."""
+        """Return whether it contains something outside OpenAI's dialect."""
         return self.kind not in RANKS or bool(self._citations) or bool(self._more)
 
     def begin(self) -> list[Event]:
@@ -84,7 +84,7 @@ class OpenBlock:
                 return []
 
     def add(self, delta: BlockDelta) -> list[Event]:
-        """A proof is held back until the block ends, for it is the last piece of a thought."""
+        """Add a delta. A proof is held until the block ends, because it must come last."""
         if delta.text and self.kind == "text":
             self._texts.append(delta.text)
             return [TextDelta(text=delta.text)]
@@ -106,12 +106,12 @@ class OpenBlock:
         return found
 
     def note(self, more: dict[str, Raw]) -> None:
-        """Members of a delta of a type that we do not know, such as `compaction_delta`."""
+        """Store members of a delta of an unknown type, such as `compaction_delta`."""
         for name, raw in more.items():
             self._more.setdefault(name, []).append(raw)
 
     def close(self) -> list[Event]:
-        """What is known only at the end; nothing, the second time."""
+        """Return the events known only at the end; none on a second call."""
         if self._closed:
             return []
         self._closed = True
@@ -125,7 +125,7 @@ class OpenBlock:
         return []
 
     def whole(self) -> Raw:
-        """The block as a whole answer would have had it."""
+        """Return the block as a complete answer would contain it."""
         if self._answers:
             return _raw({"type": "text", "text": "".join(self._json) or self._input()})
         fields = read_object(self._raw)
@@ -143,13 +143,13 @@ class OpenBlock:
         return _raw(fields)
 
     def _input(self) -> str:
-        """Some servers send a call whole, at its beginning."""
+        """Return the arguments; some servers send them complete at the start."""
         raw = self._block.input
         return "{}" if raw == NULL else msgspec.json.format(raw, indent=-1).decode()
 
 
 def _joined(first: Raw, pieces: list[Raw]) -> Raw:
-    """Texts go on where the block's text, or nothing, stood; any other value is replaced.
+    """Append text to the block's text, or to nothing; replace any other value.
 
     https://platform.claude.com/docs/en/build-with-claude/compaction#streaming
     """
@@ -160,7 +160,7 @@ def _joined(first: Raw, pieces: list[Raw]) -> Raw:
 
 
 def _object(text: str) -> Raw:
-    """Arguments that a bound on tokens has cut off are no object: none are said."""
+    """Return the object; {} for arguments that were cut off by a token limit."""
     try:
         return Raw(_encode(read_object(text)))
     except UNREADABLE:

@@ -1,7 +1,7 @@
-"""A message's content as blocks of Anthropic's Messages API: text, images, documents, thoughts.
+"""Encodes a message's content as Anthropic's blocks: text, images, documents, thinking.
 
-What a client may write beside OpenAI's fields of a part (`cache_control`, a document's
-`citations`) goes into the block. A part that already is one of Anthropic's blocks goes as it is.
+Fields next to OpenAI's in a part (`cache_control`, a document's `citations`) are copied to the
+block. A part that already is one of Anthropic's blocks is sent unchanged.
 https://docs.anthropic.com/en/api/messages
 """
 
@@ -30,13 +30,13 @@ NATIVE = frozenset(
         "thinking",
     }
 )
-"""Types of blocks that a client may send as they are; so may it all that end in `_tool_result`."""
+"""Block types that are sent unchanged, like all types that end in `_tool_result`."""
 
 _BASE64 = "must be data:TYPE;base64,DATA"
 
 
 class _Marks(Struct, frozen=True, kw_only=True):
-    """What Anthropic reads of a part, a message or a tool that OpenAI's dialect does not know."""
+    """Anthropic's fields of a part, message or tool that OpenAI's dialect does not have."""
 
     cache_control: Raw = NULL
     citations: Raw = NULL
@@ -45,7 +45,7 @@ class _Marks(Struct, frozen=True, kw_only=True):
 
 
 class _File(Struct, frozen=True, kw_only=True):
-    """file_data: a `data:` URI, or an address."""
+    """file_data: a `data:` URI, or an https address."""
 
     file_data: str | None = None
     file_url: str | None = None
@@ -64,7 +64,7 @@ _NAMES = (b'"cache_control"', b'"citations"', b'"context"', b'"is_error"')
 
 
 def marks(raw: Raw | UnsetType) -> _Marks:
-    """Nothing where they cannot be read: the backend is told only what we understand."""
+    """Read the marks; none if they are unreadable: only understood values are sent."""
     if isinstance(raw, UnsetType):
         return _NONE
     text = bytes(raw)
@@ -84,7 +84,7 @@ def text_block(text: str, cache: Raw = NULL) -> Block:
 
 
 def blocks(content: str | Sequence[Part] | None, field: str) -> list[Block | Raw]:
-    """field: the path of the content, for errors. Text that is empty is no block.
+    """Encode content. field: its path, for errors. Empty text produces no block.
 
     Raises InvalidRequest for a part that the API has no block for.
     """
@@ -100,7 +100,7 @@ def blocks(content: str | Sequence[Part] | None, field: str) -> list[Block | Raw
 
 
 def thought_block(thought: Thought) -> Block | None:
-    """`None` for a thought without proof, which Anthropic reads from nobody."""
+    """Encode reasoning; `None` without proof, because Anthropic rejects it."""
     if thought.data:
         return {"type": "redacted_thinking", "data": thought.data}
     if thought.signature:
@@ -139,9 +139,7 @@ def _marked(block: Block, raw: Raw | UnsetType) -> Block:
 def _image(part: ImagePart, field: str) -> Block:
     if part.detail not in (UNSET, "auto"):
         where = f"{field}.image_url.detail"
-        raise InvalidRequest(
-            f"{where}: this backend knows none but auto; leave it out", param=where
-        )
+        raise InvalidRequest(f"{where}: this backend supports only auto; leave it out", param=where)
     if part.remote:
         return {"type": "image", "source": {"type": "url", "url": part.url}}
     where = f"{field}.image_url.url"
@@ -152,7 +150,7 @@ def _image(part: ImagePart, field: str) -> Block:
 
 
 def _document(raw: Raw, field: str) -> Block:
-    """OpenAI's file part: its bytes, its address, or a file that the account has uploaded."""
+    """Encode OpenAI's file part: bytes, an address, or a file uploaded to the account."""
     try:
         file = _file(raw).file
     except UNREADABLE as exc:

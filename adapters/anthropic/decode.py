@@ -1,9 +1,9 @@
-"""Answers of Anthropic's Messages API as events, streamed or whole.
+"""Decodes answers of Anthropic's Messages API to events, streamed or complete.
 
-A whole answer runs through the same states as a stream would have. Nothing is an end but
-`message_stop`, and unknown events are read past. Where an answer holds more than OpenAI's fields
-can say (the vendor's own tools, citations, thoughts between calls), all of its blocks come along
-as they were, once, under `content_blocks`.
+A complete answer passes through the same states as a stream. Only `message_stop` ends an answer,
+and unknown events are ignored. If an answer contains more than OpenAI's fields can express (the
+vendor's own tools, citations, thinking between calls), all of its blocks are also returned
+unchanged, once, under `content_blocks`.
 https://docs.anthropic.com/en/docs/build-with-claude/streaming
 """
 
@@ -47,7 +47,7 @@ FINISH: Mapping[str, FinishReason] = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
-"""`stop_reason` -> ours; another word is a `stop` of its own."""
+"""`stop_reason` -> ours; any other is a `stop` with its native reason."""
 
 EVENTS = frozenset(
     {
@@ -59,13 +59,13 @@ EVENTS = frozenset(
         "message_stop",
     }
 )
-"""Those that say something."""
+"""Events that carry content."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class AnthropicDecoder:
-    """Reads one answer; `stream` says in which of the two forms it was asked for.
+    """Decodes one answer. stream: whether a stream was requested.
 
     json_tool: the tool whose arguments are the answer's text (adapters.anthropic.json_object), or
     "".
@@ -138,7 +138,7 @@ class AnthropicDecoder:
                 return ()
 
     def _read(self, data: bytes) -> Event:
-        """Of an event that we do not know, only that; whatever it holds is not read."""
+        """Read an event; of an unknown one only the type."""
         try:
             return read_event(data)
         except UNREADABLE as exc:
@@ -151,9 +151,9 @@ class AnthropicDecoder:
             return Event(type=kind.type, error=kind.error)
 
     def _start(self, message: MessageHead) -> list[ours.Event]:
-        """A second answer, spliced into the first, can replace it until something was shown."""
+        """Start an answer; a second start replaces the first until content was emitted."""
         if self._blocks:
-            raise self._broken("a second answer began inside the first")
+            raise self._broken("a second answer started inside the first")
         self._usage = with_usage({}, message.usage)
         if self._started:
             return []
@@ -162,7 +162,7 @@ class AnthropicDecoder:
 
     def _open(self, index: int, raw: Raw) -> list[ours.Event]:
         if index in self._blocks:
-            raise self._broken(f"block {index} began twice")
+            raise self._broken(f"block {index} started twice")
         check_room(self._blocks, BLOCKS, "blocks", self._endpoint.name)
         try:
             kind = read_kind(raw).type
@@ -184,18 +184,18 @@ class AnthropicDecoder:
         return []
 
     def _showing(self, found: list[ours.Event]) -> list[ours.Event]:
-        """Thoughts alone are no answer."""
+        """Note whether the events contain more than reasoning, which alone is not an answer."""
         self._shown = self._shown or any(not isinstance(o, ours.ReasoningDelta) for o in found)
         return found
 
     def _opened(self, index: int) -> OpenBlock:
         block = self._blocks.get(index)
         if block is None:
-            raise self._broken(f"a piece of block {index}, which has not begun")
+            raise self._broken(f"a delta of block {index}, which has not started")
         return block
 
     def _tell(self, data: bytes) -> None:
-        """Keeps what the event says of the message beyond what is read of it."""
+        """Store the event's unknown fields of the message."""
         check_room(self._fields, NOTES, "fields", self._endpoint.name)
         self._fields |= about(data)
 
@@ -207,7 +207,7 @@ class AnthropicDecoder:
     def _end(self) -> Sequence[ours.Event]:
         word = self._reason
         if word is None or not self._started:
-            raise self._broken("an answer that does not say why it ended")
+            raise self._broken("the answer has no stop reason")
         self.ended = True
         found = [one for block in self._blocks.values() for one in block.close()]
         reason = FINISH.get(word, "stop")
@@ -241,13 +241,13 @@ class AnthropicDecoder:
         return [self._blocks[index] for index in sorted(self._blocks)]
 
     def _says_more(self) -> bool:
-        """OpenAI's order is thoughts, text, calls, and it knows no other blocks."""
+        """Return whether OpenAI's order (reasoning, text, calls) and fields do not suffice."""
         ranks = [block.rank for block in self._in_order()]
         return any(block.opaque for block in self._blocks.values()) or ranks != sorted(ranks)
 
     def _unreadable(self, data: bytes | Raw) -> UpstreamBroken:
         head = bytes(data)[:80].decode(errors="replace")
-        return self._broken(f"an answer that cannot be read: {head}")
+        return self._broken(f"cannot read the answer: {head}")
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)

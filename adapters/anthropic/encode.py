@@ -1,7 +1,7 @@
 """Chat requests as bodies of Anthropic's `POST /v1/messages`.
 
-Effort and a JSON schema stand under `output_config`, the user under `metadata`, the wish for one
-call at a time in `tool_choice`; thinking is asked for in one of two ways, as the model knows it.
+Effort and a JSON schema are under `output_config`, the user under `metadata`, the limit of one call
+at a time in `tool_choice`; thinking is requested in one of two ways, depending on the model.
 https://docs.anthropic.com/en/api/messages
 """
 
@@ -37,13 +37,13 @@ EFFORTS: Mapping[str, tuple[str, int]] = {
     "xhigh": ("xhigh", 90),
     "max": ("max", 95),
 }
-"""`reasoning_effort` -> the vendor's word, and the share of `max_tokens`, in percent, to think with
-where a model wants to be told a number. `none` is beside them."""
+"""`reasoning_effort` -> the vendor's level, and the thinking budget in percent of `max_tokens` for
+models that need a number. `none` is handled separately."""
 
 BUDGETED = re.compile(
     r"(.*[/.])?claude-(3-7-sonnet|(opus|sonnet|haiku)-4(-[015])?)(-latest|[-@][0-9]{8})?"
 )
-"""Models that think with a budget of tokens, and know no effort."""
+"""Models with a thinking budget in tokens, and no effort levels."""
 
 LEAST_BUDGET = 1024
 
@@ -54,7 +54,7 @@ TOOL_FIELDS = (
     "eager_input_streaming",
     "input_examples",
 )
-"""Fields of a tool that only Anthropic reads, beside `function` or inside it."""
+"""Fields of a tool that only Anthropic reads, next to `function` or inside it."""
 
 CHOICES: Mapping[str, str] = {"auto": "auto", "required": "any", "none": "none", "named": "tool"}
 
@@ -71,13 +71,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def messages_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
-    """A field that is not supported is never written, though a router may let it pass.
+    """Encode a chat. Unsupported fields are never written, even if routing lets them pass.
 
-    Raises InvalidRequest, by path, for what the API has no place for.
+    Raises InvalidRequest, naming the path, for anything that the API does not support.
     """
     if not request.sampling.max_tokens:
         raise InvalidRequest(
-            "max_tokens: is required; send it, or have it set in the model's defaults",
+            "max_tokens: is required; send it, or set it in the model's defaults",
             param="max_tokens",
         )
     said = conversation(request.messages)
@@ -112,7 +112,8 @@ def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str])
         if not one.strip():
             field = f"stop[{place}]"
             raise InvalidRequest(
-                f"{field}: this backend does not stop at white space alone", param=field
+                f"{field}: this backend does not accept stop strings of white space only",
+                param=field,
             )
     for field, name in SAMPLING.items():
         value: object = getattr(request.sampling, field)
@@ -122,12 +123,11 @@ def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str])
 
 
 def _tool(one: Tool, field: str) -> Block | Raw:
-    """Tools of the vendor's own, and of types that we do not know, go as they are."""
+    """Encode a tool; the vendor's own tools and unknown types are sent unchanged."""
     if not isinstance(one, FunctionTool):
         if "custom" in read_object(one.raw):
             raise InvalidRequest(
-                f"{field}.custom: this backend has no tools with input in free text; send a "
-                "function",
+                f"{field}.custom: this backend has no tools with free-text input; send a function",
                 param=f"{field}.custom",
             )
         return one.raw
@@ -149,7 +149,7 @@ def _tool(one: Tool, field: str) -> Block | Raw:
 
 
 def _schema(one: FunctionTool, field: str) -> Mapping[str, object] | Raw:
-    """A schema must say that it is one of an object; `{}` does not."""
+    """Return the schema, which must have the type object; `{}` does not."""
     if isinstance(one.parameters, UnsetType):
         return _NO_PARAMETERS
     try:
@@ -162,7 +162,7 @@ def _schema(one: FunctionTool, field: str) -> Mapping[str, object] | Raw:
 
 
 def _choice(request: ChatRequest) -> Mapping[str, object] | Raw | None:
-    """`None` where the model may choose, which is what it does unasked."""
+    """Encode the tool choice; `None` if the model may choose, the default."""
     single = request.parallel_tool_calls is False
     choice = request.tool_choice
     if isinstance(choice, UnsetType):
@@ -186,7 +186,7 @@ def _own_choice(choice: ToolChoice, *, single: bool) -> Mapping[str, object] | R
         raise InvalidRequest("tool_choice: must be an object", param="tool_choice") from exc
     if bytes(fields.get("type", NULL)) not in OWN_CHOICES:
         raise InvalidRequest(
-            "tool_choice.type: this backend knows none, auto, required and a function's name, and "
+            "tool_choice.type: this backend supports none, auto, required, a function's name, and "
             "its own any and tool",
             param="tool_choice.type",
         )
@@ -194,18 +194,18 @@ def _own_choice(choice: ToolChoice, *, single: bool) -> Mapping[str, object] | R
 
 
 def _add_thinking(body: Block, output: Block, request: ChatRequest, model: str) -> None:
-    """output: what will be `output_config`."""
+    """output: the future `output_config`."""
     effort = request.reasoning_effort or ""
     if "thinking" in request.extra:
         raise InvalidRequest(
-            "thinking: is sent as reasoning_effort, too; send one", param="thinking"
+            "thinking: is also sent as reasoning_effort; send only one", param="thinking"
         )
     if effort == "none":
         body["thinking"] = {"type": "disabled"}
         return
     if effort not in EFFORTS:
         raise InvalidRequest(
-            f"reasoning_effort: this backend knows none, {', '.join(EFFORTS)}",
+            f"reasoning_effort: this backend supports none, {', '.join(EFFORTS)}",
             param="reasoning_effort",
         )
     word, share = EFFORTS[effort]
@@ -218,24 +218,24 @@ def _add_thinking(body: Block, output: Block, request: ChatRequest, model: str) 
 
 
 def _budget(limit: int, share: int) -> int:
-    """Tokens to think with; they count in `max_tokens`, and must be fewer."""
+    """Return the thinking budget in tokens, which is part of `max_tokens` and must be smaller."""
     budget = max(LEAST_BUDGET, limit * share // 100)
     if budget >= limit:
         raise InvalidRequest(
-            f"reasoning_effort: this model thinks with {LEAST_BUDGET} tokens or more; "
-            f"send max_tokens over {LEAST_BUDGET}, or reasoning_effort none",
+            "reasoning_effort: this model needs a thinking budget of at least "
+            f"{LEAST_BUDGET} tokens; send max_tokens over {LEAST_BUDGET}, or reasoning_effort none",
             param="reasoning_effort",
         )
     return budget
 
 
 def _format(form: ResponseFormat | UnsetType) -> Block | None:
-    """`None` where any text will do, and for `json_object`, which has a tool of its own."""
+    """Return `None` for plain text, and for `json_object`, which is handled by a tool."""
     if isinstance(form, UnsetType) or form.type in ("text", "json_object"):
         return None
     if form.type != "json_schema":
         raise InvalidRequest(
-            "response_format.type: this backend knows text, json_object and json_schema",
+            "response_format.type: this backend supports text, json_object and json_schema",
             param="response_format.type",
         )
     if isinstance(form.schema, UnsetType):
@@ -245,11 +245,11 @@ def _format(form: ResponseFormat | UnsetType) -> Block | None:
 
 
 def _add_extra(body: Block, extra: Mapping[str, Raw]) -> None:
-    """Raises InvalidRequest where something is sent under both of its names."""
+    """Add extra fields. Raises InvalidRequest if a value is sent under both of its names."""
     tier = bytes(extra.get("service_tier", NULL))
     if tier[:1] == b'"' and tier not in TIERS:
         raise InvalidRequest(
-            "service_tier: this backend knows auto and standard_only", param="service_tier"
+            "service_tier: this backend supports auto and standard_only", param="service_tier"
         )
     for name, raw in extra.items():
         ours = body.get(name)
@@ -263,5 +263,7 @@ def _merged(name: str, ours: Block, raw: Raw) -> Block:
         raise InvalidRequest(f"{name}: must be an object", param=name) from exc
     for key in ours.keys() & theirs.keys():
         field = f"{name}.{key}"
-        raise InvalidRequest(f"{field}: is sent in OpenAI's words, too; send one", param=field)
+        raise InvalidRequest(
+            f"{field}: is also sent under OpenAI's name; send only one", param=field
+        )
     return {**ours, **theirs}

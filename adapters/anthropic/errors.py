@@ -1,4 +1,4 @@
-"""What a failure of Anthropic's API means: its error type and status, and a well-known text.
+"""Translates errors of Anthropic's API by error type, status, and a well-known text.
 
 A prompt that is too long and an account without credit both come as `invalid_request_error`.
 https://docs.anthropic.com/en/api/errors
@@ -51,7 +51,7 @@ _type = msgspec.json.Decoder(_Type).decode
 def error_from(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> GatewayError:
-    """The error for an answer with a status of 400 or more."""
+    """Return the error for an answer with a status of 400 or more."""
     found = openai_error(endpoint, status, headers, _inner(body))
     if isinstance(found, UpstreamBusy) and found.retry_after is None:
         return UpstreamBusy(
@@ -68,7 +68,7 @@ def error_from(
 
 
 def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
-    """The error for a 200 whose body, or an event of it, says that something failed."""
+    """Return the error for a 200 whose body, or an event of it, reports a failure."""
     try:
         kind = _type(_inner(body)).type
     except UNREADABLE:
@@ -77,7 +77,7 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
 
 
 def _inner(body: bytes) -> bytes:
-    """Without the envelope, whose own `type` says only that there is an error."""
+    """Return the body without the envelope, whose own `type` is always `error`."""
     try:
         inner = _error(body).error
     except UNREADABLE:
@@ -86,9 +86,9 @@ def _inner(body: bytes) -> bytes:
 
 
 def _until_reset(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the last of the limits that are used up is filled again; `None` if untold.
+    """Return the seconds until all exhausted limits are reset; `None` if unknown.
 
-    Measured from the answer's own date, because adapters have no clock.
+    Relative to the answer's own date, because adapters have no clock.
     """
     now = headers.get("date", "")
     waits = [
@@ -101,7 +101,7 @@ def _until_reset(headers: Mapping[str, str]) -> float | None:
 
 
 def _seconds(date: str, moment: str) -> float | None:
-    """From an HTTP date to a time of RFC 3339."""
+    """Return the seconds from an HTTP date to an RFC 3339 time."""
     try:
         until, since = datetime.fromisoformat(moment), parsedate_to_datetime(date)
     except (ValueError, OverflowError):

@@ -1,8 +1,8 @@
-"""`response_format: json_object` for Anthropic, which has no such mode: a tool takes the answer.
+"""Implements `response_format: json_object` with a tool, because Anthropic has no such mode.
 
-`output_config.format` wants every member of the object in its schema, prefilled answers are refused
-by newer models, and an instruction would change the prompt. So the model must call a tool of ours
-that takes any object, and what it calls it with is the answer's text.
+`output_config.format` requires every member of the object in its schema, newer models reject
+prefilled answers, and an instruction would change the prompt. So the model must call a tool that
+accepts any object, and the call's arguments are the answer's text.
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use#forcing-tool-use
 """
@@ -26,9 +26,9 @@ TOOL: Final[Mapping[str, object]] = {
 
 
 def json_tool(request: GenerateRequest) -> str:
-    """The tool's name, which no function of the client's has; "" where any text will do.
+    """Return the tool's name, which no function of the client has; "" for plain text.
 
-    A client that forces a function gets its call, and no text.
+    A client that forces a function gets the call instead of text.
     """
     if not isinstance(request, ChatRequest) or isinstance(request.response_format, UnsetType):
         return ""
@@ -44,7 +44,7 @@ def json_tool(request: GenerateRequest) -> str:
 
 
 def add_json_tool(body: Block, request: ChatRequest) -> None:
-    """Raises InvalidRequest where the model thinks: it may not be forced to call a tool then."""
+    """Add the tool. Raises InvalidRequest with thinking, which forbids forcing a tool call."""
     name = json_tool(request)
     if not name:
         return
@@ -52,7 +52,7 @@ def add_json_tool(body: Block, request: ChatRequest) -> None:
     asked = bytes(request.extra.get("thinking", Raw(b"")))
     if thinks or (asked and b'"disabled"' not in asked):
         raise InvalidRequest(
-            "response_format.type: with thinking, this backend knows text and json_schema; "
+            "response_format.type: with thinking, this backend supports text and json_schema; "
             "describe the JSON with a schema, or send reasoning_effort none",
             param="response_format.type",
         )

@@ -1,8 +1,8 @@
-"""A conversation as Anthropic's `system` and `messages`.
+"""Encodes a conversation as Anthropic's `system` and `messages`.
 
-System and developer messages become the blocks of `system`, in order and wherever they stood.
-What is left alternates: neighbours of one role become one message, in which the results of tools
-come first. Thoughts that have no proof stay away, for only the vendor's own are read.
+System and developer messages become the blocks of `system`, in order, wherever they were. The rest
+alternates: neighbours of one role become one message, in which tool results come first. Reasoning
+without proof is omitted, because Anthropic reads only its own.
 https://docs.anthropic.com/en/api/messages
 """
 
@@ -25,15 +25,15 @@ from schemas.messages import (
 )
 
 CONTENT_BLOCKS = "content_blocks"
-"""Where a client gets an answer's own blocks, and hands them back, if there is more in them than
-OpenAI's fields can say."""
+"""The field for an answer's own blocks, to the client and back, if they contain more than OpenAI's
+fields can express."""
 
 _SYSTEM = frozenset({"system", "developer"})
 _UNCACHED = frozenset({"thinking", "redacted_thinking"})
 
 
 class AnthropicConversation(Struct, frozen=True, kw_only=True):
-    """system: [] where there is none. turns: `role` and `content`, by turns."""
+    """system: [] if there is none. turns: alternating `role` and `content`."""
 
     system: list[Block | Raw]
     turns: list[Block]
@@ -55,7 +55,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def conversation(messages: Sequence[Message]) -> AnthropicConversation:
-    """Raises InvalidRequest for what has no place in a message, and for arguments not in JSON."""
+    """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON."""
     system: list[Block | Raw] = []
     turns: list[tuple[str, list[Block | Raw]]] = []
     for place, one in enumerate(messages):
@@ -82,13 +82,14 @@ def conversation(messages: Sequence[Message]) -> AnthropicConversation:
 def _check(one: Message, field: str) -> None:
     if one.role == "function":
         raise InvalidRequest(
-            f"{field}.role: this backend wants to know the call; send role tool with tool_call_id",
+            f"{field}.role: this backend needs the call's id; send role tool with tool_call_id",
             param=f"{field}.role",
         )
     if one.name and one.role != "tool":
         where = f"{field}.name"
         raise InvalidRequest(
-            f"{where}: this backend knows no names; write it into the text", param=where
+            f"{where}: this backend does not support names; write the name into the text",
+            param=where,
         )
 
 
@@ -99,7 +100,7 @@ def _system(one: Message, field: str) -> list[Block | Raw]:
             if not isinstance(part, TextPart):
                 where = f"{field}.content[{place}]"
                 raise InvalidRequest(
-                    f"{where}: this backend takes text from a {one.role}", param=where
+                    f"{where}: this backend accepts only text from role {one.role}", param=where
                 )
     return blocks(content, f"{field}.content")
 
@@ -115,7 +116,7 @@ def _content(one: Message, field: str) -> list[Block | Raw]:
 
 
 def _assistant(one: Message, field: str) -> list[Block | Raw]:
-    """Thoughts, text, calls: a turn that calls tools is refused where it begins otherwise."""
+    """Encode reasoning, text, calls, in the order that a turn with tool calls requires."""
     thoughts = (thought_block(thought) for thought in provable_thoughts(one, (CLAUDE,)))
     found: list[Block | Raw] = [block for block in thoughts if block is not None]
     content = one.content
@@ -157,7 +158,7 @@ def _result(one: Message, field: str) -> Block:
 
 
 def _marked(content: list[Block | Raw], one: Message) -> list[Block | Raw]:
-    """A mark on the whole message is one on its last block."""
+    """Apply a mark on the whole message to its last block."""
     cache = marks(one.raw).cache_control
     if cache == NULL or not content:
         return content
@@ -169,7 +170,7 @@ def _marked(content: list[Block | Raw], one: Message) -> list[Block | Raw]:
 
 
 def _handed_back(one: Message) -> list[Block | Raw]:
-    """The answer's own blocks, as long as they still say what the message says; else []."""
+    """Return the answer's own blocks if they still match the message, else []."""
     if isinstance(one.raw, UnsetType) or CONTENT_BLOCKS.encode() not in bytes(one.raw):
         return []
     try:
@@ -195,7 +196,7 @@ def _is(block: Block | Raw, kind: str) -> bool:
 
 
 def _trim_end(turn: tuple[str, list[Block | Raw]]) -> None:
-    """The beginning of an answer to go on with must not end in white space."""
+    """Trim the end of a prefilled answer, which must not end in white space."""
     role, content = turn
     last = content[-1]
     if role == "assistant" and isinstance(last, dict) and last["type"] == "text":

@@ -1,4 +1,4 @@
-"""The answers of Anthropic's Messages API as they come over the wire: events, and whole messages.
+"""Wire types of answers of Anthropic's Messages API: events, and complete messages.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming
 """
@@ -11,7 +11,7 @@ from schemas.events import Usage
 
 
 class MessageHead(Struct, frozen=True, kw_only=True):
-    """A whole answer, or what `message_start` says of one that begins."""
+    """A complete answer, or the contents of `message_start`."""
 
     content: tuple[Raw, ...] | None = None
     id: str = ""
@@ -23,7 +23,7 @@ class MessageHead(Struct, frozen=True, kw_only=True):
 
 
 class BlockDelta(Struct, frozen=True, kw_only=True):
-    """A piece of a block, or, without a type, how the message ended."""
+    """A delta of a block, or, without a type, how the message ended."""
 
     type: str = ""
     text: str = ""
@@ -41,7 +41,7 @@ _NO_DELTA = BlockDelta()
 DELTAS = frozenset(
     {"", "citations_delta", "input_json_delta", "signature_delta", "text_delta", "thinking_delta"}
 )
-"""Types of deltas of which `BlockDelta` holds everything."""
+"""Types of deltas that `BlockDelta` covers completely."""
 
 
 class _OtherDelta(Struct, frozen=True, kw_only=True):
@@ -54,11 +54,11 @@ READ = frozenset(
         *("stop_reason", "stop_sequence"),
     )
 )
-"""Members of a message, and of how it ended, that are read, or hold nothing for a client."""
+"""Members of a message and its end that are read, or contain nothing for a client."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Every event of a stream; `type` says which fields it has."""
+    """Any event of a stream; `type` determines its fields."""
 
     type: str = ""
     index: int = 0
@@ -70,7 +70,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class ContentBlock(Struct, frozen=True, kw_only=True):
-    """A block that begins, or one of a whole answer."""
+    """A block that starts, or a block of a complete answer."""
 
     type: str = ""
     id: str = ""
@@ -84,7 +84,7 @@ class ContentBlock(Struct, frozen=True, kw_only=True):
 
 
 class Kind(Struct, frozen=True, kw_only=True):
-    """What there is to know of an event or a block before it is known what it is."""
+    """The common fields of all events and blocks."""
 
     type: str = ""
     error: Raw = NULL
@@ -99,13 +99,13 @@ class _OutputDetails(Struct, frozen=True, kw_only=True):
 
 
 class _CacheCreation(Struct, frozen=True, kw_only=True):
-    """What was written to the cache, by how long it stays there."""
+    """Tokens written to the cache, by time to live."""
 
     ephemeral_1h_input_tokens: int | None = None
 
 
 class _Counts(Struct, frozen=True, kw_only=True):
-    """`input_tokens` holds neither what was read from the cache nor what was written to it."""
+    """`input_tokens` excludes tokens read from the cache or written to it."""
 
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -126,18 +126,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 def other_delta(data: bytes) -> dict[str, Raw]:
-    """The members of a delta of a type that is not in `DELTAS`, without its type and nulls.
+    """Return the members of a delta of a type not in `DELTAS`, without its type and nulls.
 
-    data: the event. Raises what msgspec raises for one that cannot be read.
+    data: the event. Raises msgspec's errors for an unreadable one.
     """
     fields = _read_other_delta(data).delta
     return {name: raw.copy() for name, raw in fields.items() if name != "type" and raw != NULL}
 
 
 def about(data: bytes) -> dict[str, Raw]:
-    """What a whole answer, or an event that begins or ends one, says besides what is read of it.
+    """Return the unknown fields of a complete answer, or of an event that starts or ends one.
 
-    Raises what msgspec raises for what is not a JSON object.
+    Raises msgspec's errors if it is not a JSON object.
     """
     fields = read_object(data)
     for name in ("message", "delta"):
@@ -148,7 +148,7 @@ def about(data: bytes) -> dict[str, Raw]:
 
 
 def with_usage(known: dict[str, Raw], raw: Raw) -> dict[str, Raw]:
-    """Later counts are totals: they replace earlier ones. What cannot be read changes nothing."""
+    """Merge counts: later ones are totals and replace earlier ones; unreadable ones are ignored."""
     try:
         return {**known, **{k: v for k, v in read_object(raw).items() if v != NULL}}
     except UNREADABLE:
@@ -156,7 +156,7 @@ def with_usage(known: dict[str, Raw], raw: Raw) -> dict[str, Raw]:
 
 
 def usage_of(known: dict[str, Raw]) -> Usage:
-    """Counts that cannot be read are not known: no answer fails for them."""
+    """Read counts; unreadable ones are unknown and never fail an answer."""
     raw = Raw(_encode(known))
     try:
         counts = _read_counts(raw)

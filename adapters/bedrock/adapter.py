@@ -98,7 +98,7 @@ SUPPORTS = Supports(
 
 
 class BedrockAdapter:
-    """No bare prompts and no tokens: every model is spoken to in the words of Converse."""
+    """Chat and embeddings; no bare prompts and no tokens, because every chat uses Converse."""
 
     name: ClassVar[str] = "bedrock"
     framing: ClassVar[Framing] = "eventstream"
@@ -132,7 +132,8 @@ class BedrockAdapter:
                 return self._outbound(name, "invoke", embeddings_body(request, model))
             case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
-                    f"{self._endpoint.name} holds conversations; send messages", param="model"
+                    f"{self._endpoint.name} accepts only conversations; send messages",
+                    param="model",
                 )
         assert_never(request)
 
@@ -140,7 +141,7 @@ class BedrockAdapter:
         return ConverseDecoder(self._endpoint, request)
 
     def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> ConverseDecoder:
-        """See HeadReader: only the head of an answer has an id."""
+        """See HeadReader: only the head of an answer contains an id."""
         return ConverseDecoder(self._endpoint, request, headers.get(REQUEST_ID, ""))
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
@@ -154,7 +155,7 @@ class BedrockAdapter:
         return error_from(self._endpoint, status, headers, body)
 
     def _outbound(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
-        """An ARN's colons and slashes are no part of the path."""
+        """Build a request; an ARN's colons and slashes are escaped in the path."""
         return Outbound(
             target=f"{self._base}/model/{quote(model, safe='')}/{verb}",
             headers=self._headers[stream],

@@ -1,7 +1,7 @@
-"""What stands inside a Converse message, from the parts, thoughts and tool calls of ours.
+"""Encodes parts, reasoning and tool calls as blocks of a Converse message.
 
-Images, audio and documents travel as bytes, never as addresses. A mark for the prompt cache
-(`cache_control`, as Anthropic's clients write it) becomes a block of its own behind what it marks.
+Images, audio and documents are sent as bytes, never as addresses. A mark for the prompt cache
+(`cache_control`, as Anthropic's clients write it) becomes its own block after the marked one.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
 """
 
@@ -32,7 +32,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "text/plain": "txt",
     "text/markdown": "md",
 }
-"""Media types of the documents that Converse takes -> its words for them."""
+"""Media types of the documents that Converse accepts -> its formats."""
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -64,7 +64,7 @@ class _FileFields(Struct, frozen=True, kw_only=True):
 
 
 class _File(Struct, frozen=True, kw_only=True):
-    """citations, context: what Anthropic's clients write beside a document, in Converse's words."""
+    """citations, context: Anthropic's fields of a document; Converse has the same names."""
 
     file: _FileFields
     citations: _Citations | None = None
@@ -77,9 +77,9 @@ _file = msgspec.json.Decoder(_File).decode
 
 
 def content_blocks(part: Part, field: str, names: "Titles") -> list[Block]:
-    """A part's block, and its cache mark; [] for a text that is blank, which AWS refuses.
+    """Return a part's block, and its cache mark; [] for blank text, which AWS rejects.
 
-    Raises InvalidRequest naming `field` for what Converse does not take.
+    Raises InvalidRequest naming `field` for anything that Converse does not accept.
     """
     match part:
         case TextPart(text=text) if not text.strip():
@@ -100,7 +100,7 @@ def text_block(text: str) -> Block:
 
 
 def cache_point(raw: Raw | UnsetType, field: str) -> list[Block]:
-    """The block that marks the end of what is to be cached, where `raw` has `cache_control`."""
+    """Return the block that ends the cached prefix, if `raw` has `cache_control`."""
     if isinstance(raw, UnsetType) or b'"cache_control"' not in bytes(raw):
         return []
     try:
@@ -108,7 +108,7 @@ def cache_point(raw: Raw | UnsetType, field: str) -> list[Block]:
     except UNREADABLE as exc:
         place = f"{field}.cache_control"
         raise InvalidRequest(
-            f'{place}: must be {{"type": "ephemeral"}}, with a ttl of 5m or 1h if need be',
+            f'{place}: must be {{"type": "ephemeral"}}, with an optional ttl of 5m or 1h',
             param=place,
         ) from exc
     if mark is None:
@@ -120,7 +120,7 @@ def cache_point(raw: Raw | UnsetType, field: str) -> list[Block]:
 
 
 def status_of(raw: Raw | UnsetType, field: str) -> str:
-    """How a tool fared, where the client tells it (`is_error`), "" where not."""
+    """Return a tool's status if the client sends it (`is_error`), else ""."""
     if isinstance(raw, UnsetType) or b'"is_error"' not in bytes(raw):
         return ""
     try:
@@ -132,7 +132,7 @@ def status_of(raw: Raw | UnsetType, field: str) -> str:
 
 
 def thought_block(thought: Thought) -> Block | None:
-    """`None` for a thought without proof, which Claude refuses."""
+    """Encode reasoning; `None` without proof, which Claude rejects."""
     if thought.data:
         return {"reasoningContent": {"redactedContent": thought.data}}
     if not thought.signature:
@@ -142,7 +142,7 @@ def thought_block(thought: Thought) -> Block | None:
 
 
 def call_block(call: ToolCall, field: str) -> Block:
-    """Raises InvalidRequest naming the arguments where they are no JSON object."""
+    """Encode a call. Raises InvalidRequest if the arguments are not a JSON object."""
     place = f"{field}.function.arguments"
     try:
         arguments = read_object(call.arguments.strip() or "{}")
@@ -158,19 +158,19 @@ def call_block(call: ToolCall, field: str) -> Block:
 
 
 def call_id(id: str) -> str:
-    """An id as AWS takes it: one that another vendor made may be too long, or hold too much."""
+    """Return an id that AWS accepts: other vendors' may be too long, or have other characters."""
     return id if _CALL_ID.fullmatch(id) else f"call_{_digest(id)}"
 
 
 def tool_name(name: str) -> str:
-    """A name as AWS takes it; `adapters.bedrock.decode` gives back the client's own."""
+    """Return a name that AWS accepts; `adapters.bedrock.decode` restores the client's own."""
     if _NAME.fullmatch(name):
         return name
     return f"{_NOT_IN_NAMES.sub('_', name)[:40]}_{_digest(name)[:16]}"
 
 
 class Titles:
-    """Names for a request's documents: AWS wants each to be another, of few characters."""
+    """Names for a request's documents: AWS requires unique names of few characters."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -193,15 +193,13 @@ def _digest(text: str) -> str:
 def _image(part: ImagePart, field: str) -> Block:
     if part.detail not in (UNSET, "auto"):
         place = f"{field}.image_url.detail"
-        raise InvalidRequest(
-            f"{place}: this backend knows none but auto; leave it out", param=place
-        )
+        raise InvalidRequest(f"{place}: this backend supports only auto; leave it out", param=place)
     place = f"{field}.image_url.url"
     image = inline_image(part, place)
     kind = image.media_type.removeprefix("image/")
     if kind not in IMAGES:
         raise InvalidRequest(
-            f"{place}: this backend takes images of type {', '.join(IMAGES)}", param=place
+            f"{place}: this backend accepts images of type {', '.join(IMAGES)}", param=place
         )
     return {"image": {"format": kind, "source": {"bytes": image.data}}}
 
@@ -209,7 +207,7 @@ def _image(part: ImagePart, field: str) -> Block:
 def _document(part: OpaquePart, field: str, names: Titles) -> Block:
     if part.type != "file":
         raise InvalidRequest(
-            f"{field}: this backend reads text, images, audio and files, and no part of type "
+            f"{field}: this backend reads text, images, audio and files, not a part of type "
             f"{part.type!r}",
             param=field,
         )
@@ -223,13 +221,13 @@ def _document(part: OpaquePart, field: str, names: Titles) -> Block:
     kind, *parameters = head.removeprefix("data:").lower().split(";")
     if not head.startswith("data:") or not comma or not data or "base64" not in parameters:
         raise InvalidRequest(
-            f"{place}: this backend needs the file itself; send it as data:TYPE;base64,DATA",
+            f"{place}: this backend needs the file's content; send it as data:TYPE;base64,DATA",
             param=place,
         )
     form = DOCUMENTS.get(kind.strip())
     if form is None:
         raise InvalidRequest(
-            f"{place}: this backend takes documents of type {', '.join(DOCUMENTS)}", param=place
+            f"{place}: this backend accepts documents of type {', '.join(DOCUMENTS)}", param=place
         )
     document: Block = {
         "format": form,

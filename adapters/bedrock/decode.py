@@ -1,7 +1,7 @@
-"""Answers of Converse and ConverseStream as events.
+"""Decodes answers of Converse and ConverseStream to events.
 
-A stream's blocks are numbered over all kinds, may begin without saying so, and its counts come
-after its end. A whole answer has the same blocks, one behind the other.
+A stream's blocks are numbered across all kinds and may begin without a start event; the counts come
+after the end. A complete answer has the same blocks, in sequence.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html
 """
 
@@ -45,27 +45,27 @@ FINISH: Mapping[str, FinishReason] = {
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
 }
-"""`stopReason` -> ours; a word that is in neither table is a `stop` of its own."""
+"""`stopReason` -> ours; one in neither table is a `stop` with its native reason."""
 
 MALFORMED = frozenset({"malformed_model_output", "malformed_tool_use"})
-"""The model wrote what nobody can use."""
+"""The model wrote unusable output."""
 
 READ = frozenset({"metrics", "output", "p", "role", "stopReason", "usage"})
-"""Fields of an answer, and of the events that begin and end it, that are read or say nothing (the
-padding `p`; `metrics`, which is AWS's own latency). All others are fields of the client's answer.
+"""Fields of an answer, and of the events that start and end it, that are read or without meaning
+(the padding `p`; `metrics`, AWS's own latency). All others are copied to the client's answer.
 """
 
 _encode = msgspec.json.Encoder().encode
 
 
 class ConverseDecoder:
-    """Reads one answer, whole or streamed. id: what the head says, "" where it says nothing."""
+    """Decodes one answer, complete or streamed. id: from the head, "" if it has none."""
 
     def __init__(self, endpoint: Endpoint, request: GenerateRequest, id: str = "") -> None:
         self._endpoint = endpoint
         self._id = id
         self._names = _rewritten(request)
-        # The mutable state of one answer: how far it is, and which block is which.
+        # The mutable state of one answer: its progress, and the kind of each block.
         self._started = False
         self._counted = False
         self._head = Started(id=id)
@@ -80,7 +80,7 @@ class ConverseDecoder:
         self._citations: list[Raw] = []
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
-        """See Decoder. event: the frame's name in a stream, "" for a whole answer."""
+        """See Decoder. event: the frame's name in a stream, "" for a complete answer."""
         if event.startswith(EXCEPTION):
             raise error_in_stream(self._endpoint, event.removeprefix(EXCEPTION), data)
         if event.startswith(ERROR):
@@ -90,7 +90,7 @@ class ConverseDecoder:
             self._read(event, data, events)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         return events
 
     def close(self) -> Sequence[Event]:
@@ -100,11 +100,11 @@ class ConverseDecoder:
         if not self._finished:
             raise self._broken("stream ended early")
         if not self._counted:
-            raise self._broken("stream ended before its usage came")
+            raise self._broken("stream ended before its usage")
         return ()
 
     def _read(self, event: str, data: bytes, events: list[Event]) -> None:
-        """Kinds of events that we do not know are passed over."""
+        """Read an event; unknown kinds are ignored."""
         match event:
             case "contentBlockDelta":
                 self._piece(data, events)
@@ -126,7 +126,7 @@ class ConverseDecoder:
                 pass
 
     def _begin(self, events: list[Event], data: bytes = b"{}") -> None:
-        """The answer's start, and the same with more fields where `data` has some."""
+        """Append `Started`, and again with more fields if `data` has some."""
         fields = wire.read_fields(data)
         more = {name: raw.copy() for name, raw in fields.items() if name not in READ}
         if self._started and not more:
@@ -167,7 +167,7 @@ class ConverseDecoder:
         self._kinds(start.contentBlockIndex, start.start, events)
 
     def _kinds(self, block: int, fields: Mapping[str, Raw], events: list[Event]) -> None:
-        """Calls for the client are events; what is of another kind is kept for the end."""
+        """Start a block: calls for the client become events; other kinds are kept until the end."""
         for kind, raw in fields.items():
             if kind in READ_KINDS or raw == NULL:
                 continue
@@ -217,7 +217,7 @@ class ConverseDecoder:
             check_room(self._others, NOTES, "pieces of blocks", self._endpoint.name)
             self._others.add(block, "toolUse", Raw(_encode({"input": text})))
         elif block not in self._tools:
-            raise self._broken("a piece of a tool call that never began")
+            raise self._broken("a delta of a tool call that never started")
         elif text:
             events.append(ToolDelta(tool=self._tools[block], arguments=text))
 
@@ -227,7 +227,7 @@ class ConverseDecoder:
             events.append(TextDelta(text=text))
 
     def _think(self, block: int, thought: wire.ThoughtDelta, events: list[Event]) -> None:
-        """Proofs are kept until their block ends: they are the last that is told of it."""
+        """Add reasoning; a proof is held until its block ends, because it must come last."""
         if block not in self._thoughts:
             check_room(self._thoughts, BLOCKS, "blocks", self._endpoint.name)
         number = self._thoughts.setdefault(block, len(self._thoughts))
@@ -250,11 +250,11 @@ class ConverseDecoder:
     def _joined(self, pieces: list[str]) -> str:
         joined = joined_base64(pieces)
         if pieces and not joined:
-            raise self._broken("a thought that is not base64")
+            raise self._broken("a reasoning block is not base64")
         return joined
 
     def _end(self, end: wire.End, events: list[Event]) -> None:
-        """A failure is kept until the counts have come: a failed answer is charged for, too."""
+        """End the answer; a failure is held until the counts, because it is charged for as well."""
         word = end.stopReason
         if word in MALFORMED:
             self._failed = word
@@ -298,14 +298,14 @@ class ConverseDecoder:
 
 
 def _rewritten(request: GenerateRequest) -> dict[str, str]:
-    """Names that the client's functions have on the wire, where they are not their own."""
+    """Return the functions whose name on the wire differs, by that name."""
     tools = request.tools if isinstance(request, ChatRequest) else ()
     names = (tool.name for tool in tools or () if isinstance(tool, FunctionTool))
     return {tool_name(name): name for name in names if tool_name(name) != name}
 
 
 def _stop_match(fields: Raw) -> str | None:
-    """The stop string, which a request can ask Claude for (`/stop_sequence`)."""
+    """Return the stop string, which requests can ask Claude for (`/stop_sequence`)."""
     if fields == NULL:
         return None
     try:

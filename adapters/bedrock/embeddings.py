@@ -1,7 +1,7 @@
-"""Embedding models behind Bedrock's InvokeModel, whose bodies are their vendors' own.
+"""Embeddings by Bedrock's InvokeModel, in the formats of the models' vendors.
 
-A name that holds `cohere.embed` means Cohere's, one that holds `amazon.nova` Nova's, and any other
-Titan's; of the last two a request takes one text.
+A name with `cohere.embed` selects Cohere's format, one with `amazon.nova` Nova's, any other
+Titan's; the last two accept one text per request.
 https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html
 https://docs.aws.amazon.com/nova/latest/userguide/embeddings-schema.html
 https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html
@@ -22,7 +22,7 @@ from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
 
 EMBEDDING_FIELDS: Final = frozenset({"embeddingPurpose", "input_type", "normalize", "truncate"})
-"""Fields of some models, which travel as they are; Nova is told Cohere's in its own words."""
+"""Fields of some models, sent unchanged; for Nova, Cohere's are translated."""
 
 COHERE: Final = "cohere.embed"
 COHERE_INPUTS: Final = 96
@@ -34,7 +34,7 @@ PURPOSES: Final[Mapping[str, str]] = {
     "classification": "CLASSIFICATION",
     "clustering": "CLUSTERING",
 }
-"""Cohere's `input_type` -> Nova's `embeddingPurpose`, which Nova insists on as well."""
+"""Cohere's `input_type` -> Nova's `embeddingPurpose`, which Nova requires too."""
 
 Vectors = tuple[list[float], ...]
 
@@ -50,7 +50,7 @@ class _ByType(Struct, frozen=True, kw_only=True):
 class _Answer(Struct, frozen=True, kw_only=True):
     """Titan's fields, then the others'.
 
-    embeddings: Cohere's list, or lists by type where types were asked for; Nova's list of objects.
+    embeddings: Cohere's list, or lists by type if types were requested; Nova's list of objects.
     """
 
     embedding: list[float] | None = None
@@ -68,20 +68,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 def inputs_of(model: str) -> int:
-    """The most texts of one request."""
+    """Return the most texts per request."""
     return COHERE_INPUTS if COHERE in model else 1
 
 
 def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
-    """model: for Cohere's `NAME`, or `NAME/INPUT_TYPE`, as the adapter for Cohere itself has it.
+    """model: Cohere's may be `NAME` or `NAME/INPUT_TYPE`, as in the adapter for Cohere itself.
 
-    Raises InvalidRequest for tokens, and for more texts than the model takes.
+    Raises InvalidRequest for tokens, and for more texts than the model accepts.
     """
     texts = [one for one in request.inputs if isinstance(one, str)]
     if len(texts) != len(request.inputs):
-        raise InvalidRequest("input: this backend takes texts", param="input")
+        raise InvalidRequest("input: this backend accepts only texts", param="input")
     if COHERE not in model and len(texts) != 1:
-        raise InvalidRequest("input: this model takes one text a request", param="input")
+        raise InvalidRequest("input: this model accepts one text per request", param="input")
     if NOVA in model:
         return _encode(_nova(request, texts[0], name_and_purpose(model)[1]))
     body: dict[str, object] = {}
@@ -98,15 +98,13 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
 
 
 def embeddings_from(endpoint: Endpoint, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-    """Raises UpstreamBroken for an answer that cannot be read, or has too few vectors."""
+    """Raises UpstreamBroken for an answer that is unreadable, or has too few vectors."""
     try:
         answer = _read(body)
         vectors = _vectors_of(answer)
     except UNREADABLE as exc:
         head = body[:80].decode(errors="replace")
-        raise UpstreamBroken(
-            f"an answer that cannot be read: {head}", upstream=endpoint.name
-        ) from exc
+        raise UpstreamBroken(f"cannot read the answer: {head}", upstream=endpoint.name) from exc
     if len(vectors) != len(request.inputs):
         raise UpstreamBroken(
             f"{len(vectors)} vectors for {len(request.inputs)} inputs", upstream=endpoint.name
@@ -118,7 +116,7 @@ def embeddings_from(endpoint: Endpoint, request: EmbeddingsRequest, body: bytes)
 
 
 def _nova(request: EmbeddingsRequest, text: str, purpose: str) -> dict[str, object]:
-    """A text that is too long is an error and is not cut, as with every other backend.
+    """Encode for Nova: text that is too long is an error, not cut, as with all other backends.
 
     Raises InvalidRequest naming a field that Nova does not have.
     """
@@ -129,7 +127,7 @@ def _nova(request: EmbeddingsRequest, text: str, purpose: str) -> dict[str, obje
         wanted = PURPOSES.get(_string(kind, "input_type"))
         if wanted is None:
             raise InvalidRequest(
-                f"input_type: this model knows {', '.join(PURPOSES)}", param="input_type"
+                f"input_type: this model supports {', '.join(PURPOSES)}", param="input_type"
             )
     params: dict[str, object] = {
         "embeddingPurpose": wanted,

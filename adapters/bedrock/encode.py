@@ -1,7 +1,7 @@
-"""Chats as bodies of Bedrock's Converse and ConverseStream, which are the same.
+"""Encodes chats for Bedrock's Converse and ConverseStream, whose bodies are the same.
 
-What every model takes stands under `inferenceConfig`; what only some take, under
-`additionalModelRequestFields`, in the words of the model's own vendor.
+Fields that every model accepts are under `inferenceConfig`; fields of some models are under
+`additionalModelRequestFields`, in the format of the model's vendor.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 """
 
@@ -26,7 +26,7 @@ INFERENCE: Final[Mapping[str, str]] = {
     "top_p": "topP",
     "stop": "stopSequences",
 }
-"""Our names -> those under `inferenceConfig`."""
+"""Our names -> names under `inferenceConfig`."""
 
 OWN: Final = frozenset(
     {
@@ -37,14 +37,14 @@ OWN: Final = frozenset(
         "serviceTier",
     }
 )
-"""Converse's own fields, which travel as they are."""
+"""Converse's own fields, sent unchanged."""
 
 MERGED: Final = frozenset({"additionalModelRequestFields", "requestMetadata", "outputConfig"})
-"""Converse's own fields in which we write as well."""
+"""Converse's own fields to which the adapter also adds."""
 
 THINKING: Final = frozenset({"reasoningConfig", "reasoning_config", "thinking"})
 MODEL_FIELDS: Final = THINKING | {"anthropic_beta"}
-"""Fields of some models, which go under `additionalModelRequestFields`."""
+"""Fields of some models, sent under `additionalModelRequestFields`."""
 
 ANY_OBJECT: Final = '{"type":"object"}'
 NO_PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
@@ -54,7 +54,7 @@ _texts = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def converse_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest, naming the field, for what Converse cannot be told."""
+    """Raises InvalidRequest, naming the field, for anything that Converse does not support."""
     said = conversation(request.messages)
     body: Block = {"messages": said.turns}
     if said.system:
@@ -88,7 +88,7 @@ def _inference(sampling: Sampling) -> Block:
 
 
 def _model_fields(request: ChatRequest, model: str) -> Block:
-    """`top_k` has no name that all models share: Nova, Cohere, and the others."""
+    """Return model-specific fields; `top_k` has different names for Nova, Cohere and others."""
     fields: Block = {name: raw for name, raw in request.extra.items() if name in MODEL_FIELDS}
     top_k = request.sampling.top_k
     if not isinstance(top_k, UnsetType) and top_k is not None:
@@ -102,14 +102,14 @@ def _model_fields(request: ChatRequest, model: str) -> Block:
 
 
 def _reasoning(request: ChatRequest, model: str) -> Reasoning:
-    """Raises InvalidRequest where a client says it in the model's own words, too."""
+    """Raises InvalidRequest if the client also sends it in the model's own format."""
     if not request.reasoning_effort:
         return Reasoning()
     max_tokens = request.sampling.max_tokens
     bound = max_tokens if isinstance(max_tokens, int) else None
     thinks = reasoning(request.reasoning_effort, model, bound)
     for name in THINKING & request.extra.keys() if thinks.additional else ():
-        raise InvalidRequest(f"{name}: is sent as reasoning_effort, too; send one", param=name)
+        raise InvalidRequest(f"{name}: is also sent as reasoning_effort; send only one", param=name)
     return thinks
 
 
@@ -124,12 +124,12 @@ def _output(request: ChatRequest, effort: str) -> Block:
 
 
 def _text_format(form: ResponseFormat | UnsetType) -> Block | None:
-    """`None` where any text will do. `strict` has no counterpart: a schema always binds here."""
+    """Return `None` for plain text. `strict` has no counterpart: schemas are always strict."""
     if isinstance(form, UnsetType) or form.type == "text":
         return None
     if form.type == "opaque":
         raise InvalidRequest(
-            "response_format: this backend knows text, json_object and json_schema",
+            "response_format: this backend supports text, json_object and json_schema",
             param="response_format",
         )
     schema: Block = {
@@ -143,22 +143,24 @@ def _text_format(form: ResponseFormat | UnsetType) -> Block | None:
 
 
 def _metadata(request: ChatRequest) -> Block:
-    """`metadata` and `user`: what AWS writes into the account's invocation logs."""
+    """Return `metadata` and `user`, which AWS writes to the account's invocation logs."""
     fields: Block = {}
     if isinstance(request.metadata, Raw):
         try:
             fields |= _texts(request.metadata)
         except UNREADABLE as exc:
-            raise InvalidRequest("metadata: must be an object of texts", param="metadata") from exc
+            raise InvalidRequest(
+                "metadata: must be an object with string values", param="metadata"
+            ) from exc
     if request.user:
         if "user" in fields:
-            raise InvalidRequest("metadata.user: is sent as user, too; send one", param="user")
+            raise InvalidRequest("metadata.user: is also sent as user; send only one", param="user")
         fields["user"] = request.user
     return fields
 
 
 def _merged(name: str, ours: Block, theirs: Raw | None) -> Raw | Block:
-    """What the client says in Converse's own words goes beside what we say; {} for nothing."""
+    """Merge the client's own Converse fields with ours; {} for none."""
     if theirs is None:
         return ours
     if not ours:
@@ -170,17 +172,17 @@ def _merged(name: str, ours: Block, theirs: Raw | None) -> Raw | Block:
     for field in ours:
         if field in fields:
             raise InvalidRequest(
-                f"{name}.{field}: is sent under another name, too; send one",
+                f"{name}.{field}: is also sent under another name; send only one",
                 param=f"{name}.{field}",
             )
     return {**fields, **ours}
 
 
 def _tool_config(request: ChatRequest, *, tools_used: bool) -> Block | None:
-    """`None` where there are no tools, or none may be used.
+    """Return `None` if there are no tools, or none may be used.
 
-    Raises InvalidRequest for what AWS would refuse in other words: a conversation with calls,
-    whose tools it must know.
+    Raises InvalidRequest for a conversation with calls but without the tools, which AWS would
+    reject with a less helpful message.
     """
     choice = request.tool_choice
     forbidden = isinstance(choice, ToolChoice) and choice.mode == "none"
@@ -188,8 +190,8 @@ def _tool_config(request: ChatRequest, *, tools_used: bool) -> Block | None:
         if tools_used:
             field = "tool_choice" if forbidden else "tools"
             raise InvalidRequest(
-                f"{field}: this backend wants the tools, free to be used, along with a "
-                "conversation that holds calls of tools",
+                f"{field}: this backend requires usable tools with a conversation that contains "
+                "tool calls",
                 param=field,
             )
         return None
@@ -213,14 +215,14 @@ def _choice(choice: ToolChoice) -> Block:
             return {"tool": {"name": tool_name(name)}}
         case _:
             raise InvalidRequest(
-                "tool_choice: this backend knows auto, required and the name of a function",
+                "tool_choice: this backend supports auto, required and the name of a function",
                 param="tool_choice",
             )
 
 
 def _tool(tool: Tool, field: str) -> list[Block]:
     if isinstance(tool, OpaqueTool):
-        raise InvalidRequest(f"{field}: this backend takes functions only", param=field)
+        raise InvalidRequest(f"{field}: this backend accepts only functions", param=field)
     return [{"toolSpec": _spec(tool)}, *cache_point(tool.raw, field)]
 
 

@@ -1,4 +1,4 @@
-"""What a failure of Bedrock means: its type decides, and the status where there is none.
+"""Translates errors of Bedrock by type, or by status if there is no type.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_Errors
 """
@@ -43,7 +43,7 @@ KINDS: Mapping[str, type[UpstreamError]] = {
     "InternalFailure": UpstreamFailed,
     "ServiceUnavailableException": UpstreamOverloaded,
 }
-"""A quota is the operator's whatever its 400 says, and a model's failure is nobody's 4xx."""
+"""Types that decide whatever the status: quotas are the operator's, failures the model's."""
 
 STATUSES: Mapping[int, type[UpstreamError]] = {
     401: UpstreamRefused,
@@ -62,17 +62,17 @@ STATUSES: Mapping[int, type[UpstreamError]] = {
 
 
 NO_MODEL = "ResourceNotFoundException"
-"""No such model, or none any more: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
+"""No such model, or a retired one: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
 
 
 PROMPT_TOO_LONG = frozenset(
     {"", "ValidationException", "ModelErrorException", "ModelStreamErrorException"}
 )
-"""Under which a prompt that is too long comes; "": a proxy in between drops the type."""
+"""Types of the error for a prompt that is too long; "": a proxy in between drops the type."""
 
 
 class _ErrorBody(Struct, frozen=True, kw_only=True):
-    """Some of AWS's services, and gateways in front of them, write `Message`."""
+    """Some of AWS's services, and gateways in front of them, send `Message`."""
 
     type: str = msgspec.field(name="__type", default="")
     capital: str = msgspec.field(name="Message", default="")
@@ -85,13 +85,13 @@ _said = msgspec.json.Decoder(_ErrorBody).decode
 def error_from(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> GatewayError:
-    """The error for an answer with a status of 400 or more."""
+    """Return the error for an answer with a status of 400 or more."""
     kind = headers.get("x-amzn-errortype", "").partition(":")[0]
     return _error(endpoint, status, kind, retry_after(headers), body)
 
 
 def error_in_stream(endpoint: Endpoint, kind: str, body: bytes) -> GatewayError:
-    """The error for an exception in a stream. kind: `throttlingException`."""
+    """Return the error for an exception in a stream. kind: such as `throttlingException`."""
     name = kind[:1].upper() + kind[1:]
     return _error(endpoint, 400 if name == "ValidationException" else 500, name, None, body)
 
@@ -125,5 +125,5 @@ def _error(
 
 
 def _secrets(endpoint: Endpoint) -> tuple[str, ...]:
-    """The key, and what the operator's own headers carry: it may be a credential too."""
+    """The key, and the values of the operator's own headers, which may be credentials too."""
     return (endpoint.key.reveal(), *(value for _, value in endpoint.headers if len(value) >= 16))

@@ -1,7 +1,7 @@
-"""Conversations as Converse wants them: instructions apart, and turns that alternate.
+"""Encodes conversations for Converse: separate instructions, and alternating turns.
 
-Messages of one side that follow each other become one turn; the results of tools stand in the
-user's turn behind the calls.
+Consecutive messages of one side become one turn; tool results are in the user's turn after the
+calls.
 https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-call.html
 """
 
@@ -32,7 +32,7 @@ class Turn(Struct, kw_only=True):
 
 
 class BedrockConversation(Struct, frozen=True, kw_only=True):
-    """tools: calls, or results of calls, are part of it."""
+    """tools: it contains tool calls or their results."""
 
     system: list[Block]
     turns: list[Turn]
@@ -40,7 +40,7 @@ class BedrockConversation(Struct, frozen=True, kw_only=True):
 
 
 def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
-    """Raises InvalidRequest, naming its path, for what Converse cannot be told."""
+    """Raises InvalidRequest, naming the path, for anything that Converse does not support."""
     system: list[Block] = []
     turns: list[Turn] = []
     titles = Titles()
@@ -69,7 +69,7 @@ def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
             turns.append(Turn(role=role, content=blocks))
     if not turns or turns[0].role != "user":
         raise InvalidRequest(
-            "messages: this backend's conversations begin with a message of the user",
+            "messages: this backend requires a user message first",
             param="messages",
         )
     return BedrockConversation(system=system, turns=turns, tools=tools)
@@ -80,7 +80,9 @@ def _instructions(message: Message, field: str) -> list[Block]:
     blocks: list[Block] = []
     for part, place in _parts(message, field):
         if not isinstance(part, TextPart):
-            raise InvalidRequest(f"{place}: instructions are text on this backend", param=place)
+            raise InvalidRequest(
+                f"{place}: this backend accepts only text as instructions", param=place
+            )
         blocks += content_blocks(part, place, Titles())
     return blocks + (cache_point(message.raw, field) if blocks else [])
 
@@ -90,12 +92,12 @@ def _said(message: Message, field: str, titles: Titles) -> list[Block]:
     blocks = _content(message, field, titles)
     if not blocks:
         place = f"{field}.content"
-        raise InvalidRequest(f"{place}: this backend takes no empty message", param=place)
+        raise InvalidRequest(f"{place}: this backend does not accept an empty message", param=place)
     return blocks
 
 
 def _answered(message: Message, field: str, titles: Titles) -> list[Block]:
-    """Thoughts first, because what they prove is what comes after them."""
+    """Encode reasoning first, because its proof covers what follows."""
     _no_name(message, field)
     thoughts = (thought_block(thought) for thought in provable_thoughts(message, (CLAUDE,)))
     return [
@@ -109,10 +111,10 @@ def _answered(message: Message, field: str, titles: Titles) -> list[Block]:
 
 
 def _result(message: Message, field: str, titles: Titles) -> list[Block]:
-    """An empty result is a list without blocks: a blank text would be refused."""
+    """Encode a result; an empty one is a list without blocks, because AWS rejects blank text."""
     if not message.tool_call_id:
         raise InvalidRequest(
-            f"{field}.tool_call_id: is missing; this backend knows a call by its id",
+            f"{field}.tool_call_id: is required; this backend identifies a call by its id",
             param=f"{field}.tool_call_id",
         )
     blocks = _content(message, field, titles)
@@ -137,7 +139,7 @@ def _content(message: Message, field: str, titles: Titles) -> list[Block]:
 
 
 def _parts(message: Message, field: str) -> list[tuple[Part, str]]:
-    """Each part with its path."""
+    """Return each part with its path."""
     if message.content is None:
         return []
     if isinstance(message.content, str):
@@ -148,6 +150,6 @@ def _parts(message: Message, field: str) -> list[tuple[Part, str]]:
 def _no_name(message: Message, field: str) -> None:
     if message.name:
         raise InvalidRequest(
-            f"{field}.name: this backend knows no names; write it into the text",
+            f"{field}.name: this backend does not support names; write the name into the text",
             param=f"{field}.name",
         )

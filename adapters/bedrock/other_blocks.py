@@ -1,8 +1,8 @@
-"""Blocks of a Converse answer that are neither text, nor thoughts, nor calls for the client.
+"""Blocks of a Converse answer that are neither text, nor reasoning, nor calls for the client.
 
-Tools that AWS runs, their results, images, and whatever comes tomorrow. Images are the message's
-`images`, as adapters.gemini.generated_images has them; everything else is in `bedrock_blocks`, as a
-whole answer would have had it.
+Tools that AWS runs, their results, images, and future kinds. Images are returned as the message's
+`images`, like those of adapters.gemini.generated_images; all others are in `bedrock_blocks`, in the
+format of a complete answer.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
 """
 
@@ -19,7 +19,7 @@ from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
 
 BLOCKS: Final = "bedrock_blocks"
 READ: Final = frozenset({"citationsContent", "reasoningContent", "text"})
-"""Kinds of blocks that are events of ours. So is a `toolUse`, unless AWS runs the tool."""
+"""Kinds of blocks that become events. So does a `toolUse`, unless AWS runs the tool."""
 
 
 class _Source(Struct, frozen=True, kw_only=True):
@@ -38,29 +38,29 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OtherBlocks:
-    """Those of one answer, by their index. Raises one of `UNREADABLE` for what is not JSON."""
+    """The other blocks of one answer, by index. Raises one of `UNREADABLE` for invalid JSON."""
 
     def __init__(self) -> None:
         self._kinds: dict[int, str] = {}
         self._pieces: dict[int, list[Raw]] = {}
 
     def __len__(self) -> int:
-        """Pieces that are kept."""
+        """Return the number of pieces stored."""
         return sum(map(len, self._pieces.values()))
 
     def __contains__(self, block: int) -> bool:
         return block in self._kinds
 
     def add(self, block: int, kind: str, value: Raw) -> None:
-        """A whole block, the start of one, or a piece of one that may have begun without a start.
+        """Add a complete block, its start, or a piece, which may come without a start.
 
-        A block has one kind; what comes under another belongs to it all the same.
+        A block has one kind; pieces of another kind are added to it nevertheless.
         """
         self._kinds.setdefault(block, kind)
         self._pieces.setdefault(block, []).append(value.copy())
 
     def fields(self) -> dict[str, Raw]:
-        """Fields of the message, none where there were no such blocks."""
+        """Return the message's fields, none if there were no such blocks."""
         images: list[Image] = []
         others: list[Mapping[str, Raw]] = []
         for block in sorted(self._kinds):
@@ -79,7 +79,7 @@ class OtherBlocks:
 
 
 def _image(pieces: Iterable[Raw], index: int) -> Image | None:
-    """`None` for one without its bytes: in S3, or not made at all."""
+    """Return `None` for an image without bytes: stored in S3, or not generated."""
     form, data = "", list[str]()
     for raw in pieces:
         try:
@@ -95,7 +95,7 @@ def _image(pieces: Iterable[Raw], index: int) -> Image | None:
 
 
 def joined_base64(pieces: list[str]) -> str:
-    """Pieces in base64, each by itself, as one. "" where one is not base64."""
+    """Join pieces that are base64 each; "" if one is not base64."""
     if len(pieces) < 2:
         return "".join(pieces)
     try:
@@ -105,7 +105,7 @@ def joined_base64(pieces: list[str]) -> str:
 
 
 def _whole(kind: str, pieces: list[Raw]) -> Raw:
-    """Texts are joined, lists put together (a result's pieces are its content), others replaced."""
+    """Join texts, concatenate lists (a result's pieces are its content), replace others."""
     fields: dict[str, Raw] = {}
     texts: dict[str, list[str]] = {}
     content: list[Raw] = []
@@ -130,7 +130,7 @@ def _whole(kind: str, pieces: list[Raw]) -> Raw:
 
 
 def _input(text: str) -> Raw | str:
-    """The object that a call's streamed arguments are, or the text where it was cut off."""
+    """Return the object of a call's streamed arguments, or the text if it was cut off."""
     try:
         return Raw(_encode(read_object(text or "{}")))
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""`reasoning_effort` for the families of models behind Converse, which say it in their own words.
+"""Translates `reasoning_effort` for the model families behind Converse.
 
 - Claude 3.7, 4 to 4.1 and 4.5: thinking with a budget of tokens.
   https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html
@@ -8,7 +8,7 @@
   https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-openai.html
 - Nova 2: `reasoningConfig.maxReasoningEffort`.
   https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html
-- A name that tells no maker (the ARN of a profile, or of an imported model): `outputConfig.effort`.
+- A name without a maker (the ARN of a profile, or of an imported model): `outputConfig.effort`.
   https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_OutputConfig.html
 """
 
@@ -39,7 +39,7 @@ WORDS: Final[Mapping[str, str]] = {
     "xhigh": "xhigh",
     "max": "max",
 }
-"""Of Converse, and of later Claudes: all but OpenAI's `minimal` and `none`."""
+"""Levels of Converse, and of later Claude models: all but OpenAI's `minimal` and `none`."""
 
 THREE: Final[Mapping[str, str]] = {
     "minimal": "low",
@@ -47,7 +47,7 @@ THREE: Final[Mapping[str, str]] = {
     "medium": "medium",
     "high": "high",
 }
-"""Of gpt-oss and Nova 2."""
+"""Levels of gpt-oss and Nova 2."""
 
 SHARES: Final[Mapping[str, int]] = {
     "minimal": 10,
@@ -57,33 +57,33 @@ SHARES: Final[Mapping[str, int]] = {
     "xhigh": 90,
     "max": 95,
 }
-"""Of `max_tokens`, in percent, to think with, as for Anthropic itself."""
+"""Thinking budget in percent of `max_tokens`, as for Anthropic itself."""
 
 _EFFORT: Final = frozenset({"reasoning_effort"})
 
 LEAST_BUDGET: Final = 1024
 LIMIT: Final = 32_000
-"""Tokens taken for `max_tokens` where it is not sent: what each of the models with a budget can
-write. https://docs.anthropic.com/en/docs/about-claude/models/overview"""
+"""Tokens assumed as `max_tokens` if it is not sent: what every model with a budget can generate.
+https://docs.anthropic.com/en/docs/about-claude/models/overview"""
 
 
 class Reasoning(Struct, frozen=True, kw_only=True):
-    """additional: goes under `additionalModelRequestFields`. effort: Converse's own, or ""."""
+    """additional: for `additionalModelRequestFields`. effort: Converse's own, or ""."""
 
     additional: Block = {}
     effort: str = ""
 
 
 def lacks(model: str) -> frozenset[str]:
-    """See Supports. Where no way is known to make a model think, it goes without."""
+    """See Supports. A model without a known reasoning parameter lacks the field."""
     return _EFFORT if _without_reasoning(model) else frozenset()
 
 
 def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
-    """Raises InvalidRequest for an effort that the model does not know."""
+    """Raises InvalidRequest for an effort that the model does not support."""
     if _without_reasoning(model):
         raise _refused(
-            "no way is known to make this model think; send its own words in "
+            "this model has no known reasoning parameter; send its own fields in "
             "additionalModelRequestFields"
         )
     if CLAUDE.search(model):
@@ -107,7 +107,7 @@ def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
 
 
 def _without_reasoning(model: str) -> bool:
-    """An older Claude, or a model of another maker than those that are known here."""
+    """Return whether it is an older Claude, or a model of another maker."""
     if CLAUDE.search(model):
         return WITHOUT_REASONING.search(model) is not None
     if GPT_OSS.search(model) or NOVA_2.search(model) or model.startswith("arn:"):
@@ -117,17 +117,17 @@ def _without_reasoning(model: str) -> bool:
 
 def _word(effort: str, words: Mapping[str, str], also: str = "") -> str:
     if effort not in words:
-        raise _refused(f"this model knows {also}{', '.join(words)}")
+        raise _refused(f"this model supports {also}{', '.join(words)}")
     return words[effort]
 
 
 def _budget(limit: int, share: int) -> int:
-    """Tokens to think with; they count in the limit, and must be fewer."""
+    """Return the thinking budget in tokens, which is part of the limit and must be smaller."""
     budget = max(LEAST_BUDGET, limit * share // 100)
     if budget >= limit:
         raise _refused(
-            f"this model thinks with {LEAST_BUDGET} tokens or more; send max_tokens over "
-            f"{LEAST_BUDGET}, or reasoning_effort none"
+            f"this model needs a thinking budget of at least {LEAST_BUDGET} tokens; send "
+            f"max_tokens over {LEAST_BUDGET}, or reasoning_effort none"
         )
     return budget
 

@@ -11,9 +11,9 @@ from schemas.events import Usage
 
 
 def usage_from(raw: Raw) -> Usage:
-    """Counts that cannot be read are not known: no answer fails for them.
+    """Read counts; unreadable ones are unknown and never fail an answer.
 
-    `inputTokens` is without what came from the cache, or went into it.
+    `inputTokens` excludes tokens read from the cache or written to it.
     """
     if raw == NULL:
         return Usage()

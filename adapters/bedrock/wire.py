@@ -1,6 +1,6 @@
-"""Converse's answers as they come over the wire.
+"""Wire types of Converse's answers.
 
-Fields that we do not read are passed over, the padding `p` of a stream's events among them.
+Fields that are not read are ignored, among them the padding `p` of a stream's events.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 """
 # ruff: noqa: N815  the names are the wire's
@@ -16,7 +16,7 @@ RUN_BY_THE_SERVER: Final = "server_tool_use"
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
-    """input: an object, in a whole answer alone."""
+    """input: an object, only in a complete answer."""
 
     toolUseId: str
     name: str
@@ -25,7 +25,7 @@ class ToolUse(Struct, frozen=True, kw_only=True):
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """start: by kind, what the block begins with."""
+    """start: the start of the block, by kind."""
 
     start: dict[str, Raw]
     contentBlockIndex: int = 0
@@ -56,7 +56,7 @@ class OutputDelta(Struct, frozen=True, kw_only=True):
 
 
 class OtherDelta(Struct, frozen=True, kw_only=True):
-    """A piece of a block of a kind that is not in `_Piece`."""
+    """A delta of a block of a kind that is not in `_Piece`."""
 
     delta: dict[str, Raw]
     contentBlockIndex: int = 0

@@ -1,6 +1,6 @@
 """Cohere's API, version 2: chat and embeddings.
 
-The base URL is the server's own; a trailing `/v1` or `/v2` is read past. `model` in the
+The base URL is the server's own; a trailing `/v1` or `/v2` is ignored. `model` in the
 configuration may be `NAME/INPUT_TYPE` for embeddings.
 https://docs.cohere.com/reference/about
 """
@@ -26,7 +26,7 @@ from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 INVALID_TOKEN = 498
-"""Cohere's own status for a key that is not valid (any more)."""
+"""Cohere's own status for an invalid or expired key."""
 
 SUPPORTS = Supports(
     client_fields=withheld("cohere"),
@@ -95,7 +95,7 @@ _meta = msgspec.json.Decoder(_Meta).decode
 
 
 class CohereAdapter:
-    """No completions: version 2 has none."""
+    """Chat and embeddings; version 2 has no completions."""
 
     name: ClassVar[str] = "cohere"
     base_url: ClassVar[str] = "https://api.cohere.com"
@@ -136,7 +136,7 @@ class CohereAdapter:
             answer = _embedded(body)
         except UNREADABLE as exc:
             head = body[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         vectors = answer.embeddings.floats or ()
         if len(vectors) != len(request.inputs):
             raise self._broken(f"{len(vectors)} vectors for {len(request.inputs)} inputs")
@@ -162,7 +162,7 @@ class CohereAdapter:
 
 
 def _billed(raw: Raw) -> Usage:
-    """Embedding tells no tokens but those that it bills."""
+    """Read usage; embeddings report only billed tokens."""
     try:
         units = _meta(raw).billed_units
     except UNREADABLE:

@@ -1,8 +1,8 @@
-"""Answers of Cohere's `/v2/chat` as events, streamed or whole.
+"""Decodes answers of Cohere's `/v2/chat` to events, streamed or complete.
 
-A plan made before tools are called comes out as reasoning. Events name their type, content and
-tools are counted apart, a tool event holds one call and no list, and `message-end` is the end:
-with `ERROR` or `TIMEOUT` it is a failure inside a 200.
+A plan made before tool calls becomes reasoning. Events name their type, content and tools are
+numbered separately, a tool event has one call instead of a list, and `message-end` is the end: with
+`ERROR` or `TIMEOUT` it is a failure inside a 200.
 https://docs.cohere.com/reference/chat-stream
 """
 
@@ -42,13 +42,13 @@ FINISH: Mapping[str, FinishReason] = {
     "MAX_TOKENS": "length",
     "TOOL_CALL": "tool_calls",
 }
-"""A word that is in neither table is a `stop` of its own."""
+"""Finish reasons -> ours; one in neither table is a `stop` with its native reason."""
 
 FAILED: Mapping[str, type[UpstreamError]] = {"ERROR": UpstreamFailed, "TIMEOUT": UpstreamTimeout}
 
 
 class _Counts(Struct, frozen=True, kw_only=True):
-    """Numbers with a fraction of 0."""
+    """Counts, sent as floats."""
 
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -83,7 +83,7 @@ class _Logprobs(Struct, frozen=True, kw_only=True):
 
 
 class _Message(Struct, frozen=True, kw_only=True):
-    """What is a list in a whole message is one item in most events."""
+    """A list in a complete message is a single item in most events."""
 
     content: tuple[_Piece, ...] | _Piece | None = None
     tool_plan: str | None = None
@@ -123,7 +123,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _ToolCall:
-    """A call while it grows. What may still be the word `null`, for no arguments, is held back."""
+    """A call being assembled; arguments that may still be `null`, for none, are held back."""
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -148,7 +148,7 @@ class _ToolCall:
 
 
 class CohereDecoder:
-    """Reads one answer; `stream` says in which of the two forms it was asked for."""
+    """Decodes one answer. stream: whether a stream was requested."""
 
     def __init__(self, endpoint: Endpoint, *, stream: bool) -> None:
         self._endpoint = endpoint
@@ -218,7 +218,7 @@ class CohereDecoder:
         return Started(id=id)
 
     def _content(self, message: _Message, logprobs: tuple[TokenLogprob, ...]) -> Iterator[Event]:
-        """Log probabilities are those of the first text."""
+        """Emit content; log probabilities belong to the first text."""
         if message.tool_plan:
             yield ReasoningDelta(text=message.tool_plan)
         for piece in _pieces(message.content):
@@ -262,7 +262,7 @@ class CohereDecoder:
             yield usage_from(end.usage)
 
     def _unreadable(self, data: bytes) -> GatewayError:
-        """An error where an answer should be, or nothing that makes sense."""
+        """Return the error inside a 200, or UpstreamBroken for an unreadable answer."""
         try:
             fields = read_object(data)
         except UNREADABLE:
@@ -270,14 +270,14 @@ class CohereDecoder:
         if bytes(fields.get("message", NULL)).startswith(b'"'):
             return error_inside(self._endpoint, data)
         head = data[:80].decode(errors="replace")
-        return self._broken(f"an answer that cannot be read: {head}")
+        return self._broken(f"cannot read the answer: {head}")
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)
 
 
 def usage_from(raw: Raw) -> Usage:
-    """Counts that cannot be read are not known, and `raw` still has them, and what is billed."""
+    """Read counts; unreadable ones are unknown; `raw` keeps them, and the billed units."""
     kept = raw.copy()
     try:
         found = _usage(kept)
@@ -295,7 +295,7 @@ def usage_from(raw: Raw) -> Usage:
 
 
 def _logprobs(item: _Logprobs | None) -> tuple[TokenLogprob, ...]:
-    """One entry a token; their text stands with the first, for it is not told apart."""
+    """Return one entry per token; the first has the text of all, which Cohere does not split."""
     if item is None:
         return ()
     values = item.logprobs or ()

@@ -1,8 +1,8 @@
-"""Requests as bodies of Cohere's `/v2/chat` and `/v2/embed`.
+"""Encodes requests for Cohere's `/v2/chat` and `/v2/embed`.
 
-Names differ (`p`, `k`, `stop_sequences`), a schema stands beside the word `json_object`, a tool is
-named by being the only one, and strictness is one switch for all tools. An embedding says what it
-is for, and a text that is too long is refused rather than cut.
+Names differ (`p`, `k`, `stop_sequences`), a schema is sent with `json_object`, a named tool is sent
+as the only one, and strictness is one switch for all tools. An embedding needs a purpose, and text
+that is too long is rejected rather than cut.
 https://docs.cohere.com/reference/chat, https://docs.cohere.com/reference/embed
 """
 
@@ -59,7 +59,7 @@ EFFORTS: Mapping[str, Mapping[str, object]] = {
     "medium": {"type": "enabled", "token_budget": 4096},
     "high": {"type": "enabled"},
 }
-"""`reasoning_effort` -> `thinking`. Cohere has no levels, but a bound on the tokens of thinking."""
+"""`reasoning_effort` -> `thinking`. Cohere has a token limit for thinking instead of levels."""
 
 INPUT_TYPES = frozenset({"search_document", "search_query", "classification", "clustering"})
 STORED: Final = "search_document"
@@ -70,7 +70,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def chat_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest for what has no place in a message, and for what cannot go together."""
+    """Raises InvalidRequest for unsupported message fields and combinations."""
     body: Body = {
         "model": model,
         "messages": [_message(one, place) for place, one in enumerate(request.messages)],
@@ -80,7 +80,7 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     if request.tools:
         _add_tools(body, request.tools, request.tool_choice)
     elif isinstance(request.tool_choice, ToolChoice) and request.tool_choice.mode != "auto":
-        raise InvalidRequest("tool_choice: there are no tools to choose from", param="tool_choice")
+        raise InvalidRequest("tool_choice: requires tools", param="tool_choice")
     _add_format(body, request)
     if not isinstance(request.reasoning_effort, UnsetType):
         body["thinking"] = _thinking(request)
@@ -89,16 +89,16 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
 
 
 def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
-    """model: `NAME`, or `NAME/INPUT_TYPE` for what the operator says that its vectors are for.
+    """model: `NAME`, or `NAME/INPUT_TYPE` with the purpose of the vectors, set by the operator.
 
-    Raises InvalidRequest for tokens and for more inputs than one request may have.
+    Raises InvalidRequest for tokens and for more inputs than a request may have.
     """
     inputs = request.inputs
     if not all(isinstance(one, str) for one in inputs):
-        raise InvalidRequest("input: this backend takes texts", param="input")
+        raise InvalidRequest("input: this backend accepts only texts", param="input")
     if len(inputs) > LARGEST_BATCH:
         raise InvalidRequest(
-            f"input: has {len(inputs)} entries, this backend takes {LARGEST_BATCH} at a time",
+            f"input: has {len(inputs)} entries, this backend accepts {LARGEST_BATCH} at a time",
             param="input",
         )
     name, purpose = name_and_purpose(model)
@@ -116,7 +116,7 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
 
 
 def name_and_purpose(model: str) -> tuple[str, str]:
-    """Of `NAME`, or `NAME/INPUT_TYPE`. The API insists on a purpose, and clients rarely say one."""
+    """Split `NAME/INPUT_TYPE`. The API requires a purpose, and clients rarely send one."""
     name, _, purpose = model.rpartition("/")
     return (name, purpose) if purpose in INPUT_TYPES else (model, STORED)
 
@@ -125,11 +125,11 @@ def _message(one: Message, place: int) -> Body:
     field = f"messages[{place}]"
     if one.role not in ROLES:
         raise InvalidRequest(
-            f"{field}.role: this backend knows {', '.join(ROLES)}", param=f"{field}.role"
+            f"{field}.role: this backend supports {', '.join(ROLES)}", param=f"{field}.role"
         )
     if one.name and one.role != "tool":
         raise InvalidRequest(
-            f"{field}.name: this backend knows no names; write it into the text",
+            f"{field}.name: this backend does not support names; write the name into the text",
             param=f"{field}.name",
         )
     body: Body = {"role": ROLES[one.role]}
@@ -186,7 +186,7 @@ def _add_sampling(body: Body, sampling: Sampling) -> None:
 def _add_tools(body: Body, tools: Sequence[Tool], choice: ToolChoice | UnsetType) -> None:
     functions = [tool for tool in tools if isinstance(tool, FunctionTool)]
     if len(functions) != len(tools):
-        raise InvalidRequest("tools: this backend takes functions only", param="tools")
+        raise InvalidRequest("tools: this backend accepts only functions", param="tools")
     if isinstance(choice, ToolChoice):
         functions = _chosen(body, functions, choice)
     body["tools"] = [_tool(one) for one in functions]
@@ -195,7 +195,7 @@ def _add_tools(body: Body, tools: Sequence[Tool], choice: ToolChoice | UnsetType
 
 
 def _chosen(body: Body, tools: list[FunctionTool], choice: ToolChoice) -> list[FunctionTool]:
-    """The tools that may be called, one where one is named. `auto` is what silence means."""
+    """Return the tools that may be called, one if one is named. `auto` is the default."""
     match choice.mode:
         case "auto":
             return tools
@@ -206,13 +206,13 @@ def _chosen(body: Body, tools: list[FunctionTool], choice: ToolChoice) -> list[F
             named = [one for one in tools if one.name == choice.name]
             if not named:
                 raise InvalidRequest(
-                    f"tool_choice: {choice.name!r} is none of the tools", param="tool_choice"
+                    f"tool_choice: {choice.name!r} is not one of the tools", param="tool_choice"
                 )
             body["tool_choice"] = "REQUIRED"
             return named
         case "opaque":
             raise InvalidRequest(
-                "tool_choice: this backend knows none, auto, required or a function",
+                "tool_choice: this backend supports none, auto, required or a function",
                 param="tool_choice",
             )
 
@@ -233,12 +233,12 @@ def _add_format(body: Body, request: ChatRequest) -> None:
         return
     if form.type == "opaque":
         raise InvalidRequest(
-            "response_format: this backend knows text, json_object and json_schema",
+            "response_format: this backend supports text, json_object and json_schema",
             param="response_format",
         )
     if request.tools or "documents" in request.extra:
         raise InvalidRequest(
-            "response_format: this backend takes none beside tools or documents",
+            "response_format: this backend does not combine it with tools or documents",
             param="response_format",
         )
     sent: Body = {"type": "json_object"}
@@ -251,10 +251,11 @@ def _thinking(request: ChatRequest) -> Mapping[str, object]:
     effort = request.reasoning_effort or ""
     if "thinking" in request.extra:
         raise InvalidRequest(
-            "thinking: is sent as reasoning_effort, too; send one", param="thinking"
+            "thinking: is also sent as reasoning_effort; send only one", param="thinking"
         )
     if effort not in EFFORTS:
         raise InvalidRequest(
-            f"reasoning_effort: this backend knows {', '.join(EFFORTS)}", param="reasoning_effort"
+            f"reasoning_effort: this backend supports {', '.join(EFFORTS)}",
+            param="reasoning_effort",
         )
     return EFFORTS[effort]

@@ -1,4 +1,4 @@
-"""What every adapter keeps whatever it is sent: fields, errors, and bytes that are no answer.
+"""Checks of an adapter's declared fields, its errors, and its handling of unreadable bytes.
 
 A check returns nothing and raises AssertionError with a sentence that says what is wrong.
 """
@@ -51,7 +51,7 @@ STATUSES: Mapping[int, type[GatewayError]] = {
     504: UpstreamTimeout,
     529: UpstreamError,
 }
-"""What a status means where the body says nothing."""
+"""The error for each status if the body is empty."""
 
 _DEEP = b"[" * 900 + b"]" * 900
 _LONG = b"9" * 5000
@@ -72,26 +72,30 @@ BODIES = (
 
 
 _SHORT = 1_000
-"""Bytes of a body that is tried with every status; others take a millisecond each."""
+"""Longest body, in bytes, that is tried with every status; longer ones take a millisecond each."""
 
 
 def check_shape(adapter: Adapter) -> None:
-    """A framing that there is, and addresses that can be put together."""
+    """Check that the framing exists and addresses can be composed."""
     assert adapter.name, "name is empty"
     framings = ", ".join(FRAMING)
     assert adapter.framing in FRAMING, f"framing {adapter.framing!r} is none of {framings}"
     if isinstance(adapter, HasBaseUrl):
         url = adapter.base_url
-        assert url.startswith("https://"), f"base_url {url!r} does not begin with https://"
+        assert url.startswith("https://"), f"base_url {url!r} does not start with https://"
         assert not url.endswith("/"), f"base_url {url!r} ends with a slash"
     if isinstance(adapter, HasTokenEndpoint):
         path = adapter.token_endpoint.path
-        assert isinstance(adapter.token_endpoint, TokenEndpoint), "token_endpoint is none"
-        assert not path or path.startswith("/"), f"token_endpoint.path {path!r} lacks its slash"
+        assert isinstance(adapter.token_endpoint, TokenEndpoint), (
+            "token_endpoint is not a TokenEndpoint"
+        )
+        assert not path or path.startswith("/"), (
+            f"token_endpoint.path {path!r} does not start with a slash"
+        )
 
 
 def check_statuses(adapter: Adapter) -> None:
-    """Every error status lands in the tree, whatever the body, and no key is in its text."""
+    """Check that every error status maps to the error tree, and no key is in the message."""
     for body in (*BODIES, f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode()):
         for status in range(400, 600) if len(body) < _SHORT else (*STATUSES, 599):
             error = adapter.error(status, {}, body)
@@ -107,7 +111,7 @@ def check_statuses(adapter: Adapter) -> None:
 
 
 def check_supports(adapter: Adapter) -> None:
-    """Only names that schemas.fields knows; at least one task."""
+    """Check that only fields of schemas.fields are declared, and at least one task."""
     supports = adapter.supports
     for task in TASKS:
         unknown = (offered(supports, task) or frozenset[str]()) - FIELDS[task]
@@ -120,7 +124,7 @@ def check_supports(adapter: Adapter) -> None:
 
 
 def check_fields(adapter: Adapter, task: Task, model: str) -> None:
-    """Sent = translated + reported, for each field by itself; and nothing that was not sent."""
+    """Check each field alone: sent = translated + reported, and nothing else is sent."""
     supported = offered(adapter.supports, task)
     if supported is None:
         named = {one.field for one in unsupported(bare_request(task), adapter.supports)}
@@ -136,50 +140,54 @@ def check_fields(adapter: Adapter, task: Task, model: str) -> None:
         allowed = field not in named or field in adapter.supports.ranges
         assert allowed, f"{task}: {field} is supported and reported"
         changed = adapter.encode(with_it, model) != adapter.encode(without_it, model)
-        assert changed, f"{task}: {field} is supported but never leaves"
+        assert changed, f"{task}: {field} is supported but never sent"
     _check_extra(adapter, task, model)
     _check_absence(adapter, task, model)
 
 
 def check_thoughts(adapter: Adapter) -> None:
-    """What a client hands back of an answer's thinking leaves, or is named: never neither."""
+    """Check that reasoning sent back by a client is sent or reported."""
     if adapter.supports.chat is None:
         return
     without_it = _completed(adapter, chat_with_thought(None))
-    assert not omitted_content(without_it, adapter.supports), "thoughts are named that nobody sent"
+    assert not omitted_content(without_it, adapter.supports), (
+        "reasoning is reported that was not sent"
+    )
     for kind, thought in THOUGHTS.items():
         with_it = _completed(adapter, chat_with_thought(thought))
         if kind not in adapter.supports.thoughts:
             assert omitted_content(with_it, adapter.supports) == (REASONING,), (
-                f"{kind}: is not named"
+                f"{kind}: is not reported"
             )
             continue
-        assert not omitted_content(with_it, adapter.supports), f"{kind}: is read and named"
+        assert not omitted_content(with_it, adapter.supports), f"{kind}: is read and reported"
         changed = adapter.encode(with_it, "m").body != adapter.encode(without_it, "m").body
-        assert changed, f"{kind}: is read but never leaves"
+        assert changed, f"{kind}: is read but never sent"
     if adapter.supports.proofs is not None:
         _check_proofs(adapter)
 
 
 OTHERS = "another-vendor-v1"
-"""The format of proofs that nobody's adapter reads."""
+"""A proof format that no adapter reads."""
 
 
 def _check_proofs(adapter: Adapter) -> None:
-    """A vendor that checks proofs refuses all but its own, so it gets no other's."""
+    """Check that a vendor that checks proofs, and rejects other vendors', gets only its own."""
     for kind in ("signed", "encrypted"):
         foreign = replace(THOUGHTS[kind], format=OTHERS)
         request = _completed(adapter, chat_with_thought(foreign))
         body = adapter.encode(request, "m").body
         for proof in (foreign.signature, foreign.data):
-            assert not proof or proof.encode() not in body, f"{kind}: another vendor's proof leaves"
+            assert not proof or proof.encode() not in body, (
+                f"{kind}: another vendor's proof is sent"
+            )
         read = "text" in adapter.supports.thoughts and not foreign.data
         named = omitted_content(request, adapter.supports) == (REASONING,)
-        assert named != read, f"{kind}: another vendor's thought is neither read nor named"
+        assert named != read, f"{kind}: another vendor's reasoning is neither read nor reported"
 
 
 def check_breaks(adapter: Adapter, task: Task) -> None:
-    """Bytes that are no answer raise UpstreamBroken or another UpstreamError, never a bug."""
+    """Check that bytes that are not an answer raise an UpstreamError and nothing else."""
     if offered(adapter.supports, task) is None:
         return
     request = _completed(adapter, bare_request(task))
@@ -191,22 +199,22 @@ def check_breaks(adapter: Adapter, task: Task) -> None:
                 translate(adapter, request, [body])
         except (UpstreamError, UpstreamRejected):
             continue
-        raise AssertionError(f"{task}: {body[:20]!r} passes for an answer")
+        raise AssertionError(f"{task}: {body[:20]!r} is accepted as an answer")
 
 
 def _completed(adapter: Adapter, request: Request) -> Request:
-    """The request with what this adapter requires of every one."""
+    """Return the request with the fields that this adapter always requires."""
     return completed(adapter.supports, request)
 
 
 def _check_required(adapter: Adapter, task: Task, model: str) -> None:
-    """What is required is reported when it is missing, and nothing is put in its place."""
+    """Check that a missing required field is reported, and not replaced."""
     for field in adapter.supports.requires:
         request = bare_request(task)
         named = {one.field for one in unsupported(request, adapter.supports)}
-        assert field in named, f"{task}: {field} is required, and missing it is not reported"
+        assert field in named, f"{task}: {field} is required, but not reported when missing"
         refused = _refused_field(adapter, request, model)
-        assert refused == field, f"{task}: encoded without {field}, the refusal names {refused!r}"
+        assert refused == field, f"{task}: encoding without {field} is rejected naming {refused!r}"
 
 
 def _refused_field(adapter: Adapter, request: Request, model: str) -> str | None:
@@ -222,7 +230,7 @@ def _check_extra(adapter: Adapter, task: Task, model: str) -> None:
     named = {one.field for one in unsupported(request, adapter.supports)}
     if adapter.supports.extra:
         body = adapter.encode(request, model).body
-        assert b'"x_unheard_of":{"a":[1,null]}' in body, f"{task}: extra fields get lost"
+        assert b'"x_unheard_of":{"a":[1,null]}' in body, f"{task}: extra fields are lost"
     else:
         assert "x_unheard_of" in named, f"{task}: extra fields are neither sent nor reported"
     for name in adapter.supports.extra_fields.get(task, ()):
@@ -231,12 +239,12 @@ def _check_extra(adapter: Adapter, task: Task, model: str) -> None:
         supports = replace(adapter.supports, client_fields=rules)
         assert not unsupported(request, supports), f"{task}: {name} is reported"
         body = adapter.encode(request, model).body
-        assert f'"{name}":{{"a":[1,null]}}'.encode() in body, f"{task}: {name} gets lost"
+        assert f'"{name}":{{"a":[1,null]}}'.encode() in body, f"{task}: {name} is lost"
 
 
 def _check_absence(adapter: Adapter, task: Task, model: str) -> None:
     bare = adapter.encode(_completed(adapter, bare_request(task)), model)
-    assert b"null" not in bare.body, f"{task}: what is absent is sent as null"
+    assert b"null" not in bare.body, f"{task}: absent fields are sent as null"
     nulls = _completed(adapter, request_with_nulls(task))
     assert adapter.encode(nulls, model) == bare, f"{task}: null is not the same as absent"
     reported = unsupported(nulls, adapter.supports)

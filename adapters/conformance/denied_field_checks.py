@@ -1,7 +1,7 @@
-"""The checks that no field of a client's reaches the wire which its backend's rules withhold.
+"""Checks that fields withheld by a backend's rules never reach the wire.
 
-`Supports.client_fields` are the rules. Fields that nobody knows are planted at every depth of a
-request, and the fields of the adapter's own table where they belong.
+`Supports.client_fields` are the rules. Unknown fields are planted at every depth of a request, and
+the fields of the adapter's own table at their places.
 """
 
 import re
@@ -35,7 +35,7 @@ from schemas.unknown_fields import KNOWN
 
 PLANTED = "x_planted"
 MARK = "planted-0451"
-"""What stands in a planted field, to be looked for on the wire; an address where one matters."""
+"""The value of planted fields, searched for on the wire; an address if that matters."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +48,7 @@ class Planted(Struct, frozen=True, kw_only=True):
 
 
 def check_client_fields(adapter: Adapter, task: Task, model: str) -> None:
-    """What is withheld is reported, and gone where the operator has it dropped; at every depth."""
+    """Check at every depth that withheld fields are reported, and removed if dropped."""
     supports = adapter.supports
     if offered(supports, task) is None:
         return
@@ -72,16 +72,16 @@ def _check_gone(adapter: Adapter, planted: Planted, supports: Supports, model: s
     )
     lacking = named & {"tools", "tools.opaque", "messages.opaque", "messages.image"}
     lacking |= named & {"tool_choice", "response_format"}
-    assert covered or lacking, f"{planted.path}: is withheld, and only {sorted(named)} is reported"
+    assert covered or lacking, f"{planted.path}: is withheld, but only {sorted(named)} is reported"
     try:
         body = adapter.encode(without(request, named), model).body
     except InvalidRequest:
         return
-    assert MARK.encode() not in body, f"{planted.path}: is withheld, and reaches the wire"
+    assert MARK.encode() not in body, f"{planted.path}: is withheld, but reaches the wire"
 
 
 def everywhere(task: Task, supports: Supports) -> Iterator[Planted]:
-    """A field that nobody knows in each object of a request, one at a time."""
+    """Yield requests with an unknown field in each object, one at a time."""
     names = (PLANTED, *sorted(supports.extra_fields.get(task, ())))
     for name in names:
         path = name if name == PLANTED else f"{name}.{PLANTED}"
@@ -97,7 +97,7 @@ def _required(planted: Planted | None) -> Planted:
 
 
 def _at(pattern: str, task: Task, *, address: bool = False) -> Planted | None:
-    """A request with a field there; `None` where its task has no such place."""
+    """Return a request with a field there; `None` if its task has no such place."""
     path = pattern.replace("*", "x")
     value = f"https://{MARK}.test" if address else MARK
     names = re.split(r"\.|(?=\[\])", path)
@@ -126,7 +126,7 @@ _FORM = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"ty
 
 
 def _chat(names: list[str], value: object) -> ChatRequest:
-    """The parts are what a surface makes of the same JSON."""
+    """Return a chat whose parts are what a surface makes of the same JSON."""
     root, *rest = names
     request = msgspec.convert(bare_request("chat"), ChatRequest)
     if root == "messages":
@@ -182,7 +182,7 @@ def _with_part(names: list[str], value: object) -> Message:
 
 
 def _with(fields: Mapping[str, object], names: list[str], value: object) -> dict[str, object]:
-    """The object with the value at a place in it."""
+    """Return the object with the value at a place in it."""
     if not names:
         return {**fields}
     name, *rest = names

@@ -1,7 +1,7 @@
-"""The check that nothing of a client's is lost in silence, at any depth.
+"""Checks that no field of a client is lost silently, at any depth.
 
-A field that nobody knows is planted in each object of a request, in turn, and in messages of every
-role: it reaches the wire, or it is refused by name, or it is reported as lost.
+An unknown field is planted in each object of a request, in turn, and in messages of every role: it
+must reach the wire, be rejected by name, or be reported as lost.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -31,7 +31,7 @@ _CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments
 
 
 def check_carried(adapter: Adapter, task: Task, model: str) -> None:
-    """Sent + refused + lost are all that was planted, and nothing is two of them."""
+    """Check that each planted field is exactly one of: sent, rejected, lost."""
     if offered(adapter.supports, task) is None:
         return
     _check_repeatable(adapter, task, model)
@@ -48,22 +48,22 @@ def check_carried(adapter: Adapter, task: Task, model: str) -> None:
             continue
         found = (*at_top(request), *below_top(request))
         if not _covered(planted.path, {one.path for one in found}):
-            # It went with the tools or the format that this backend does not take.
+            # It was removed with the tools or the format that this backend does not support.
             continue
         reported = _covered(planted.path, carrying.lost(request, model, found))
         sent = MARK.encode() in body
         where = f"{task}: {planted.path} ({_role(planted)})"
-        assert sent or reported, f"{where} is lost in silence"
-        assert not (sent and reported), f"{where} is sent, and reported as lost"
+        assert sent or reported, f"{where} is lost silently"
+        assert not (sent and reported), f"{where} is sent, but reported as lost"
 
 
 def _covered(path: str, paths: Collection[str]) -> bool:
-    """It is one of them, or inside one."""
+    """Return whether the path is one of them, or inside one."""
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in paths)
 
 
 def _check_repeatable(adapter: Adapter, task: Task, model: str) -> None:
-    """What is lost is found by encoding twice."""
+    """Check that encoding is deterministic, because lost fields are found by encoding twice."""
     request = completed(adapter.supports, bare_request(task))
     same = adapter.encode(request, model) == adapter.encode(request, model)
     assert same, f"{task}: the same request is encoded differently each time"
@@ -75,7 +75,7 @@ def _role(planted: Planted) -> str:
 
 
 def _of_roles() -> Iterator[Planted]:
-    """In messages of each role, in their parts, and below."""
+    """Yield planted fields in messages of each role, in their parts, and below."""
     for role in _ROLES:
         plain: Mapping[str, object] = {"role": role, "content": "hello", PLANTED: MARK}
         yield _with_message("messages[]", role, plain, "hello")
@@ -112,7 +112,7 @@ def _part(fields: Mapping[str, object]) -> Part:
 def _with_message(
     place: str, role: Role, fields: Mapping[str, object], content: str | tuple[Part, ...]
 ) -> Planted:
-    """A conversation that ends with the message, or with the user's turn after it."""
+    """Return a conversation that ends with the message, or with the user's turn after it."""
     said = dict(fields)
     before: tuple[Message, ...] = (Message(role="user", content="hello"),)
     message = Message(role=role, content=content)

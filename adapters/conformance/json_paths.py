@@ -1,7 +1,7 @@
-"""Where in a request's body something stands: every value of a JSON body under its path.
+"""Maps every value of a JSON body to its path.
 
 `tools[].function.name` is the name in every entry of `tools`. A tensor of the inference protocol
-stands under its name, `inputs[temperature]`.
+is under its name, `inputs[temperature]`.
 https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
 """
 
@@ -13,16 +13,16 @@ import msgspec
 from adapters.triton.open_inference_protocol import json_end
 
 Places = Mapping[str, tuple[object, ...]]
-"""Path -> the values that stand there, in the body's order."""
+"""Path -> the values at that path, in the body's order."""
 
 
 def places(body: bytes) -> Places:
-    """Bytes that follow the JSON (binary tensors) are left out: it gives their length."""
+    """Return the values by path, without bytes that follow the JSON (binary tensors)."""
     return places_of(msgspec.json.decode(body[: json_end(body)]), "")
 
 
 def places_of(value: object, path: str) -> Places:
-    """Those of a JSON value that stands at the path."""
+    """Return the values by path of a JSON value at `path`."""
     found: dict[str, tuple[object, ...]] = {}
     for place, leaf in _leaves(value, path):
         found[place] = (*found.get(place, ()), leaf)
@@ -30,29 +30,29 @@ def places_of(value: object, path: str) -> Places:
 
 
 def within(found: Places, place: str) -> Places:
-    """What stands at a place and further into it."""
+    """Return the values at a place and inside it."""
     return {path: values for path, values in found.items() if leads(path, place)}
 
 
 def changed(before: Places, after: Places) -> frozenset[str]:
-    """The paths at which one body has what the other has not."""
+    """Return the paths at which the bodies differ."""
     return frozenset(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
     )
 
 
 def leads(path: str, place: str) -> bool:
-    """The path is the place, or leads further into it."""
+    """Return whether the path is the place, or inside it."""
     return path.startswith(place) and path[len(place) : len(place) + 1] in ("", ".", "[")
 
 
 def parent(place: str) -> str:
-    """`messages[].content[]` for `messages[].content[].image_url`, "" at the top level."""
+    """Return `messages[].content[]` for `messages[].content[].image_url`, "" at the top level."""
     return place.rpartition(".")[0]
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """An empty object or list is one."""
+    """Yield the leaves; an empty object or list is one."""
     if isinstance(value, dict) and value:
         for name, inner in cast("dict[str, object]", value).items():
             yield from _leaves(inner, f"{path}.{name}" if path else name)
@@ -64,7 +64,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _tensor(value: object) -> str:
-    """The name of a tensor, "" for all else."""
+    """Return the name of a tensor, "" for anything else."""
     if isinstance(value, dict) and "datatype" in value:
         return str(cast("dict[str, object]", value)["name"])
     return ""

@@ -1,7 +1,7 @@
-"""How a request's fields are said in the client's own words: OpenAI's, or those of schemas.fields.
+"""The places and values of request fields in OpenAI's dialect, or as in schemas.fields.
 
-For each field of adapters.conformance.sample_requests, the place in a body and the JSON that stands
-there; a field that OpenAI's dialect lacks stands at the top level under its own name.
+For each field of adapters.conformance.sample_requests, the place in a body and the JSON there; a
+field that OpenAI's dialect lacks is at the top level under its own name.
 https://github.com/openai/openai-openapi
 """
 
@@ -49,16 +49,16 @@ WORDS: Mapping[str, tuple[str, object]] = MappingProxyType(
         "input.tokens": ("input", [1, 2, 3]),
     }
 )
-"""Where the words are not the field's name and its value."""
+"""Fields that are not sent under their own name and with their plain value."""
 
 COUNTED: Mapping[str, tuple[str, object]] = MappingProxyType(
     {"logprobs": ("logprobs", 0), "top_logprobs": ("logprobs", 3)}
 )
-"""Completions ask for log probabilities by how many."""
+"""In completions, the number of log probabilities requested."""
 
 
 def openai_field(task: Task, field: str) -> tuple[str, object]:
-    """The place, and the JSON value, of the field's sample."""
+    """Return the place and the JSON value of the field's sample."""
     if task == "completion" and field in COUNTED:
         return COUNTED[field]
     if field in WORDS:

@@ -1,4 +1,4 @@
-"""What every adapter keeps of the answers that were recorded: none is cut short, lost or changed.
+"""Checks that an adapter decodes recorded answers completely and unchanged.
 
 A check returns nothing and raises AssertionError with a sentence that says what is wrong.
 """
@@ -26,7 +26,7 @@ from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 SMALL = 8 * 1024
-"""Bytes up to which a stream is cut at every place."""
+"""Size in bytes up to which a stream is cut at every byte."""
 
 EDGE = 2 * 1024
 RANDOM_CUTS = 500
@@ -38,7 +38,7 @@ CALLERS = (400, 413, 422)
 
 
 def cuts(length: int) -> Iterator[int]:
-    """Places to cut a body at: all of them, or the edges and a seeded choice of the rest."""
+    """Yield places to cut a body at: all, or the edges and a seeded sample of the rest."""
     if length <= SMALL:
         yield from range(1, length)
         return
@@ -48,7 +48,7 @@ def cuts(length: int) -> Iterator[int]:
 
 
 def check_cuts(adapter: Adapter, recording: Recording) -> None:
-    """However the network cuts a stream, the frames stay the same, and so do the events."""
+    """Check that frames and events do not depend on how the network splits a stream."""
     whole, request = frames(adapter, [recording.body]), request_for(recording)
     assert not isinstance(request, EmbeddingsRequest), f"{recording.name}: embeddings do not stream"
     for cut in cuts(len(recording.body)):
@@ -61,10 +61,10 @@ def check_cuts(adapter: Adapter, recording: Recording) -> None:
 
 
 def check_truncation(adapter: Adapter, recording: Recording) -> None:
-    """A body cut short is an error, unless nothing that a client is shown came after the cut.
+    """Check that a truncated body is an error, unless all content came before the cut.
 
     A dialect without an end mark declares that by its framing; there only a cut inside a frame
-    (or before the first) shows, and the transport must notice all others.
+    (or before the first) is detectable, and the transport must detect all others.
     """
     request = request_for(recording)
     assert not isinstance(request, EmbeddingsRequest), f"{recording.name}: embeddings do not stream"
@@ -79,15 +79,15 @@ def check_truncation(adapter: Adapter, recording: Recording) -> None:
             events = translate(adapter, request, [recording.body[:cut]])
         except UpstreamError:
             continue
-        problem = f"{recording.name}: cut short at byte {cut} it passes for a whole answer"
+        problem = f"{recording.name}: cut at byte {cut} it is accepted as a complete answer"
         assert not unmarked, problem
         assert _content(events) == whole, problem
 
 
 def check_whole(adapter: Adapter, recording: Recording) -> None:
-    """Every choice ends and shows something; calls have an id, a name and an object of arguments.
+    """Check that choices end and have content, and calls have id, name and an arguments object.
 
-    Of embeddings: one vector an input.
+    For embeddings: one vector per input.
     """
     request = request_for(recording)
     if isinstance(request, EmbeddingsRequest):
@@ -102,13 +102,13 @@ def check_whole(adapter: Adapter, recording: Recording) -> None:
     fold = Fold()
     fold.add(translate(adapter, request, [recording.body]))
     choices = fold.answer().choices
-    assert choices, f"{recording.name}: no choice at all"
+    assert choices, f"{recording.name}: no choices"
     for choice in choices:
         _check_choice(f"{recording.name}: choice {choice.index}", choice)
 
 
 def check_error_reported(adapter: Adapter, recording: Recording) -> None:
-    """A recorded error lands in the tree with the vendor's own words in its message."""
+    """Check that a recorded error maps to the error tree and keeps the vendor's message."""
     error = adapter.error(recording.status, recording.headers, recording.body)
     assert isinstance(error, UpstreamError | UpstreamRejected), f"{recording.name}: {error!r}"
     assert error.message.removeprefix("contract: "), f"{recording.name}: the message is empty"
@@ -122,29 +122,29 @@ def check_error_reported(adapter: Adapter, recording: Recording) -> None:
 
 
 def check_recorded(adapter: Adapter, recorded: Sequence[Recording]) -> None:
-    """Each task that the adapter offers was answered once at least."""
+    """Check that each offered task has at least one recorded answer."""
     answered = {
         task_of(request_for(recording)) for recording in recorded if recording.status == 200
     }
     for task in TASKS:
         there = offered(adapter.supports, task) is None or task in answered
-        assert there, f"{task} is offered, and no recording answers it"
+        assert there, f"{task} is offered, but has no recording"
 
 
 def _check_choice(where: str, choice: Choice) -> None:
     finish = choice.finish
     assert finish is not None, f"{where} never finishes"
     shown = choice.text is not None or choice.tool_calls or choice.refusal or choice.opaque
-    assert shown or finish.reason == "content_filter", f"{where} shows nothing"
+    assert shown or finish.reason == "content_filter", f"{where} has no content"
     for call in choice.tool_calls:
         assert call.id, f"{where} calls {call.name!r} without an id"
         assert call.name, f"{where} calls a tool without a name"
         arguments: object = msgspec.json.decode(call.arguments)
-        assert isinstance(arguments, dict), f"{where}: {call.arguments!r} is no JSON object"
+        assert isinstance(arguments, dict), f"{where}: {call.arguments!r} is not a JSON object"
 
 
 def _is_error(adapter: Adapter, recording: Recording, request: GenerateRequest) -> bool:
-    """A failure inside a 200: its folder's name has the word `error`."""
+    """Return whether it is a failure inside a 200, marked by `error` in its folder's name."""
     try:
         translate(adapter, request, [recording.body])
     except GatewayError as exc:
@@ -161,7 +161,7 @@ def _content(events: Iterable[Event]) -> list[Event]:
 
 
 def _truncations(recording: Recording) -> Iterator[int]:
-    """Behind every line end, frame ends among them, and a seeded choice of other places."""
+    """Yield cuts after every line end, frame ends included, and a seeded sample of others."""
     length = len(recording.body)
     ends = {place + 1 for place in range(length - 1) if recording.body[place] == _LINE_END}
     chosen = random.Random(length).sample(range(length), min(length, 100))

@@ -1,15 +1,15 @@
-"""Recorded exchanges: an adapter's fixtures, a folder each, and the requests that they answer.
+"""Reads recorded exchanges: an adapter's fixtures, one folder each, and matching requests.
 
-`FOLDER/CASE/` holds
+`FOLDER/CASE/` contains
 
 request_line            method, path and query
 request.json            the body sent, or the part of it that the answer depends on
-task                    `chat`, `completion`, `embeddings` or `tokens`, where neither path nor body
-                        tells
-status                  only when it is not 200
-headers.json            of the answer, names in lower case, where they matter
-response.json, .txt     the body of a whole answer; `.octets` where it is not text
-response.sse, .ndjson   the body of a streamed one; `.bin` where it is not text
+task                    `chat`, `completion`, `embeddings` or `tokens`, if neither path nor body
+                        determines it
+status                  only if it is not 200
+headers.json            of the answer, names in lower case, if they matter
+response.json, .txt     the body of a complete answer; `.octets` if it is not text
+response.sse, .ndjson   the body of a streamed one; `.bin` if it is not text
 """
 
 from pathlib import Path
@@ -31,10 +31,10 @@ from schemas.sampling import Sampling
 
 STREAMED = (".sse", ".ndjson", ".bin")
 INPUTS = ("input", "texts", "text", "inputs")
-"""Where dialects put what is to be embedded."""
+"""Fields in which dialects send the inputs to embed."""
 
 CONVERSED = ("chat", "generateContent", "streamGenerateContent")
-"""What paths of conversations have in them."""
+"""Parts of the paths of chat requests."""
 
 _one_or_more: msgspec.json.Decoder[str | list[object]] = msgspec.json.Decoder(str | list[object])
 
@@ -42,8 +42,8 @@ _one_or_more: msgspec.json.Decoder[str | list[object]] = msgspec.json.Decoder(st
 class Recording(Struct, frozen=True, kw_only=True):
     """One recorded exchange.
 
-    name: `FOLDER/CASE`. line: "" where it is not known. sent: the fields of the recorded request,
-    {} where they are not known. task: `None` where no file says it.
+    name: `FOLDER/CASE`. line: "" if unknown. sent: the fields of the recorded request, {} if
+    unknown. task: `None` if no file contains it.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Recording(Struct, frozen=True, kw_only=True):
 
 
 def recordings(folder: Path) -> list[Recording]:
-    """Every exchange under `folder`, by name; [] where there is no such folder."""
+    """Return every exchange under `folder`, by name; [] if there is no such folder."""
     if not folder.is_dir():
         return []
     found = (_recording(one) for one in sorted(folder.iterdir()) if one.is_dir())
@@ -65,7 +65,7 @@ def recordings(folder: Path) -> list[Recording]:
 
 
 def request_for(recording: Recording) -> Request:
-    """A request that such an answer may follow: its task, form, and number of choices."""
+    """Return a request that fits the answer: its task, form, and number of choices."""
     sent = recording.sent
     if recording.task is None and "/v2/models/" in recording.line:
         return _triton_request(recording)
@@ -90,7 +90,7 @@ def request_for(recording: Recording) -> Request:
 
 
 def _task(recording: Recording) -> Task:
-    """By the path, and by what was sent."""
+    """Infer the task from the path and the request."""
     if "embed" in recording.line or (
         "input" in recording.sent and "messages" not in recording.sent
     ):
@@ -104,7 +104,7 @@ def _task(recording: Recording) -> Task:
 
 
 def _triton_request(recording: Recording) -> CompletionRequest | TokenRequest:
-    """A model that takes text, or one that takes tensors: as JSON keys, or as a list of them."""
+    """Return a request for a text model, or a tensor model (JSON keys, or a list of tensors)."""
     limit = recording.sent.get("max_tokens", recording.sent.get("request_output_len", Raw(b"20")))
     bounded = Sampling(max_tokens=msgspec.json.decode(limit, type=int))
     if "input_ids" in recording.sent or "inputs" in recording.sent:
@@ -154,7 +154,7 @@ def _object(file: Path) -> dict[str, Raw]:
 
 
 def _entries(raw: Raw | None) -> int:
-    """How many prompts or inputs: a list of strings or lists counts each, all else is one."""
+    """Count prompts or inputs: each entry of a list of strings or lists, else one."""
     if raw is None:
         return 1
     value = _one_or_more.decode(raw)

@@ -1,4 +1,4 @@
-"""Plays a recorded body to an adapter, in whatever pieces it may have arrived."""
+"""Feeds a recorded body to an adapter, in arbitrary pieces."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ def frames(adapter: Adapter, pieces: Iterable[bytes]) -> list[Frame]:
 
 
 def translate(adapter: Adapter, request: GenerateRequest, pieces: Iterable[bytes]) -> list[Event]:
-    """The events of an answer that arrived in these pieces. Raises what the adapter raises."""
+    """Return the events of an answer in these pieces. Raises what the adapter raises."""
     decoder = adapter.decoder(request)
     found = frames(adapter, pieces) if request.stream else [("", b"".join(pieces))]
     events = [event for name, data in found for event in decoder.feed(name, data)]
@@ -26,7 +26,7 @@ def translate(adapter: Adapter, request: GenerateRequest, pieces: Iterable[bytes
 def outcome(
     adapter: Adapter, request: GenerateRequest, pieces: Iterable[bytes]
 ) -> tuple[list[Event], str]:
-    """Events up to the error, if there is one, and the error's text."""
+    """Return the events up to the error, if there is one, and the error's text."""
     decoder, events = adapter.decoder(request), list[Event]()
     try:
         for name, data in frames(adapter, pieces):

@@ -102,7 +102,7 @@ VALUES: Mapping[str, object] = MappingProxyType(
         "return_generation_logits": True,
     }
 )
-"""A value for each field that has one; none of them is neutral."""
+"""A sample value for each field; none of them is neutral."""
 
 NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -113,7 +113,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "early_stopping": ("beam_width",),
     }
 )
-"""Fields that mean nothing without others."""
+"""Fields that have no meaning without others."""
 
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
@@ -149,12 +149,12 @@ BARE: Mapping[Task, Request] = MappingProxyType(
 
 
 def bare_request(task: Task) -> Request:
-    """Only what a request of this task cannot do without."""
+    """Return a request with only the fields that the task requires."""
     return BARE[task]
 
 
 def request_with(task: Task, field: str) -> tuple[Request, Request]:
-    """A request with the field, and the same one without it."""
+    """Return a request with the field, and the same one without it."""
     without_it = bare_request(task)
     for needed in NEEDS.get(field, ()):
         without_it = with_field(without_it, needed)
@@ -162,12 +162,12 @@ def request_with(task: Task, field: str) -> tuple[Request, Request]:
 
 
 def with_needs(fields: Collection[str]) -> frozenset[str]:
-    """The fields, and those without which they mean nothing."""
+    """Return the fields, and the ones without which they have no meaning."""
     return frozenset(fields).union(*(NEEDS.get(field, ()) for field in fields))
 
 
 def request_with_all(task: Task, fields: Collection[str]) -> Request:
-    """A request with all of these fields, whatever they need, and each kind of content."""
+    """Return a request with all of these fields, the fields they need, and all content kinds."""
     wanted = sorted(with_needs(fields))
     request = bare_request(task)
     for field in wanted:
@@ -187,7 +187,7 @@ def request_with_extra(task: Task, name: str, value: Raw) -> Request:
 
 
 def request_with_nulls(task: Task) -> Request:
-    """Every field that a client may set to null, set to null."""
+    """Return a request with every nullable field set to null."""
     request = bare_request(task)
     if isinstance(request, EmbeddingsRequest):
         return request
@@ -196,7 +196,7 @@ def request_with_nulls(task: Task) -> Request:
 
 
 def with_field(request: Request, field: str) -> Request:
-    """The request with the field's sample value."""
+    """Return the request with the field's sample value."""
     match request:
         case ChatRequest() if field in PARTS:
             message = Message(role="user", content=(PARTS[field],))
@@ -217,7 +217,7 @@ def with_field(request: Request, field: str) -> Request:
 
 
 def chat_with_thought(thought: Thought | None) -> ChatRequest:
-    """A conversation whose answer so far was thought about, as its client hands it back."""
+    """Return a conversation whose earlier answer has reasoning, as its client sends it back."""
     fields: dict[str, object] = {"role": "assistant", "content": "yes"}
     if thought is not None:
         kind = "reasoning.encrypted" if thought.data else "reasoning.text"

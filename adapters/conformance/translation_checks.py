@@ -1,7 +1,7 @@
-"""The checks that `Supports` is what an encoder does: nothing less and nothing more.
+"""Checks that `Supports` describes exactly what an encoder does.
 
-Each field is sent by itself, and what that changed in the body is held against what is said; then
-any fields together, of which those that are not reported must all be in the body.
+Each field is sent alone, and the change in the body is compared with the declaration; then
+arbitrary fields together, of which all that are not reported must be in the body.
 """
 
 import re
@@ -34,27 +34,27 @@ from schemas.fields import MESSAGES, NOT_LEFT_OUT, Task, sent_fields, without
 from schemas.requests import Request
 
 REPLACES = MESSAGES | {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"}
-"""What stands in the place of other content, or brings neighbours with it."""
+"""Fields that replace other content, or add neighbouring fields."""
 
 _REMARK = re.compile(r" \([^)]*\)")
 
 Way = tuple[str, ...]
 
 Models = Mapping[str, Mapping[str, Raw]]
-"""The provider's models, each with the fields of its own without which it takes no request."""
+"""The provider's models, each with the fields that it requires."""
 
 ANY_MODEL: Models = {"m": {}}
 
 
 def ways_of(said: str) -> tuple[Way, ...]:
-    """A value of `Supports.translated` as places: alternatives, each of one place or more."""
+    """Parse a value of `Supports.translated`: alternatives, each of one place or more."""
     return tuple(tuple(way.split(" + ")) for way in _REMARK.sub("", said).split(" or "))
 
 
 def check_translations(adapter: Adapter, task: Task, models: Models = ANY_MODEL) -> None:
-    """A field stands where `translated` says, and one that is not in it as in the client's dialect.
+    """Check that fields are where `translated` says, and others as in the client's dialect.
 
-    models: one for each way to say a field, where the model decides.
+    models: one for each place of a field, if that depends on the model.
     """
     supports = adapter.supports
     supported = offered(supports, task) or frozenset[str]()
@@ -64,7 +64,7 @@ def check_translations(adapter: Adapter, task: Task, models: Models = ANY_MODEL)
         ways = ((openai_field(task, field)[0],),) if own else ways_of(said[field])
         seen = [_way(adapter, task, field, one, ways, extra) for one, extra in models.items()]
         unseen = set(ways) - set(seen)
-        assert not unseen, f"{task}: {field} is not said as {unseen} to {', '.join(models)}"
+        assert not unseen, f"{task}: {field} is not sent as {unseen} to {', '.join(models)}"
 
 
 def check_together(
@@ -74,11 +74,11 @@ def check_together(
     implied: Collection[str] = (),
     model: str = "m",
 ) -> None:
-    """Sent = translated + reported, for any fields of a task at once (samples of each).
+    """Check any fields of a task together: sent = translated + reported (samples of each).
 
-    Exactly what is not supported is reported; without it the request is encoded, and all the rest
-    stands where it stands when it is sent alone. Content cannot be left out, and is tried apart.
-    implied: fields that go without saying beside some others.
+    Exactly the unsupported fields are reported; without them the request is encoded, and every
+    other field is where it is when sent alone. Content cannot be omitted, and is tried separately.
+    implied: fields that others imply.
     """
     supports = adapter.supports
     supported = offered(supports, task)
@@ -112,11 +112,11 @@ def _check_content_stays(request: Request, named: Collection[str]) -> None:
         without(request, named)
     except InvalidRequest:
         return
-    raise AssertionError(f"content can be left out of a request: {named}")
+    raise AssertionError(f"content can be omitted from a request: {named}")
 
 
 def _main_places(supports: Supports, task: Task, field: str) -> frozenset[str]:
-    """The first place of each way to say it: the others belong to it."""
+    """Return the first place of each alternative: the others belong to it."""
     said = supports.translated.get(task, {}).get(field)
     if said is None:
         return frozenset({openai_field(task, field)[0]})
@@ -126,14 +126,14 @@ def _main_places(supports: Supports, task: Task, field: str) -> frozenset[str]:
 def _absent_alone(
     adapter: Adapter, task: Task, field: str, model: str, at: Collection[str]
 ) -> bool:
-    """What says the field is that nothing is there."""
+    """Return whether the field is expressed by the absence of a value."""
     alone = completed(adapter.supports, request_with(task, field)[0])
     body = places(adapter.encode(alone, model).body)
     return not any(within(body, place) for place in at)
 
 
 def completed(supports: Supports, request: Request) -> Request:
-    """The request with what this adapter requires of every one."""
+    """Return the request with the fields that this adapter always requires."""
     for field in supports.requires:
         request = with_field(request, field)
     return request
@@ -147,7 +147,7 @@ def _way(
     ways: Sequence[Way],
     extra: Mapping[str, Raw],
 ) -> Way:
-    """The one in which the field is said to this model."""
+    """Return the alternative that applies to this model."""
     required = field in adapter.supports.requires
     pair = (bare_request(task),) * 2 if required else request_with(task, field)
     after, before = (
@@ -164,28 +164,28 @@ def _way(
     translated = field in adapter.supports.translated.get(task, {})
     words = _words_at(task, field, after)
     if translated and len(ways) == 1 and ways[0] == (openai_field(task, field)[0],):
-        assert not words, f"{task}: {field} is said in the client's own words, not translated"
+        assert not words, f"{task}: {field} is sent as in the client's dialect, not translated"
     elif not translated:
-        assert words, f"{task}: {field} is not said in the client's own words, nor translated"
+        assert words, f"{task}: {field} is neither sent as in the client's dialect nor translated"
     return found[0]
 
 
 def _words_at(task: Task, field: str, body: Places) -> bool:
-    """What stands at the field's own place is what the client's dialect has there."""
+    """Return whether the field's own place has the value of the client's dialect."""
     place, value = openai_field(task, field)
     return _exact(within(body, place)) == _exact(places_of(value, place))
 
 
 def _exact(found: Places) -> Mapping[str, list[tuple[bool, object]]]:
-    """`true` is not 1."""
+    """Make values comparable: `true` is not 1."""
     return {path: [(isinstance(one, bool), one) for one in leaf] for path, leaf in found.items()}
 
 
 def _covers(way: Way, where: frozenset[str], field: str, *, required: bool) -> bool:
-    """Every place changed, and every change is in one of them.
+    """Return whether every place changed, and every change is in one of them.
 
-    The `type` beside a place goes with it, and so does what stands beside a kind of content. All
-    that a required field can show is that it is there.
+    The `type` next to a place belongs to it, as do the neighbours of a kind of content. A required
+    field can only be checked for its presence.
     """
     if not all(any(leads(path, place) for path in where) for place in way):
         return False
@@ -201,5 +201,5 @@ def _covers(way: Way, where: frozenset[str], field: str, *, required: bool) -> b
 
 
 def _held_instead(path: str, place: str) -> bool:
-    """A list, or an object of another kind, stands where a string stood."""
+    """Return whether a list, or an object of another kind, replaced a string."""
     return place.startswith(path)

@@ -1,7 +1,7 @@
-"""The check that nothing a client can send makes an adapter raise anything but InvalidRequest.
+"""Checks that no client input makes an adapter raise anything but InvalidRequest.
 
-Values that are nested deeply, numbers of hundreds of digits, and text that is not Unicode: what a
-surface lets pass, because only whoever encodes it can tell.
+Deeply nested values, numbers of hundreds of digits, and text that is not Unicode: surfaces let them
+pass, because only the encoder can detect them.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from schemas.messages import (
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
 
 LONE = "\ud800"
-"""Half of a pair: what UTF-8 has no bytes for."""
+"""A lone surrogate, which UTF-8 cannot encode."""
 VALUES = (
     Raw(b"[" * 900 + b"]" * 900),
     Raw(b'{"a":' * 900 + b"1" + b"}" * 900),
@@ -41,7 +41,7 @@ NUMBERS: tuple[float, ...] = (2**64, -(2**70), 10**400, 1e308)
 
 
 def check_unencodable(adapter: Adapter, task: Task, model: str) -> None:
-    """What cannot be encoded is an InvalidRequest; the error names the field where it is known."""
+    """Check that unencodable values raise InvalidRequest naming the field, if known."""
     supports = adapter.supports
     if offered(supports, task) is None:
         return
@@ -50,11 +50,11 @@ def check_unencodable(adapter: Adapter, task: Task, model: str) -> None:
         if refusal is None or not isinstance(refusal.__cause__, ENCODE_ERRORS):
             continue
         told = refusal.param is not None or isinstance(refusal.__cause__, RecursionError)
-        assert told, f"{task}: {field} is refused without its name: {refusal}"
+        assert told, f"{task}: {field} is rejected without its name: {refusal}"
 
 
 def _refusal(adapter: Adapter, request: Request, model: str) -> InvalidRequest | None:
-    """Raises whatever else the adapter does."""
+    """Return the rejection, if any. Raises any other exception of the adapter."""
     unsupported(request, adapter.supports)
     try:
         encoded(adapter, request, model)

@@ -1,6 +1,6 @@
-"""The check that what a vendor counts is kept: `Usage.raw` has all of the vendor's `usage`.
+"""Checks that `Usage.raw` keeps all of the vendor's `usage`.
 
-A surface gives clients the members that have no place in our schema, so none may be missing.
+Surfaces return members outside our schema to clients, so none may be missing.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ _Fields = dict[str, object]
 
 
 def check_usage(adapter: Adapter, recording: Recording) -> None:
-    """Of a recorded answer with an object of counts, every member of the object is in `raw`.
+    """Check that every member of a recorded answer's usage object is in `raw`.
 
-    An answer of several choices may be counted choice by choice, and then has no such object.
+    An answer of several choices may be counted per choice, and then has no such object.
     """
     request = request_for(recording)
     if isinstance(request, EmbeddingsRequest):
@@ -44,7 +44,7 @@ def check_usage(adapter: Adapter, recording: Recording) -> None:
     wanted = {name for name, value in counted[-1].items() if value is not None}
     kept = set[str]() if usage.raw is None else set(_fields(usage.raw))
     missing = wanted - kept
-    assert not missing, f"{recording.name}: of the vendor's usage, {sorted(missing)} is lost"
+    assert not missing, f"{recording.name}: {sorted(missing)} of the vendor's usage is lost"
 
 
 def _decoded(body: bytes) -> object:
@@ -59,7 +59,7 @@ def _fields(raw: msgspec.Raw) -> _Fields:
 
 
 def _usages(value: object) -> Iterator[_Fields]:
-    """Objects under a top-level name such as `usage` or `usageMetadata`, with counts in them."""
+    """Yield objects with counts under a top-level name such as `usage` or `usageMetadata`."""
     if not isinstance(value, dict):
         return
     for name, inner in cast("_Fields", value).items():

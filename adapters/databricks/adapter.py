@@ -1,10 +1,10 @@
-"""Databricks Foundation Model APIs: the OpenAI dialect with paths and a few words of its own.
+"""Databricks Foundation Model APIs: the OpenAI dialect with its own paths and a few fields.
 
-The serving endpoint is named in the path (`/serving-endpoints/{name}/invocations`) and not in the
-body, a model written `endpoint/served-model` reaches that one past the traffic split, completions
-are wrapped in a prompt template unless `use_raw_prompt` says otherwise, `suffix` is appended to
-each answer, and embedders take an `instruction`. Reasoning comes, and goes back, as a part in a
-list of contents (see databricks_messages). `RANGES` holds the documented bounds.
+The serving endpoint is named in the path (`/serving-endpoints/{name}/invocations`), not in the
+body, a model `endpoint/served-model` bypasses the traffic split, completions are wrapped in a
+prompt template unless `use_raw_prompt` is true, `suffix` is appended to each answer, and embedding
+models accept an `instruction`. Reasoning is a part in a list of contents, in both directions (see
+adapters.databricks.messages). `RANGES` has the documented bounds.
 https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
 
 A base URL that ends in one of `OPENAI_PATHS` selects the OpenAI client's paths instead
@@ -40,7 +40,7 @@ from schemas.requests import (
 )
 
 DATABRICKS = VendorProfile(name="databricks", stream_usage=False)
-"""Usage is on every chunk, unasked."""
+"""Usage is on every chunk without being requested."""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"})
 CHAT = SAMPLING | {
@@ -75,7 +75,7 @@ RANGES = {
 
 INVOCATIONS = "/serving-endpoints"
 SERVED = "served-model-name"
-"""The answer's header field that tells which served model gave it."""
+"""The answer's header field with the served model that answered."""
 
 OPENAI_PATHS = (INVOCATIONS, "/ai-gateway/mlflow/v1")
 
@@ -117,7 +117,7 @@ class DatabricksAdapter(OpenAIAdapter):
         )
 
     def finish_body(self, body: Body, request: Request) -> bytes:
-        """`stream` is always said: its default is true in one edition of the reference."""
+        """Always send `stream`: its default is true in one edition of the reference."""
         if self._by_path:
             del body["model"]
         if not isinstance(request, EmbeddingsRequest):
@@ -156,7 +156,7 @@ class DatabricksAdapter(OpenAIAdapter):
 
 
 class DatabricksDecoder(OpenAIDecoder):
-    """served: who answered, of the models that share the endpoint's traffic; "" if nobody says."""
+    """served: the model of the endpoint's traffic split that answered; "" if unknown."""
 
     marked = True
 
@@ -169,7 +169,7 @@ class DatabricksDecoder(OpenAIDecoder):
 
 
 class BatchDecoder(DatabricksDecoder):
-    """Whole completions. The reference gives several choices of one prompt that prompt's index."""
+    """Complete completions. In the reference, several choices of a prompt share its index."""
 
     def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
         indexes = [choice.index for choice in chunk.choices]
@@ -181,7 +181,7 @@ class BatchDecoder(DatabricksDecoder):
 
 
 def _address(model: str) -> str:
-    """Names of endpoints and of served models hold no slash, so one between them tells."""
+    """Split the model; neither endpoints nor served models have a slash in their names."""
     endpoint, slash, served = model.partition("/")
     path = quote(endpoint, safe="")
     return f"{path}/served-models/{quote(served, safe='')}" if slash else path

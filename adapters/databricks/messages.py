@@ -1,7 +1,7 @@
-"""Messages as Databricks takes them: no roles, fields or nulls that its reference does not have.
+"""Encodes messages for Databricks: only roles, fields and nulls of its reference.
 
-It refuses a message with a field that it does not know, so what other dialects write beside the
-content (`reasoning_content`, `refusal: null`) becomes a part of the content or is left out.
+It rejects a message with an unknown field, so other dialects' fields next to the content
+(`reasoning_content`, `refusal: null`) become a part of the content or are omitted.
 https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference#contentitem
 """
 
@@ -26,7 +26,7 @@ _BECOME_PARTS = frozenset(
 
 
 class _Summary(Struct, frozen=True, kw_only=True):
-    """data: a thought that only the vendor can read."""
+    """data: reasoning that only the vendor can read."""
 
     data: str | None = None
 
@@ -39,14 +39,14 @@ _part = msgspec.json.Decoder(_Part)
 
 
 def databricks_message(one: Message) -> Message:
-    """The same message, or one whose `raw` says it as Databricks wants it."""
+    """Return the message with its `raw` in Databricks' format, if that differs."""
     if one.role == "developer":
         return _with_fields(one, {**_fields(one), "role": "system"})
     return _assistant(one) if one.role == "assistant" else one
 
 
 def _assistant(one: Message) -> Message:
-    """Thoughts go first: Claude refuses a turn that calls tools and begins otherwise."""
+    """Put reasoning first: Claude rejects a turn with tool calls that starts otherwise."""
     fields = _fields(one)
     parts = handed_back(fields.get(CONTENT_PARTS))
     thoughts: list[Raw | Body] = [raw for kind, raw in parts if kind == "reasoning"]
@@ -74,7 +74,7 @@ def _with_fields(one: Message, fields: Body) -> Message:
 
 
 def _thinks_already(one: Message) -> bool:
-    """The client sent the thought as Databricks itself would have."""
+    """Return whether the client sent the reasoning in Databricks' format."""
     return isinstance(one.content, tuple) and any(
         isinstance(piece, OpaquePart) and piece.type == "reasoning" and _can_be_read(piece)
         for piece in one.content

@@ -1,4 +1,4 @@
-"""Where a Databricks workspace gives out tokens, and how it says that one is not valid any more.
+"""A Databricks workspace's token endpoint, and how to recognise an expired token.
 
 https://docs.databricks.com/en/dev-tools/auth/oauth-m2m.html
 """
@@ -18,9 +18,9 @@ _refusal = msgspec.json.Decoder(_Refusal)
 
 
 def lapsed(status: int, body: bytes) -> bool:
-    """A token that has expired is a 403 there, as a lack of permission is.
+    """Return whether a token has expired: a 403, as for a missing permission.
 
-    It comes from the front door, which writes a number where a service writes
+    It comes from the workspace's proxy, which sends a number where a service sends
     `PERMISSION_DENIED`, or no envelope at all. https://github.com/n8n-io/n8n/pull/34325
     """
     if status == 401:

@@ -149,7 +149,8 @@ class GeminiAdapter:
                 return self._outbound(model, form.route, body)
             case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
-                    f"{self._endpoint.name} holds conversations; send messages", param="model"
+                    f"{self._endpoint.name} accepts only conversations; send messages",
+                    param="model",
                 )
         assert_never(request)
 
@@ -162,7 +163,7 @@ class GeminiAdapter:
             found = embeddings.read_embeddings(body)
         except UNREADABLE as exc:
             head = body[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         if failed:
             raise error_inside(self._endpoint, body)
         if len(found.vectors) != len(request.inputs):

@@ -103,7 +103,7 @@ class GeminiDecoder:
                 self._response(response, read_object(frame), events)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         return events
 
     def close(self) -> Sequence[Event]:

@@ -52,7 +52,7 @@ def embedding_method(model: str, texts: int, *, vertex: bool) -> EmbeddingMethod
 def embeddings_body(request: EmbeddingsRequest, path: str, method: EmbeddingMethod) -> bytes:
     """path: the model's, as `models/NAME`. Raises InvalidRequest for tokens."""
     if not all(isinstance(one, str) for one in request.inputs):
-        raise InvalidRequest("input: this backend takes texts", param="input")
+        raise InvalidRequest("input: this backend accepts only texts", param="input")
     size: Body = {}
     if not isinstance(request.dimensions, UnsetType):
         size["outputDimensionality"] = request.dimensions

@@ -132,14 +132,14 @@ def _built_in(tool: OpaqueTool, field: str) -> Body:
     """What stands beside the type is Google's own; OpenAI's settings of a search are not."""
     if tool.type not in BUILT_IN:
         raise InvalidRequest(
-            f"{field}.type: this backend knows function, {', '.join(BUILT_IN)}",
+            f"{field}.type: this backend supports function, {', '.join(BUILT_IN)}",
             param=f"{field}.type",
         )
     settings = {name: raw for name, raw in read_object(tool.raw).items() if name != "type"}
     if tool.type == "web_search" and settings:
         where = f"{field}.{next(iter(settings))}"
         raise InvalidRequest(
-            f"{where}: this backend knows no such setting; leave it out", param=where
+            f"{where}: this backend has no such setting; leave it out", param=where
         )
     return {BUILT_IN[tool.type]: settings}
 
@@ -167,7 +167,7 @@ def _tool_config(calling: Body, raw: Raw) -> Body:
     if "functionCallingConfig" in fields:
         field = "toolConfig.functionCallingConfig"
         raise InvalidRequest(
-            f"{field}: is sent as tool_choice or strict, too; send one", param=field
+            f"{field}: is also sent as tool_choice or strict; send only one", param=field
         )
     return {**fields, "functionCallingConfig": calling}
 
@@ -175,7 +175,7 @@ def _tool_config(calling: Body, raw: Raw) -> Body:
 def _choice(choice: ToolChoice) -> Body:
     if choice.mode not in MODES:
         raise InvalidRequest(
-            "tool_choice: this backend knows none, auto, required and a function's name",
+            "tool_choice: this backend supports none, auto, required and a function's name",
             param="tool_choice",
         )
     config: Body = {"mode": MODES[choice.mode]}
@@ -197,7 +197,7 @@ def _config(request: ChatRequest, *, older: bool) -> Body:
     if not isinstance(request.reasoning_effort, UnsetType):
         if "thinkingConfig" in request.extra:
             raise InvalidRequest(
-                "thinkingConfig: is sent as reasoning_effort, too; send one",
+                "thinkingConfig: is also sent as reasoning_effort; send only one",
                 param="thinkingConfig",
             )
         config["thinkingConfig"] = _thinking(request.reasoning_effort, older=older)
@@ -209,7 +209,7 @@ def _format(form: ResponseFormat) -> Body:
         return {}
     if form.type == "opaque":
         raise InvalidRequest(
-            "response_format: this backend knows text, json_object and json_schema",
+            "response_format: this backend supports text, json_object and json_schema",
             param="response_format",
         )
     config: Body = {"responseMimeType": "application/json"}

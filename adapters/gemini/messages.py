@@ -47,7 +47,8 @@ def conversation(messages: Sequence[Message], *, proofs: bool) -> GeminiConversa
         if one.name:
             field = f"messages[{place}].name"
             raise InvalidRequest(
-                f"{field}: this backend knows no names; write it into the text", param=field
+                f"{field}: this backend does not support names; write the name into the text",
+                param=field,
             )
         match one.role:
             case "system" | "developer":

@@ -66,7 +66,7 @@ def part_of(part: Part, field: str) -> Body:
         case AudioPart():
             if part.format not in AUDIO:
                 raise InvalidRequest(
-                    f"{field}.input_audio.format: this backend hears {', '.join(sorted(AUDIO))}",
+                    f"{field}.input_audio.format: this backend accepts {', '.join(sorted(AUDIO))}",
                     param=f"{field}.input_audio.format",
                 )
             return {"inlineData": {"mimeType": f"audio/{part.format}", "data": part.data}}
@@ -81,7 +81,7 @@ def part_of(part: Part, field: str) -> Body:
 def _image(image: ImagePart, field: str) -> Body:
     if image.detail not in (UNSET, "auto"):
         raise InvalidRequest(
-            f"{field}.image_url.detail: this backend knows none but auto; leave it out, or send "
+            f"{field}.image_url.detail: this backend supports only auto; leave it out, or send "
             "mediaResolution",
             param=f"{field}.image_url.detail",
         )

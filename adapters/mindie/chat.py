@@ -167,7 +167,7 @@ def _check_tools(request: ChatRequest) -> None:
         if isinstance(tool, FunctionTool) and not TOOL_NAME.fullmatch(tool.name):
             field = f"tools[{place}].function.name"
             raise InvalidRequest(
-                f"{field}: this backend takes 1 to 64 letters, digits, Chinese characters, "
+                f"{field}: this backend accepts 1 to 64 letters, digits, Chinese characters, "
                 "underscores and dashes",
                 param=field,
             )
@@ -197,6 +197,7 @@ def _image(piece: ImagePart, place: int) -> Body:
     if piece.detail not in (UNSET, "auto"):
         field = f"messages[{place}].content"
         raise InvalidRequest(
-            f"{field}: this backend knows no image_url.detail but auto; leave it out", param=field
+            f"{field}: this backend supports no image_url.detail but auto; leave it out",
+            param=field,
         )
     return {"type": "image_url", "image_url": piece.url}

@@ -110,7 +110,7 @@ class MindIEDecoder:
         try:
             frame = _read(data)
         except UNREADABLE as exc:
-            raise self._broken(f"a frame that cannot be read: {_head(data)}") from exc
+            raise self._broken(f"cannot read a frame: {_head(data)}") from exc
         if frame.error != NULL:
             raise error_inside(self._endpoint, data)
         events: list[Event] = []
@@ -122,7 +122,7 @@ class MindIEDecoder:
         elif frame.token is not None:
             self._advance(frame, frame.token.ids, frame.token.text or "", events)
         else:
-            raise self._broken(f"a frame that is none of an answer: {_head(data)}")
+            raise self._broken(f"not a frame of an answer: {_head(data)}")
         return events
 
     def close(self) -> Sequence[Event]:
@@ -144,7 +144,7 @@ class MindIEDecoder:
     def _end(self, frame: _Frame, whole: str, events: list[Event]) -> None:
         details = frame.details
         if details is None or details.finish_reason is None:
-            raise self._broken("an answer that does not tell why it ended")
+            raise self._broken("the answer has no finish reason")
         sent = "".join(self._sent)
         if not whole.startswith(sent):
             raise self._broken(f"the stream's text is not how generated_text begins; {CUMULATIVE}")
@@ -165,7 +165,7 @@ class MindIEDecoder:
         failed = word.lower() in FAILED or (word == STOPPED and not (self._stops and count))
         if failed:
             raise UpstreamFailed(
-                f"the answer ended with {word!r}: the server gave it up",
+                f"the answer ended with {word!r}: the server aborted it",
                 upstream=self._upstream,
                 code=word.lower().replace(" ", "_"),
                 usage=self._usage(details, count),

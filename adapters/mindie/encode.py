@@ -36,7 +36,7 @@ def token_body(request: TokenRequest) -> bytes:
 def text_body(request: CompletionRequest) -> bytes:
     """Raises InvalidRequest for tokens and for more prompts than one."""
     if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
-        raise InvalidRequest("prompt: this backend takes one prompt, as text", param="prompt")
+        raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
     parameters = _parameters(request.sampling)
     if request.sampling.stop:
         parameters["stop"] = request.sampling.stop

@@ -107,7 +107,7 @@ class MistralAdapter(OpenAIAdapter):
         if isinstance(request, CompletionRequest):
             if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
                 raise InvalidRequest(
-                    "prompt: this backend takes one prompt, as text", param="prompt"
+                    "prompt: this backend accepts a single text prompt", param="prompt"
                 )
             bare = replace(request, batch=False)
             return replace(super().encode(bare, model), target=self._fim)
@@ -132,7 +132,9 @@ class MistralAdapter(OpenAIAdapter):
         for name, own in RENAMED:
             if name in body:
                 if own in body:
-                    raise InvalidRequest(f"{own}: {name} says the same; send one", param=own)
+                    raise InvalidRequest(
+                        f"{own}: {name} has the same meaning; send only one", param=own
+                    )
                 body[own] = body.pop(name)
         choice = request.tool_choice if isinstance(request, ChatRequest) else UNSET
         if choice and choice.mode == "required":

@@ -138,7 +138,7 @@ class OllamaAdapter:
             answer = _vectors(body)
         except UNREADABLE as exc:
             head = body[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, body)
         vectors = answer.embeddings or ()

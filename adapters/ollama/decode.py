@@ -97,7 +97,7 @@ class OllamaDecoder:
             part = _read(data)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         if part.error != NULL:
             raise error_inside(self._endpoint, data)
         if self.ended:

@@ -81,7 +81,7 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     }
     if request.tools:
         if any(isinstance(one, OpaqueTool) for one in request.tools):
-            raise InvalidRequest("tools: this backend takes functions only", param="tools")
+            raise InvalidRequest("tools: this backend accepts only functions", param="tools")
         body["tools"] = [tool(one) for one in request.tools]
     form = _format(request.response_format)
     if form is not None:
@@ -100,7 +100,7 @@ def completion_body(request: CompletionRequest, model: str) -> bytes:
     """
     prompt = request.prompts[0]
     if len(request.prompts) != 1 or not isinstance(prompt, str):
-        raise InvalidRequest("prompt: this backend takes one prompt, as text", param="prompt")
+        raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
     if not prompt:
         raise InvalidRequest("prompt: this backend cannot begin with nothing", param="prompt")
     body: Body = {
@@ -123,7 +123,7 @@ def completion_body(request: CompletionRequest, model: str) -> bytes:
 def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
     """Always a list, because an empty string by itself would be no input at all."""
     if not all(isinstance(one, str) for one in request.inputs):
-        raise InvalidRequest("input: this backend takes texts", param="input")
+        raise InvalidRequest("input: this backend accepts only texts", param="input")
     body: Body = {"model": model, "input": request.inputs, "truncate": False}
     if not isinstance(request.dimensions, UnsetType):
         body["dimensions"] = request.dimensions
@@ -151,7 +151,8 @@ def _message(one: Message, place: int, names: Mapping[str, str]) -> Body:
     elif one.name:
         field = f"messages[{place}].name"
         raise InvalidRequest(
-            f"{field}: this backend knows no names; write it into the text", param=field
+            f"{field}: this backend does not support names; write the name into the text",
+            param=field,
         )
     return body
 
@@ -161,7 +162,7 @@ def _image(part: Part, field: str) -> str:
         raise InvalidRequest(f"{field}: this backend reads text and images", param=field)
     if part.detail not in (UNSET, "auto"):
         raise InvalidRequest(
-            f"{field}.image_url.detail: this backend knows none but auto; leave it out",
+            f"{field}.image_url.detail: this backend supports only auto; leave it out",
             param=f"{field}.image_url.detail",
         )
     return inline_image(part, f"{field}.image_url.url").data
@@ -193,7 +194,7 @@ def _format(form: ResponseFormat | UnsetType) -> Raw | str | None:
         return None
     if form.type == "opaque":
         raise InvalidRequest(
-            "response_format: this backend knows text, json_object and json_schema",
+            "response_format: this backend supports text, json_object and json_schema",
             param="response_format",
         )
     return form.schema if isinstance(form.schema, Raw) else "json"
@@ -202,10 +203,13 @@ def _format(form: ResponseFormat | UnsetType) -> Raw | str | None:
 def _think(request: ChatRequest) -> bool | str:
     effort = request.reasoning_effort or ""
     if "think" in request.extra:
-        raise InvalidRequest("think: is sent as reasoning_effort, too; send one", param="think")
+        raise InvalidRequest(
+            "think: is also sent as reasoning_effort; send only one", param="think"
+        )
     if effort not in EFFORTS:
         raise InvalidRequest(
-            f"reasoning_effort: this backend knows {', '.join(EFFORTS)}", param="reasoning_effort"
+            f"reasoning_effort: this backend supports {', '.join(EFFORTS)}",
+            param="reasoning_effort",
         )
     return EFFORTS[effort]
 
@@ -244,7 +248,7 @@ def _merged(ours: object, raw: Raw) -> Raw | Body:
         if name in theirs:
             field = next(field for field, wire in OPTIONS.items() if wire == name)
             raise InvalidRequest(
-                f"options.{name}: is sent as {field}, too; send one", param=f"options.{name}"
+                f"options.{name}: is also sent as {field}; send only one", param=f"options.{name}"
             )
         merged[name] = value
     return merged

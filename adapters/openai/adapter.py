@@ -1,9 +1,9 @@
 """OpenAI, and every server that speaks its dialect: chat, completions and embeddings.
 
-Against api.openai.com the fields of OpenAI's reference are supported, and a bound on tokens that
-no client named is sent as `max_completion_tokens`. Against any other host the fields that our own
-OpenAI surface adds (`top_k`, `min_p`, …) are sent on as well, because servers such as vLLM take
-them; a vendor with known differences has a row in `adapters.openai.vendor_profiles`.
+For api.openai.com the fields of OpenAI's reference are supported, and a token limit that the client
+did not name is sent as `max_completion_tokens`. For any other host the fields that our own OpenAI
+surface adds (`top_k`, `min_p`, …) are forwarded as well, because servers such as vLLM accept them;
+a vendor with known differences has a row in `adapters.openai.vendor_profiles`.
 https://github.com/openai/openai-openapi
 """
 
@@ -84,7 +84,7 @@ EMBEDDINGS = frozenset({*EMBEDDINGS_FIELDS, "input.tokens"})
 
 
 class OpenAIAdapter:
-    """`vendor` is the catalogue's row, found by the endpoint's host if it is not given."""
+    """vendor: its profile; by default the one for the endpoint's host."""
 
     name: ClassVar[str] = "openai"
     framing: ClassVar[Framing] = "sse"
@@ -159,7 +159,7 @@ class OpenAIAdapter:
         return (("authorization", f"Bearer {key}"),) if key else ()
 
     def finish_body(self, body: Body, request: Request) -> bytes:
-        """Where a variant of the dialect says what it says differently."""
+        """Encode the body; variants of the dialect change it here."""
         return encode_body(body)
 
     def supported(self) -> Supports:
@@ -192,7 +192,7 @@ class OpenAIAdapter:
         )
 
     def _in_order(self, vectors: EmbeddingList, wanted: int) -> tuple[list[float] | str, ...]:
-        """By `index`, or as they came where the server gives none; exactly one an input."""
+        """Order by `index`, or as received if the server sends none; exactly one per input."""
         placed = {
             place if one.index is None else one.index: one.embedding
             for place, one in enumerate(vectors.data)
@@ -204,7 +204,7 @@ class OpenAIAdapter:
         return tuple(placed[place] for place in range(wanted))
 
     def _unreadable(self, body: bytes) -> GatewayError:
-        """An error in a 200, or an answer that makes no sense."""
+        """Return the error inside a 200, or UpstreamBroken for an unreadable answer."""
         try:
             fields = read_object(body)
         except UNREADABLE:
@@ -212,7 +212,7 @@ class OpenAIAdapter:
         if "data" not in fields and fields:
             return error_inside(self.endpoint, body)
         head = body[:80].decode(errors="replace")
-        return UpstreamBroken(f"an answer that cannot be read: {head}", upstream=self.endpoint.name)
+        return UpstreamBroken(f"cannot read the answer: {head}", upstream=self.endpoint.name)
 
 
 def accept(stream: bool) -> Headers:
@@ -221,12 +221,12 @@ def accept(stream: bool) -> Headers:
 
 
 def merged_headers(*groups: Headers) -> Headers:
-    """Later ones replace earlier ones of the same name, whatever the case."""
+    """Merge headers: later ones replace earlier ones of the same name, ignoring case."""
     merged = {name.lower(): value for group in groups for name, value in group}
     return tuple(merged.items())
 
 
 def expected_choices(request: GenerateRequest) -> int:
-    """Prompts x n."""
+    """Return the number of prompts x n."""
     prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
     return prompts * (request.sampling.n or 1)

@@ -1,7 +1,7 @@
-"""What the frames of an OpenAI-dialect answer say of the whole: its id, model, and other fields.
+"""Collects an OpenAI-dialect answer's top-level fields: id, model, and unknown ones.
 
-Fields that we do not know may come in any frame. A frame that has none is told from the others by
-its type, so that only the others cost a closer look.
+Unknown fields may come in any frame. Frames without any decode as a stricter type, so that only the
+others need a second, slower decoding.
 """
 
 from collections.abc import Mapping
@@ -30,18 +30,18 @@ from adapters.openai.wire import (
 from schemas.events import Event, Started, Usage
 
 KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
-"""Fields that are read, or that hold nothing for a client."""
+"""Fields that are read, or that contain nothing for a client."""
 
 _NOT_STARTED = Started()
 _NONE: Mapping[str, Raw] = {}
 
 
 class AnswerHead:
-    """Mutable: whether the answer has begun, and the fields that have come so far.
+    """Mutable: whether the answer has started, and the fields received so far.
 
-    extra: those that we do not know; some may be set before the first frame.
-    id: "" until the answer has begun, and where the backend gives none.
-    known: the fields beside the choices of the frame read last hold nothing new.
+    extra: the unknown fields; some may be set before the first frame.
+    id: "" until the answer has started, and if the backend sends none.
+    known: the last frame's fields besides the choices contain nothing new.
     """
 
     def __init__(self, upstream: str, *, stream: bool) -> None:
@@ -58,8 +58,8 @@ class AnswerHead:
     def read(self, data: bytes) -> OpenChunk:
         """Sets `known`. Raises one of `UNREADABLE`, and then `known` is false.
 
-        A server that has sent a field that we do not know is expected to repeat it, so its further
-        frames are not tried against the stricter type.
+        A server that has sent an unknown field is expected to repeat it, so the stricter type is
+        not tried on its further frames.
         """
         self.known = False
         if not self._open:
@@ -83,9 +83,9 @@ class AnswerHead:
         return chunk
 
     def tell(self, chunk: OpenChunk, data: bytes, events: list[Event]) -> None:
-        """Appends the answer's start, and the same with more fields where later frames have some.
+        """Append `Started`, and again with more fields if later frames have some.
 
-        Azure sends a frame without id or choices first; its fields wait for the real one.
+        Azure first sends a frame without id or choices; its fields are held until the next one.
         """
         fields = _unread(chunk, data)
         news = (bool(fields) and self._note(fields)) or self._news
@@ -112,7 +112,7 @@ class AnswerHead:
         events.append(self._started)
 
     def _note(self, fields: Mapping[str, Raw]) -> bool:
-        """Keeps the fields that we do not know; whether one is new or has changed."""
+        """Store the unknown fields; return whether one is new or has changed."""
         news = False
         for name, raw in fields.items():
             if name in KNOWN:
@@ -125,7 +125,7 @@ class AnswerHead:
 
 
 def _unread(chunk: OpenChunk, data: bytes) -> Mapping[str, Raw]:
-    """All that may be new; a frame of the stricter type has only these two of them."""
+    """Return the fields that may be new; a frame of the stricter type has only these two."""
     if not isinstance(chunk, Chunk):
         return read_object(data)
     mark, tier = chunk.system_fingerprint, chunk.service_tier
@@ -135,7 +135,7 @@ def _unread(chunk: OpenChunk, data: bytes) -> Mapping[str, Raw]:
 
 
 def _odd_head(data: bytes) -> Head:
-    """That of a frame whose fields are not of the types that we expect."""
+    """Return the head of a frame whose fields are not of the expected types."""
     fields = read_object(data)
     return Head(
         id=as_text(fields.get("id", NULL)),
@@ -149,7 +149,7 @@ _NO_COMPLETION_DETAILS = CompletionDetails()
 
 
 def usage_from(raw: Raw) -> Usage:
-    """Counts that cannot be read are `None`, and `raw` still has them: no answer fails for it."""
+    """Read counts. Unreadable ones become `None` and stay in `raw`: they never fail an answer."""
     kept = raw.copy()
     try:
         counts = read_usage(kept)
@@ -175,7 +175,7 @@ def usage_from(raw: Raw) -> Usage:
 
 
 def _with_reasoning(counts: UsageCounts, reasoning: int | None) -> int | None:
-    """xAI counts reasoning beside the completion; a total of all three tells who does so."""
+    """Add reasoning if the total shows that it is counted separately, as xAI does."""
     prompt, completion, total = counts.prompt_tokens, counts.completion_tokens, counts.total_tokens
     if not reasoning or prompt is None or completion is None:
         return completion
@@ -183,7 +183,7 @@ def _with_reasoning(counts: UsageCounts, reasoning: int | None) -> int | None:
 
 
 def _first(*counts: int | None) -> int | None:
-    """The first that is given; 0 is given."""
+    """Return the first that is not `None`; 0 counts."""
     for count in counts:
         if count is not None:
             return count

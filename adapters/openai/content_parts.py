@@ -1,7 +1,8 @@
-"""Parts of an answer's content that OpenAI's dialect has no place for, and their way back.
+"""Content parts outside OpenAI's dialect: sending them to the client, and reading them back.
 
-A client gets them as `content_parts` of the message. A text with more than its text (citations) is
-among them as well as in `content`, so it stays behind when the message comes back.
+A client gets them as `content_parts` of the message. A text part with more than its text
+(citations) is in both `content_parts` and `content`, so it is dropped when the message is sent
+back.
 """
 
 from typing import Final
@@ -24,7 +25,7 @@ _kind = msgspec.json.Decoder(_Kind)
 
 
 def handed_back(parts: object) -> list[tuple[str, Raw]]:
-    """The parts with their types; [] where there are none that can be read."""
+    """Return the parts with their types; [] if none are readable."""
     if not isinstance(parts, Raw):
         return []
     try:

@@ -1,9 +1,8 @@
-"""Answers of the OpenAI dialect as events: chat and completions, streamed or whole.
+"""Decodes answers of the OpenAI dialect to events: chat and completions, streamed or complete.
 
-An answer is complete when `[DONE]` came, or when every choice has finished and the body ended:
-some servers forget the mark. Of a server that is known to send it, a body without it was cut short,
-and what comes last, the usage, may be missing. A whole body gives the events that a stream would
-have carried.
+An answer is complete after `[DONE]`, or when every choice has finished and the body ended, because
+some servers omit the mark. If a server is known to send it, a body without it was cut short, and
+the usage, which comes last, may be missing. A complete body produces the same events as a stream.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +45,7 @@ _NO_VERDICTS: Mapping[str, Raw] = {}
 
 
 class ChoiceState:
-    """What must be remembered of one choice until it finishes. tools: `None` without any call."""
+    """State of one choice until it finishes. tools: `None` without any call."""
 
     __slots__ = ("blank", "block", "filters", "finished", "shown", "tools")
 
@@ -59,7 +58,7 @@ class ChoiceState:
         self.finished = False
 
     def verdicts(self, choice: Choice) -> dict[str, Raw]:
-        """What the content filters say, where it is not empty and not what they said before."""
+        """Return the content filters' results if they are not empty and have changed."""
         told = {
             "content_filter_results": choice.content_filter_results,
             "content_filter_offsets": choice.content_filter_offsets,
@@ -75,16 +74,16 @@ class ChoiceState:
 
 DONE = b"[DONE]"
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
-"""Fields whose text only an error has; `error` itself stands beside choices, too."""
+"""Fields whose text only an error has; `error` itself also occurs next to choices."""
 
 _NOTHING = WireMessage()
 _encode = msgspec.json.Encoder().encode
 
 
 class OpenAIDecoder:
-    """Reads one answer; `stream` says in which of the two forms it was asked for.
+    """Decodes one answer. stream: whether a stream was requested.
 
-    choices: how many were asked for; an answer without `[DONE]` must have as many.
+    choices: how many were requested; an answer without `[DONE]` must have that many.
     marked: the server ends every stream with `[DONE]`.
     ended: see EndMarked.
     """
@@ -128,7 +127,7 @@ class OpenAIDecoder:
         return self._chunk(chunk, data)
 
     def close(self) -> Sequence[Event]:
-        """A body that ends without `[DONE]` is whole only if everything in it has finished."""
+        """Without `[DONE]` the body is complete only if every choice in it has finished."""
         if self.ended:
             return ()
         finished = sum(one.finished for one in self._choices.values())
@@ -140,14 +139,14 @@ class OpenAIDecoder:
         return ()
 
     def usage(self, chunk: OpenChunk) -> Usage | None:
-        """The totals so far, where this chunk changes them; a variant may count differently."""
+        """Return the totals so far if this chunk changes them; variants may count differently."""
         if chunk.usage == NULL or chunk.usage == self._usage:
             return None
         self._usage = chunk.usage.copy()
         return usage_from(self._usage)
 
     def _odd(self, event: str, data: bytes) -> OpenChunk | None:
-        """A frame that is not what the dialect says: repaired, skipped, or the error it tells."""
+        """Handle a frame outside the dialect: repair it, skip it, or raise its error."""
         try:
             loose = read_loose(data)
             if loose.error == NULL and loose.choices is not None:
@@ -162,7 +161,7 @@ class OpenAIDecoder:
         return None
 
     def _tells_error(self, event: str, data: bytes) -> bool:
-        """A frame that names an error, or text where frames belong."""
+        """Return whether the frame contains an error, or text in place of a frame."""
         try:
             fields = read_object(data)
         except UNREADABLE:
@@ -173,9 +172,9 @@ class OpenAIDecoder:
         return "choices" not in fields and (event == STRAY or told)
 
     def _broken(self, data: bytes) -> UpstreamBroken:
-        what = "a frame" if self._stream else "an answer"
+        what = "a frame" if self._stream else "the answer"
         head = data[:80].decode(errors="replace")
-        return UpstreamBroken(f"{what} that cannot be read: {head}", upstream=self._endpoint.name)
+        return UpstreamBroken(f"cannot read {what}: {head}", upstream=self._endpoint.name)
 
     def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
         events: list[Event] = []
@@ -247,7 +246,7 @@ class OpenAIDecoder:
         state: ChoiceState,
         events: list[Event],
     ) -> Sequence[object]:
-        """Returns the pieces that are passed on as they came."""
+        """Handle calls; return the pieces that are forwarded unchanged."""
         tools = state.tools
         if tools is None:
             tools = state.tools = ToolCalls(index, self._head.id)
@@ -287,16 +286,16 @@ class OpenAIDecoder:
         )
 
     def _finish_whole(self, events: list[Event]) -> None:
-        """A whole answer is complete as it is; a missing finish reason is an empty one."""
+        """A complete answer needs no end mark; a missing finish reason counts as an empty one."""
         if not self._choices:
-            raise UpstreamBroken("an answer without choices", upstream=self._endpoint.name)
+            raise UpstreamBroken("the answer has no choices", upstream=self._endpoint.name)
         for index, state in self._choices.items():
             if not state.finished:
                 self._finish(index, state, None, events)
         self.ended = True
 
     def _end(self) -> Sequence[Event]:
-        """`[DONE]` ends choices that were begun and not finished, but never an empty stream."""
+        """`[DONE]` ends choices that were started but not finished, but never an empty stream."""
         self.ended = True
         events: list[Event] = []
         for index, state in self._choices.items():
@@ -314,7 +313,7 @@ def _stop_match(choice: Choice) -> str | int | None:
 
 
 def _is_plain(choice: Choice, delta: WireMessage) -> bool:
-    """A piece of text and nothing else, as nearly every frame is."""
+    """Return whether the frame is just a piece of text, as nearly every frame is."""
     return not (
         not delta.content
         or choice.finish_reason is not None

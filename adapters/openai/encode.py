@@ -1,7 +1,7 @@
 """Requests as bodies of the OpenAI dialect.
 
-A body is a plain dict of what was sent: what the client left out is not in it, `None` counts as
-left out, and what the client wrote in JSON (messages, tools, unknown fields) goes on verbatim.
+A body is a plain dict of what was sent: fields that the client omitted, or that are `None`, are not
+in it, and the client's own JSON (messages, tools, unknown fields) is forwarded verbatim.
 https://github.com/openai/openai-openapi
 """
 
@@ -57,7 +57,7 @@ SAMPLING: Mapping[str, str] = MappingProxyType(
         "early_stopping": "early_stopping",
     }
 )
-"""Our names -> the wire's, for what chat and completions write alike."""
+"""Our names -> the wire's, for fields that chat and completions share."""
 
 CHAT_SAMPLING: Mapping[str, str] = MappingProxyType(
     {**SAMPLING, "logprobs": "logprobs", "top_logprobs": "top_logprobs"}
@@ -94,14 +94,14 @@ class _Schema(Struct, frozen=True, kw_only=True):
 
 
 class Writes(Struct, frozen=True, kw_only=True):
-    """What one task's bodies hold, worked out once for an endpoint.
+    """The fields of one task's bodies, computed once per endpoint.
 
     sampling:     our names -> the wire's. own: the request's own fields, of the same name.
-    max_tokens:   the bound's name where the client used neither; always with
+    max_tokens:   the limit's name if the client used neither; always with
                   `single_max_tokens_field`.
-    counted_logprobs: a chat's `logprobs` is how many likely tokens are told.
-    stream_usage: ask for usage at the end of a stream.
-    base64:       ask for base64 where the client did.
+    counted_logprobs: a chat's `logprobs` is the number of likely tokens to return.
+    stream_usage: request usage at the end of a stream.
+    base64:       request base64 if the client did.
     """
 
     sampling: Mapping[str, str]
@@ -114,7 +114,7 @@ class Writes(Struct, frozen=True, kw_only=True):
 
 
 def writes(task: Task, vendor: VendorProfile, supported: Collection[str]) -> Writes:
-    """A field that is not supported is never written, though a router may let it pass."""
+    """Unsupported fields are never written, even if routing lets them pass."""
     sampling, own = _TASKS[task]
     names = {**sampling, **vendor.names}
     return Writes(
@@ -153,7 +153,7 @@ def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
 
 
 def completion_body(request: CompletionRequest, model: str, to_write: Writes) -> Body:
-    """The integer `logprobs` of this task is our `top_logprobs`."""
+    """Encode a completion; its integer `logprobs` is our `top_logprobs`."""
     prompts = request.prompts
     body: Body = {"model": model, "prompt": prompts if request.batch else prompts[0]}
     sampling = request.sampling
@@ -166,7 +166,7 @@ def completion_body(request: CompletionRequest, model: str, to_write: Writes) ->
 
 
 def embeddings_body(request: EmbeddingsRequest, model: str, to_write: Writes) -> Body:
-    """Base64 is asked for only where it is known to be float32: old vLLMs send float64."""
+    """Request base64 only if it is known to be float32: old vLLM versions send float64."""
     inputs = request.inputs
     body: Body = {"model": model, "input": inputs if request.batch else inputs[0]}
     if request.base64 and to_write.base64:
@@ -177,7 +177,7 @@ def embeddings_body(request: EmbeddingsRequest, model: str, to_write: Writes) ->
 
 
 def message(one: Message) -> Body:
-    """A message made by us, or changed since the client sent it."""
+    """Encode a message that the gateway made or changed."""
     body: Body = {"role": one.role, "content": one.content}
     if isinstance(one.content, tuple):
         body["content"] = [part(piece) for piece in one.content]
@@ -279,7 +279,7 @@ def _add_sampling(body: Body, sampling: Sampling, to_write: Writes) -> None:
 
 
 def _count_logprobs(body: Body) -> None:
-    """One likely token is the token itself, so its probability alone needs a count of 1."""
+    """The most likely token is the token itself, so its probability needs a count of 1."""
     most = body.pop("top_logprobs", None)
     if body.pop("logprobs", False):
         body["logprobs"] = max(most, 1) if isinstance(most, int) else 1
@@ -297,13 +297,13 @@ def _add_own(
 
 
 def _add_stream(body: Body, request: ChatRequest | CompletionRequest, to_write: Writes) -> None:
-    """Usage is always asked for; the surface keeps it back from a client that did not ask."""
+    """Always request usage; the surface hides it from a client that did not request it."""
     extra = request.extra
     if extra:
         body.update(extra)
     own = extra.get(STREAM_OPTIONS)
     if own is not None and not stream_members(own):
-        del body[STREAM_OPTIONS]  # it asks for nothing, and the vendor may not know it
+        del body[STREAM_OPTIONS]  # without effect, and the vendor may not know it
     if not request.stream:
         return
     body["stream"] = True

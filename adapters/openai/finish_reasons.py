@@ -1,4 +1,4 @@
-"""Words for the end of an answer in the OpenAI dialect, and what they mean."""
+"""Finish reasons of the OpenAI dialect, and their meaning."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ FINISH: Mapping[str, FinishReason] = {
     "recitation": "content_filter",
     "refusal": "content_filter",
 }
-"""A server's word in lower case -> ours; a word that is in neither table is a `stop` of its own."""
+"""A server's reason in lower case -> ours; any other is a `stop` with its native reason."""
 
 FAILED = frozenset(
     {
@@ -42,4 +42,4 @@ FAILED = frozenset(
         "unexpected_tool_call",
     }
 )
-"""Words for an answer that failed; none of them may ever look like an end."""
+"""Reasons for a failed answer; none of them may be treated as a regular end."""

@@ -1,6 +1,6 @@
-"""Log probabilities of the OpenAI dialect, in its two shapes.
+"""Log probabilities of the OpenAI dialect, in its two formats.
 
-Chat: a list of objects. Completions: parallel lists, whose `text_offset` we leave to the surface.
+Chat: a list of objects. Completions: parallel lists; the surface computes their `text_offset`.
 """
 
 from adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob
@@ -8,7 +8,7 @@ from schemas.events import TokenLogprob
 
 
 def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
-    """One entry a token; () where there are none."""
+    """Return one entry per token; () if there are none."""
     if wire is None:
         return ()
     if wire.content is not None:
@@ -27,7 +27,7 @@ def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
 
 
 def refusal_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
-    """One entry for each token of a refusal; () where there are none."""
+    """Return one entry per token of a refusal; () if there are none."""
     if wire is None or wire.refusal is None:
         return ()
     return tuple(_chat(one) for one in wire.refusal)
@@ -46,12 +46,12 @@ def _chat(one: WireTokenLogprob) -> TokenLogprob:
 
 
 def _odd_bytes(one: WireTokenLogprob | TopLogprob) -> tuple[int, ...] | None:
-    """The bytes where the token's text does not give them already."""
+    """Return the bytes if they differ from the token's text."""
     given = one.bytes
     return None if given is None or given == tuple(one.token.encode()) else given
 
 
 def _ranked(top: dict[str, float] | None) -> tuple[TokenLogprob, ...]:
-    """Best first; servers do not order the map."""
+    """Sort best first, because servers do not order the map."""
     ranked = sorted((top or {}).items(), key=lambda item: -item[1])
     return tuple(TokenLogprob(token=token, logprob=value) for token, value in ranked)

@@ -1,8 +1,8 @@
-"""Messages that are not quite what the OpenAI dialect says, turned into ones that are.
+"""Converts messages that deviate from the OpenAI dialect to the dialect.
 
 Seen in real traffic: content as a list of parts (with reasoning among them), tool arguments as an
-object, numeric ids, fields that nobody documents. What has no place in a `WireMessage` is handed on
-as it is.
+object, numeric ids, undocumented fields. Anything that does not fit a `WireMessage` is forwarded as
+it is.
 """
 
 import msgspec
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Summary(Struct, frozen=True, kw_only=True):
-    """data: a thought that only the vendor can read (Databricks' `summary_encrypted_text`)."""
+    """data: reasoning that only the vendor can read (Databricks' `summary_encrypted_text`)."""
 
     text: str = ""
     signature: str | None = None
@@ -51,7 +51,7 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 
 class _Split(Struct, kw_only=True):
-    """A list of parts by kind, each joined in order."""
+    """A list of parts, joined by kind in order."""
 
     text: list[str] = []
     reasoning: list[str] = []
@@ -65,7 +65,7 @@ _content_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | Non
 
 
 def repaired(chunk: LooseChunk) -> OpenChunk:
-    """Raises one of `UNREADABLE` for what cannot be read even so."""
+    """Repair a chunk. Raises one of `UNREADABLE` if that is impossible."""
     return OpenChunk(
         choices=tuple(_choice(one, place) for place, one in enumerate(chunk.choices or ())),
         usage=chunk.usage,
@@ -154,7 +154,7 @@ def _content(raw: Raw) -> _Split:
 
 
 def _has_more(part: Raw, text: str) -> bool:
-    """The part has members besides its type and its text, such as `citations`."""
+    """Return whether the part has members besides its type and text, such as `citations`."""
     fields = read_object(part)
     return any(
         name not in ("type", text) and bytes(raw).strip() not in _EMPTY
@@ -169,7 +169,7 @@ def _tools(raw: Raw) -> tuple[ToolPiece, ...]:
 
 
 def _tool(fields: dict[str, Raw]) -> ToolPiece:
-    """`function` stays `None` for a call of another type, and for a piece that has none."""
+    """Read a call; `function` stays `None` for another type, and for a piece without one."""
     kind = as_text(fields.pop("type", NULL))
     index, call_id = scalar(fields.pop("index", NULL)), scalar(fields.pop("id", NULL))
     raw = fields.pop("function", NULL)
@@ -192,7 +192,7 @@ def _tool(fields: dict[str, Raw]) -> ToolPiece:
 
 
 def _arguments(raw: Raw) -> str | None:
-    """JSON text, from a string or from the object itself."""
+    """Return JSON text, from a string or an object."""
     text = bytes(raw).strip()
     if text.startswith(b'"') or text == b"null":
         return as_text(raw)
@@ -205,7 +205,7 @@ def as_text(raw: Raw) -> str | None:
 
 
 def scalar(raw: Raw) -> str | int | None:
-    """`None` also for what is neither a string nor a whole number."""
+    """Return a string or an integer, else `None`."""
     try:
         return msgspec.json.decode(raw, type=str | int | None)
     except msgspec.ValidationError:
@@ -213,12 +213,12 @@ def scalar(raw: Raw) -> str | int | None:
 
 
 def _is_text(name: str, raw: Raw) -> bool:
-    """A field that should hold text does; one that does not is handed on as it is."""
+    """Return whether a text field contains text; other values are forwarded as they are."""
     return name not in _TEXTS or bytes(raw).lstrip()[:1] in (b'"', b"n")
 
 
 def seconds(raw: Raw) -> int:
-    """A time in whole Unix seconds, 0 for what is none."""
+    """Return a time in whole Unix seconds, 0 if it is not one."""
     try:
         return int(msgspec.json.decode(raw, type=float | None) or 0)
     except msgspec.ValidationError:
@@ -230,7 +230,7 @@ def _joined(pieces: list[str]) -> str | None:
 
 
 def _tells_something(raw: Raw) -> bool:
-    """A null says nothing, and neither does an object whose every value is empty."""
+    """Return false for null, and for an object with only empty values."""
     text = bytes(raw).strip()
     if text in _EMPTY:
         return text == b"[]" or text == b"{}"

@@ -1,6 +1,6 @@
-"""Thinking that a client hands back, in the field in which a vendor of the dialect reads it.
+"""Moves reasoning that a client sends back into the field that the vendor reads.
 
-The dialect has no such field of its own: what is `reasoning_content` to one vendor is `reasoning`
+The dialect does not define such a field: what is `reasoning_content` to one vendor is `reasoning`
 to the next, and several answer the other's with a 400.
 """
 
@@ -13,13 +13,13 @@ from schemas.messages import Message, thinking_of
 from schemas.requests import ChatRequest
 
 FIELDS = ("reasoning", "reasoning_content", "reasoning_details", "reasoning_signature")
-"""Under which a client of the gateway may have sent it."""
+"""Names under which a client of the gateway may have sent it."""
 
 
 def with_thoughts(request: ChatRequest, fields: tuple[str, ...]) -> ChatRequest:
-    """The same conversation; thinking in the first of `fields`, or nowhere if there is none.
+    """Return the conversation with reasoning in the first of `fields`, or omitted if there is none.
 
-    What the client itself wrote under one of `fields` stays as it is.
+    Reasoning that the client sent under one of `fields` is unchanged.
     """
     if not any(_thinks(one) for one in request.messages):
         return request

@@ -1,7 +1,7 @@
-"""Tool calls put together from the pieces in which the OpenAI dialect sends them.
+"""Assembles tool calls from the pieces in which the OpenAI dialect sends them.
 
-Servers repeat ids and names, leave out indexes, or give every parallel call the index 0. Calls of
-other types than `function`, and members of a call that we do not know, are passed on as they are.
+Servers repeat ids and names, omit indexes, or give every parallel call the index 0. Calls of types
+other than `function`, and unknown members of a call, are forwarded as they are.
 """
 
 import msgspec
@@ -18,7 +18,7 @@ class _Google(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _ExtraContent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where Google's endpoint of this dialect writes a call's signature.
+    """The place of a call's signature on Google's endpoint of this dialect.
 
     https://ai.google.dev/gemini-api/docs/thought-signatures#openai
     """
@@ -30,9 +30,9 @@ _extra_content = msgspec.json.Decoder(_ExtraContent).decode
 
 
 class _Call:
-    """place: 0, 1, … within the choice. named: its first piece has gone out.
+    """place: 0, 1, … within the choice. named: its first piece has been emitted.
 
-    function: `False` for a call of another type, which is passed on piece by piece.
+    function: `False` for a call of another type, which is forwarded piece by piece.
     """
 
     __slots__ = ("function", "given", "held", "id", "named", "place", "written")
@@ -50,7 +50,7 @@ class _Call:
 class ToolCalls:
     """The calls of one choice.
 
-    prefix: begins the id of a call to which the server gave none.
+    prefix: starts the generated id of a call without one.
     """
 
     def __init__(self, choice: int, prefix: str) -> None:
@@ -64,7 +64,7 @@ class ToolCalls:
         return len(self._calls)
 
     def add(self, piece: ToolPiece) -> list[ToolDelta]:
-        """A call begins when its name is known; arguments that come earlier wait for it."""
+        """Add a piece. A call starts when its name is known; arguments are held until then."""
         function = piece.function or _NOTHING
         call = self._call(piece, function)
         if not call.function:
@@ -84,12 +84,12 @@ class ToolCalls:
         return [self._begin(call, name, signature)] if begins else []
 
     def others(self) -> list[dict[str, object]]:
-        """The entries of `tool_calls` that no ToolDelta has a field for, since the last call."""
+        """Return new entries of `tool_calls` that do not fit a ToolDelta, since the last call."""
         found, self._others = self._others, []
         return found
 
     def close(self) -> list[ToolDelta]:
-        """Calls without a single argument get `{}`; one that was never named comes out now."""
+        """Finish the calls: without arguments they get `{}`; unnamed ones are emitted now."""
         deltas: list[ToolDelta] = []
         for call in self._calls:
             if not call.function:
@@ -101,7 +101,7 @@ class ToolCalls:
         return deltas
 
     def _call(self, piece: ToolPiece, function: Function) -> _Call:
-        """The call that a piece belongs to, a new one if need be."""
+        """Return the call that a piece belongs to, creating it if necessary."""
         given = piece.id or ""
         if piece.index is not None:
             known = self._at_index.get(piece.index)
@@ -140,7 +140,7 @@ class ToolCalls:
 
 
 def _entry(call: _Call, piece: ToolPiece) -> dict[str, object]:
-    """A piece of a call of another type, with the place that the call has among all."""
+    """Return a piece of a call of another type, with the call's index among all calls."""
     entry: dict[str, object] = {"index": call.place}
     if piece.id:
         entry["id"] = piece.id
@@ -150,14 +150,14 @@ def _entry(call: _Call, piece: ToolPiece) -> dict[str, object]:
 
 
 def _is_function(piece: ToolPiece) -> bool:
-    """Decided by a call's first piece: its type, or what it holds where it has none."""
+    """Decide by a call's first piece: its type, or its content if it has no type."""
     if piece.function is not None:
         return True
     return piece.type == "function" or (piece.type is None and not piece.more)
 
 
 def _signature(more: dict[str, Raw]) -> str:
-    """ "" where `extra_content` is absent, or holds more than Google's signature."""
+    """Return "" if `extra_content` is absent, or contains more than Google's signature."""
     raw = more.get("extra_content")
     try:
         return "" if raw is None else _extra_content(raw).google.thought_signature

@@ -1,7 +1,7 @@
-"""Streams of the OpenAI dialect with an object beside the choices, such as Groq's `x_groq`.
+"""Decodes streams with an additional object next to the choices, such as Groq's `x_groq`.
 
-The last one can hold usage, or the error for which the stream ends early. The object itself goes
-on to the client like every field that we do not know.
+The last one may contain usage, or the error that ended the stream early. The object itself is
+forwarded to the client like every unknown field.
 https://console.groq.com/docs/api-reference#chat-create
 """
 
@@ -45,7 +45,7 @@ class TrailerFieldDecoder(OpenAIDecoder):
 
 
 def _fields(data: bytes | Raw) -> dict[str, Raw]:
-    """Nothing for what is no object."""
+    """Return an object's fields; {} if it is not an object."""
     try:
         return read_object(data)
     except UNREADABLE:

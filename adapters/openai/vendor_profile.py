@@ -1,4 +1,4 @@
-"""How a speaker of the OpenAI dialect can differ from OpenAI: the columns of the catalogue."""
+"""The ways in which a vendor of the OpenAI dialect can differ from OpenAI."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -27,14 +27,14 @@ REFERENCE_ONLY = frozenset(
         "priority",
     }
 )
-"""What our OpenAI surface takes beyond OpenAI's reference."""
+"""Fields that our OpenAI surface accepts beyond OpenAI's reference."""
 
 COMPLETIONS_ONLY = frozenset({"best_of"})
-"""What the reference has for completions alone; other servers take it for chat as well."""
+"""Fields that the reference has only for completions; other servers accept them for chat too."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """What a row rests on. edition: a version, else the month in which it was read."""
+    """The source of a row. edition: a version, else the month in which it was read."""
 
     url: str
     edition: str
@@ -89,21 +89,21 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def omitted_fields(self) -> frozenset[str]:
-        """The fields that are not sent."""
+        """Return the fields that are never sent."""
         if self.extra_fields is None:
             return self.unsupported
         return self.unsupported | (REFERENCE_ONLY - self.extra_fields)
 
     @property
     def read_thoughts(self) -> frozenset[ThoughtKind]:
-        """See Supports: all that a client hands back, its text, or nothing."""
+        """See Supports: all reasoning that a client sends back, only its text, or none."""
         if self.thoughts is None:
             return ALL_THOUGHTS
         return READABLE if self.thoughts else frozenset()
 
     @property
     def translated(self) -> Mapping[Task, Mapping[str, str]]:
-        """See Supports; for a task that is not offered there is nothing."""
+        """See Supports; tasks that are not offered are absent."""
         named = {field: wire for field, wire in self.names.items() if field != wire}
         chat = {**named}
         if self.max_tokens != "max_tokens":
@@ -114,4 +114,4 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
 
 
 COMPATIBLE = VendorProfile(name="openai")
-"""Any other server: what it does not know is its own to refuse, so all we can say is sent."""
+"""Any other server: every field is sent, and the server rejects what it does not know."""

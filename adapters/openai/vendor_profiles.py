@@ -1,7 +1,7 @@
-"""Vendors that speak the OpenAI dialect, as rows: a base URL and how each one differs.
+"""Vendors of the OpenAI dialect, one row each: base URL and differences.
 
-Only differences that a vendor documents, or that its source or a recording shows, are written
-down; docs/providers/compatible.md is this table with the rest of what was found.
+Only differences that a vendor documents, or that its source or a recording shows, are listed
+here; docs/providers/compatible.md contains this table and further findings.
 """
 
 from adapters.base import Range
@@ -322,7 +322,7 @@ VENDORS: tuple[VendorProfile, ...] = (
         ranges={"top_logprobs": Range(minimum=0, maximum=20)},
         sources=(Source(url="https://github.com/togethercomputer/together-py", edition="3.1.1"),),
     ),
-    # In front of TensorRT-LLM: some of these are refused, and what is not made an input tensor is
+    # In front of TensorRT-LLM: some of these are rejected; fields without an input tensor are
     # ignored.
     VendorProfile(
         name="triton-openai",

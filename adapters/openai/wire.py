@@ -1,8 +1,8 @@
-"""The answers of the OpenAI dialect as they come over the wire, well-formed and otherwise.
+"""Wire types of OpenAI-dialect answers, well-formed and otherwise.
 
-`read_chunk` reads what servers send nearly always, and refuses anything surprising; `read_loose`
+`read_chunk` reads what servers nearly always send, and rejects anything unexpected; `read_loose`
 then reads the same frame piece by piece. So a plain chunk costs one typed decode, and an unknown
-field of a message, an error inside a stream or an object where a string belongs is still noticed.
+field of a message, an error inside a stream or an object in place of a string is still detected.
 https://github.com/openai/openai-openapi
 """
 
@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 NULL = Raw(b"null")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not the expected JSON."""
+"""Raised by msgspec for bytes that are not the expected JSON."""
 
 
 class TopLogprob(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
 
 
 class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """more: members that are not listed here; never on the wire under this name."""
+    """more: all other members; never on the wire under this name."""
 
     index: int | None = None
     id: str | None = None
@@ -53,7 +53,7 @@ class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, g
 
 
 class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A whole message, or the piece of one. The fields typed `None` may be there, but empty."""
+    """A complete message, or a piece of one. Fields typed `None` may be present, but empty."""
 
     role: str | None = None
     content: str | None = None
@@ -68,11 +68,11 @@ class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """delta: a chat's stream; message: a chat's whole answer; text: completions.
+    """delta: a chat's stream; message: a chat's complete answer; text: completions.
 
     stop_reason: the stop string or token that ended the answer; matched_stop: SGLang's name.
     content_filter_*: Azure's, in nearly every frame. The fields typed `None` are vLLM's, which are
-    there, but empty, unless a request asks for them.
+    present, but empty unless requested.
     opaque, more: unknown fields of the message and of the choice; never on the wire as such.
     """
 
@@ -97,7 +97,7 @@ class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
 
 
 class OpenChunk(Struct, frozen=True, kw_only=True, gc=False):
-    """Without choices, or with an error, a frame is none of these and goes to `read_loose`."""
+    """A regular frame; one without choices, or with an error, is read by `read_loose` instead."""
 
     choices: tuple[Choice, ...]
     usage: Raw = NULL
@@ -107,7 +107,7 @@ class OpenChunk(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Chunk(OpenChunk, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A frame without fields that we do not know. What is only in the first one is not read."""
+    """A frame without unknown fields. Fields that only the first frame has are not read."""
 
     id: Raw = NULL
     object: Raw = NULL
@@ -117,7 +117,7 @@ class Chunk(OpenChunk, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
 
 
 class Head(Struct, frozen=True, kw_only=True, gc=False):
-    """What the first frame, or a whole answer, says of itself."""
+    """The top-level fields of the first frame, or of a complete answer."""
 
     id: str | None = None
     created: int | None = None
@@ -125,7 +125,7 @@ class Head(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LooseChoice(Struct, frozen=True, kw_only=True):
-    """What is read of a choice; its other members are read one by one."""
+    """The known members of a choice; others are read one by one."""
 
     index: int | None = None
     delta: dict[str, Raw] | None = None

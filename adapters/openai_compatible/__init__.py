@@ -1,1 +1,1 @@
-"""Servers of the OpenAI dialect that need code and not only a row in the table."""
+"""Servers of the OpenAI dialect that need code, not only a vendor profile."""

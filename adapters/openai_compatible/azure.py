@@ -1,7 +1,7 @@
 """Azure OpenAI: OpenAI's dialect behind deployments, an `api-key` and content filters.
 
-Three addresses, told apart by the base URL's path: `…/openai/v1` and Foundry's `…/models` take the
-deployment's name in `model`; every other one puts it into the path, and needs `?api-version=`.
+The base URL's path selects one of three formats: `…/openai/v1` and Foundry's `…/models` take the
+deployment's name in `model`; every other one has it in the path, and needs `?api-version=`.
 Versions before `SINCE` know neither `max_completion_tokens` nor usage in streams.
 https://learn.microsoft.com/en-us/azure/ai-foundry/openai/reference
 https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle
@@ -42,30 +42,30 @@ DATED = VendorProfile(
 """A version before `SINCE`."""
 
 FOUNDRY = VendorProfile(name="azure", unsupported=REFERENCE_ONLY, marked=True)
-"""Models of all makers, behind one API that has versions of its own."""
+"""Models of all makers, behind one API with its own versions."""
 
 MODEL_IN_BODY = ("/v1", "/models")
 
 ENTRA = TokenEndpoint(path="", scope="https://cognitiveservices.azure.com/.default")
-"""Tokens come from `login.microsoftonline.com/{tenant}`, and only the operator knows the tenant."""
+"""Tokens come from `login.microsoftonline.com/{tenant}`; only the operator knows the tenant."""
 
 
 class AzureAdapter(OpenAIAdapter):
-    """The key goes out as `api-key`; with `oauth` there is none, and a token as `authorization`."""
+    """Sends the key as `api-key`; with `oauth` sends a token as `authorization` instead."""
 
     name: ClassVar[str] = "azure"
     token_endpoint: ClassVar[TokenEndpoint] = ENTRA
 
     def __init__(self, endpoint: Endpoint) -> None:
-        """Raises InvalidConfig for an address that needs an api-version and has none."""
+        """Raises InvalidConfig for an address that needs an api-version but has none."""
         base = urlsplit(endpoint.base_url)
         path = base.path.rstrip("/")
         version = parse_qs(base.query).get("api-version", [""])[0]
         if not version and not path.endswith("/v1"):
             raise InvalidConfig(
                 (
-                    f"{endpoint.name}: base_url has no api-version; end it in "
-                    "/openai?api-version=2024-10-21 (or another version), or in /openai/v1",
+                    f"{endpoint.name}: base_url has no api-version; end it with "
+                    "/openai?api-version=2024-10-21 (or another version), or with /openai/v1",
                 )
             )
         self._old = "" < version < SINCE and not path.endswith(MODEL_IN_BODY)

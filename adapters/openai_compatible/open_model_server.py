@@ -1,6 +1,6 @@
 """Servers of open models that speak the OpenAI dialect and add their engine's own parameters.
 
-They ignore in silence what they do not know, so nothing reaches them that they do not read.
+They silently ignore unknown fields, so only fields that they read are sent to them.
 """
 
 from typing import ClassVar
@@ -21,7 +21,7 @@ from schemas.requests import (
 )
 
 LOWEST_PRIORITY = 5
-"""Our priority of a request that asks for none."""
+"""The priority of a request that sets none."""
 
 
 class OpenModelServerAdapter(OpenAIAdapter):
@@ -41,7 +41,7 @@ class OpenModelServerAdapter(OpenAIAdapter):
         return super().encode(request, model)
 
     def finish_body(self, body: Body, request: Request) -> bytes:
-        """Ours is 1 (first) … 5, theirs begins at 0, which goes without saying."""
+        """Translate the priority: ours is 1 (first) … 5, theirs starts at 0, the default."""
         own = UNSET if isinstance(request, EmbeddingsRequest) else request.priority
         if own is not UNSET and body.pop("priority", None) is not None and own != LOWEST_PRIORITY:
             body["priority"] = LOWEST_PRIORITY - own if self.higher_first else own - LOWEST_PRIORITY
@@ -49,7 +49,7 @@ class OpenModelServerAdapter(OpenAIAdapter):
 
 
 def _with_reasoning(one: Message) -> Message:
-    """Thoughts that came back block by block alone, as the text that a chat template reads."""
+    """Return reasoning that was sent back only in blocks as the text that a chat template reads."""
     if one.reasoning or not one.thoughts:
         return one
     text = thinking_of(one)

@@ -1,7 +1,7 @@
-"""SGLang's OpenAI server: the dialect, and every parameter of its runtime that it reads beyond it.
+"""SGLang's OpenAI server: the dialect, and all further parameters that its runtime reads.
 
-Constrained answers are asked for by `response_format`, `regex` or `ebnf`. Audio goes as
-`audio_url`, for only servers of August 2026 and later read OpenAI's `input_audio`.
+`response_format`, `regex` or `ebnf` request constrained answers. Audio is sent as `audio_url`,
+because only servers of August 2026 and later read OpenAI's `input_audio`.
 https://docs.sglang.io/basic_usage/openai_api_completions.html
 https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py
 https://github.com/sgl-project/sglang/pull/33606
@@ -44,7 +44,7 @@ SAMPLING = frozenset(
         "priority",
     }
 )
-"""Not: `suffix`, which is read only where a completion template was given to the server."""
+"""Without `suffix`, which is read only if the server was given a completion template."""
 
 CHAT = SAMPLING | {
     *MESSAGES,
@@ -108,7 +108,7 @@ PRIORITY = {"priority": "priority (1 … 5 as 4 … 0)"}
 
 
 class SglangAdapter(OpenModelServerAdapter):
-    """Priorities go higher_first, as they do unless the server was told otherwise."""
+    """Higher priorities go first, the server's default."""
 
     name: ClassVar[str] = "sglang"
     profile: ClassVar[VendorProfile] = VendorProfile(name="sglang", marked=True)
@@ -137,7 +137,7 @@ class SglangAdapter(OpenModelServerAdapter):
 
 
 def _with_audio(one: Message) -> Message:
-    """The message with its audio where the server looks for it."""
+    """Return the message with its audio where the server reads it."""
     if not isinstance(one.content, tuple):
         return one
     if not any(isinstance(piece, AudioPart) for piece in one.content):

@@ -1,7 +1,7 @@
-"""vLLM's OpenAI server: the dialect, and every parameter of the engine that it reads beyond it.
+"""vLLM's OpenAI server: the dialect, and all further parameters that the engine reads.
 
-Constrained answers are asked for by `response_format`, or by vLLM's own `structured_outputs` or,
-before version 0.12, `guided_json`, `guided_regex`, …; a version ignores the names of the other.
+`response_format`, vLLM's own `structured_outputs` or, before version 0.12, `guided_json`,
+`guided_regex`, … request constrained answers; a version ignores the other version's names.
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 https://github.com/vllm-project/vllm/tree/main/vllm/entrypoints/openai
 """
@@ -38,7 +38,7 @@ SAMPLING = frozenset(
         "priority",
     }
 )
-"""Not: `best_of`, which newer versions ignore; `beam_width`, which is `use_beam_search` and `n`."""
+"""Without `best_of`, which newer versions ignore, and `beam_width` (`use_beam_search` and `n`)."""
 
 CHAT = SAMPLING | {
     *MESSAGES,

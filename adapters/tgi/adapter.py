@@ -129,9 +129,13 @@ class TgiAdapter:
     def _generate(self, request: CompletionRequest) -> Outbound:
         """Details are always asked for: they hold the counts and the finish reason."""
         if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
-            raise InvalidRequest("prompt: this backend takes one prompt, as text", param="prompt")
+            raise InvalidRequest(
+                "prompt: this backend accepts a single text prompt", param="prompt"
+            )
         if not request.prompts[0]:
-            raise InvalidRequest("prompt: this backend takes no empty prompt", param="prompt")
+            raise InvalidRequest(
+                "prompt: this backend does not accept an empty prompt", param="prompt"
+            )
         parameters: Parameters = {"details": True, **_parameters(request.sampling)}
         parameters.update(request.extra)
         path = "/generate_stream" if request.stream else "/generate"

@@ -98,7 +98,7 @@ class TgiDecoder:
                 return _frame.decode(data)
             found = _whole.decode(data)
         except UNREADABLE as exc:
-            raise self._broken(f"an answer that cannot be read: {_head(data)}") from exc
+            raise self._broken(f"cannot read the answer: {_head(data)}") from exc
         if isinstance(found, _Frame):
             return found
         if len(found) != 1:

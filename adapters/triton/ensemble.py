@@ -150,7 +150,7 @@ def prompt_of(request: CompletionRequest) -> str:
     """Raises InvalidRequest for token ids, and for more prompts than one."""
     prompt = request.prompts[0]
     if len(request.prompts) != 1 or not isinstance(prompt, str):
-        raise InvalidRequest("prompt: this backend takes one text at a time", param="prompt")
+        raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
     return prompt
 
 

@@ -78,7 +78,7 @@ class TextDecoder:
     def close(self) -> Sequence[Event]:
         """Raises UpstreamBroken when fewer answers came than were asked for."""
         if len(self._sequences) < self._answers:
-            raise self._broken(f"{len(self._sequences)} of {self._answers} answers came")
+            raise self._broken(f"{len(self._sequences)} of {self._answers} answers arrived")
         events: list[Event] = []
         for index, sequence in self._sequences.items():
             if not sequence.finished:
@@ -94,7 +94,7 @@ class TextDecoder:
             answer = _read(data)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, data)
         if answer.text_output is None:

@@ -104,7 +104,7 @@ def _tensor(name: str, tensor: Tensor, rank: int, field: str) -> Input:
         shape = (1, *shape)
     if len(shape) != rank + 1 or shape[0] != 1:
         raise InvalidRequest(
-            f"{field}: its shape is {list(tensor.shape)}, this backend takes {rank} dimensions",
+            f"{field}: its shape is {list(tensor.shape)}, this backend accepts {rank} dimensions",
             param=field,
         )
     return Input(name=name, datatype=DATATYPES[tensor.dtype], shape=shape, data=tensor.data)

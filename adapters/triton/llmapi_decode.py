@@ -53,7 +53,7 @@ class LlmApiDecoder:
             answer = _read(data)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
-            raise self._broken(f"an answer that cannot be read: {head}") from exc
+            raise self._broken(f"cannot read the answer: {head}") from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, data)
         if answer.text_output is None:

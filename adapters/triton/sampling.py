@@ -60,8 +60,7 @@ def bound(request: CompletionRequest | TokenRequest) -> int:
     limit = request.sampling.max_tokens
     if limit is None or isinstance(limit, UnsetType):
         raise InvalidRequest(
-            "max_tokens: this backend takes no request without it; send it, or have it set in the "
-            "model's defaults",
+            "max_tokens: is required by this backend; send it, or set it in the model's defaults",
             param="max_tokens",
         )
     return limit

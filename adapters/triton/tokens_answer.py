@@ -60,7 +60,7 @@ class TokenAnswer:
         Raises UpstreamBroken when fewer answers came than were asked for.
         """
         if len(self._choices) < self._answers:
-            raise self.broken(f"{len(self._choices)} of {self._answers} answers came")
+            raise self.broken(f"{len(self._choices)} of {self._answers} answers arrived")
         events: list[Event] = [
             self._finished(index, choice) for index, choice in sorted(self._choices.items())
         ]
@@ -127,4 +127,4 @@ class TokenAnswer:
         if error_of(data) is not None:
             return error_inside(self._endpoint, data)
         head = data[:80].decode(errors="replace")
-        return self.broken(f"an answer that cannot be read: {head}")
+        return self.broken(f"cannot read the answer: {head}")

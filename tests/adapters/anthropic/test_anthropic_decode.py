@@ -301,7 +301,7 @@ def test_a_stream_that_is_not_whole_never_ends_well(body: bytes) -> None:
 def test_a_second_answer_inside_the_first_is_a_failure() -> None:
     spliced = sse(begun(), *text("I will"), begun(), *text("Let me"), *ended("end_turn"))
 
-    with pytest.raises(UpstreamBroken, match="a second answer began"):
+    with pytest.raises(UpstreamBroken, match="a second answer started"):
         events(spliced)
 
 
@@ -313,7 +313,7 @@ def test_a_second_beginning_before_anything_was_shown_replaces_the_first() -> No
 
 @pytest.mark.parametrize("case", traffic("anthropic/stream-spliced"), ids=lambda case: case.name)
 def test_the_recorded_splice_is_a_failure(case: msgspec.Struct) -> None:
-    with pytest.raises(UpstreamBroken, match="a second answer began"):
+    with pytest.raises(UpstreamBroken, match="a second answer started"):
         events(getattr(case, "body", b""))
 
 

@@ -249,7 +249,7 @@ def test_what_a_stream_says_of_the_whole_answer_at_its_end_is_told() -> None:
 
 
 def test_a_stream_without_its_usage_is_cut_short() -> None:
-    with pytest.raises(UpstreamBroken, match="before its usage came"):
+    with pytest.raises(UpstreamBroken, match="ended before its usage"):
         events(starts(), delta(0, {"text": "a"}), *ends("end_turn")[:1])
 
 
@@ -291,8 +291,8 @@ def test_what_a_guardrail_says_of_a_whole_answer_travels_on() -> None:
         ),
         (error("InternalFailure", "it broke"), UpstreamFailed, "it broke"),
         (call_starts(0, "a", "f")[:-1] + b"x", UpstreamBroken, "checksum"),
-        (delta(3, {"toolUse": {"input": "{"}}), UpstreamBroken, "never began"),
-        (event("messageStop", {}), UpstreamBroken, "cannot be read"),
+        (delta(3, {"toolUse": {"input": "{"}}), UpstreamBroken, "never started"),
+        (event("messageStop", {}), UpstreamBroken, "cannot read the answer"),
         (b"", UpstreamBroken, "ended early"),
     ],
 )
@@ -347,5 +347,5 @@ def test_recorded_bytes_that_are_no_event_stream_fail_cleanly() -> None:
     if not file.is_file():
         pytest.skip("the recordings are not here")
 
-    with pytest.raises(UpstreamBroken, match="no event stream"):
+    with pytest.raises(UpstreamBroken, match="not an event stream"):
         translate(BEDROCK, chat(stream=True), [file.read_bytes()])

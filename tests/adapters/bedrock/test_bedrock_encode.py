@@ -287,7 +287,7 @@ def test_what_converse_cannot_be_told_is_refused_by_its_path(case: str) -> None:
 
 
 def test_a_bare_prompt_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="holds conversations; send messages"):
+    with pytest.raises(InvalidRequest, match="accepts only conversations; send messages"):
         BEDROCK.encode(CompletionRequest(model="m", prompts=("a",)), "m")
 
 

@@ -97,13 +97,13 @@ def failure(check: Check) -> Mapping[str, str]:
         (
             Forgets,
             "chat: every field is sent or reported",
-            "chat: stop is supported but never leaves",
+            "chat: stop is supported but never sent",
         ),
         (Invents, "it declares known fields only", "chat: no such fields: ['creativity']"),
         (
             Nulls,
             "embeddings: every field is sent or reported",
-            "embeddings: what is absent is sent as null",
+            "embeddings: absent fields are sent as null",
         ),
         (
             Dice,
@@ -114,7 +114,7 @@ def failure(check: Check) -> Mapping[str, str]:
         (
             Patient,
             "workers-ai/chat-stream: a truncated body is an error",
-            "workers-ai/chat-stream: cut short at byte ",
+            "workers-ai/chat-stream: cut at byte ",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_task_that_was_never_recorded_is_missed(tmp_path: Path) -> None:
 
     [check] = [one for one in contract(WorkersAiAdapter, tmp_path) if "recording" in one.name]
 
-    assert failure(check) == {check.name: "completion is offered, and no recording answers it"}
+    assert failure(check) == {check.name: "completion is offered, but has no recording"}
 
 
 def test_a_folder_without_recordings_is_no_contract(tmp_path: Path) -> None:

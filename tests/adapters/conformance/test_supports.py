@@ -102,11 +102,11 @@ def mistaken(field: str, way: str) -> Adapter:
     [
         ("seed", "", "seed changes"),
         ("seed", "seed", "seed changes"),
-        ("seed", "random_seed or options.seed", "seed is not said as"),
+        ("seed", "random_seed or options.seed", "seed is not sent as"),
         ("seed", "random_seed + n", "seed changes"),
-        ("tool_choice", "", "is not said in the client's own words"),
-        ("messages.audio", "", "is not said in the client's own words"),
-        ("top_p", "top_p", "is said in the client's own words"),
+        ("tool_choice", "", "is neither sent as in the client's dialect"),
+        ("messages.audio", "", "is neither sent as in the client's dialect"),
+        ("top_p", "top_p", "is sent as in the client's dialect"),
         ("n", "candidates", "n changes"),
     ],
 )

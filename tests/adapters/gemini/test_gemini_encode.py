@@ -503,5 +503,5 @@ def test_a_bare_prompt_is_no_conversation() -> None:
 
 
 def test_tokens_are_no_text_to_embed() -> None:
-    with pytest.raises(InvalidRequest, match="takes texts"):
+    with pytest.raises(InvalidRequest, match="accepts only texts"):
         GEMINI.encode(EmbeddingsRequest(model="m", inputs=((1, 2),)), MODEL)

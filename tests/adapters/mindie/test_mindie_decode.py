@@ -214,10 +214,14 @@ def test_a_word_that_nobody_knows_is_a_stop_with_that_word_beside_it() -> None:
         {"token": None},
     ],
 )
-def test_a_frame_that_is_none_of_an_answer_is_an_error(answer: dict[str, object]) -> None:
-    with pytest.raises(UpstreamBroken, match="ascend: a"):
+def test_a_frame_outside_the_format_is_an_error(answer: dict[str, object]) -> None:
+    with pytest.raises(
+        UpstreamBroken, match=r"ascend: (cannot read a frame|not a frame|the answer has no)"
+    ):
         whole(answer, TEXT)
-    with pytest.raises(UpstreamBroken, match="ascend: a"):
+    with pytest.raises(
+        UpstreamBroken, match=r"ascend: (cannot read a frame|not a frame|the answer has no)"
+    ):
         streamed(frame(1, "a", first=True), answer, request=TEXT)
 
 

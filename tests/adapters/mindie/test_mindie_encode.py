@@ -163,7 +163,7 @@ def test_stop_strings_are_for_text_only() -> None:
 def test_text_is_one_prompt(prompts: tuple[str, ...]) -> None:
     request = CompletionRequest(model="m", prompts=prompts)
 
-    with pytest.raises(InvalidRequest, match="one prompt, as text") as caught:
+    with pytest.raises(InvalidRequest, match="a single text prompt") as caught:
         mindie().encode(request, "m")
 
     assert caught.value.param == "prompt"

@@ -159,7 +159,7 @@ def test_beams_of_which_one_ended_early_are_not_said_to_be_full() -> None:
 
 
 def test_fewer_answers_than_asked_for_are_an_error() -> None:
-    with pytest.raises(UpstreamBroken, match="triton: 1 of 2 answers came"):
+    with pytest.raises(UpstreamBroken, match="triton: 1 of 2 answers arrived"):
         translate(TRITON, asked(n=2), [event(" only one")])
 
 

@@ -164,7 +164,7 @@ def test_prompts_that_a_text_model_cannot_take_are_refused(prompts: tuple[str, .
     request = msgspec.structs.replace(asking(), prompts=prompts)
 
     assert unsupported(request, TRITON.supports)
-    with pytest.raises(InvalidRequest, match=r"prompt: .* one text"):
+    with pytest.raises(InvalidRequest, match=r"prompt: .* a single text prompt"):
         TRITON.encode(request, "ensemble")
 
 

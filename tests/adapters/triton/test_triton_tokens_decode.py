@@ -238,7 +238,7 @@ def test_tensors_that_do_not_fit_together_are_no_answer(body: bytes) -> None:
 
 
 def test_fewer_answers_than_asked_for_are_an_error() -> None:
-    with pytest.raises(UpstreamBroken, match="1 of 2 answers came"):
+    with pytest.raises(UpstreamBroken, match="1 of 2 answers arrived"):
         translate(GENERATE, asking(n=2), [event(1)])
 
 

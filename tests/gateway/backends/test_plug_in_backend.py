@@ -213,9 +213,9 @@ def test_a_plug_in_that_takes_a_name_of_ours_is_refused_at_the_start(
 ) -> None:
     find(monkeypatch, installed(tmp_path, name="cohere"))
 
-    with pytest.raises(InvalidConfig, match="'cohere', a name that is already taken"):
+    with pytest.raises(InvalidConfig, match="'cohere', which is already taken"):
         Registry()
-    with pytest.raises(InvalidConfig, match="'cohere', a name that is already taken"):
+    with pytest.raises(InvalidConfig, match="'cohere', which is already taken"):
         read_config(CONFIG.format(url="https://cf.test"), source="config.yaml", env={})
 
 

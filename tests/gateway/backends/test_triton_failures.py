@@ -33,7 +33,7 @@ async def test_a_model_that_gives_fewer_answers_than_asked_for_has_failed(tmp_pa
         answer = await both.text("bls", n=2)
 
     assert answer.status_code == 502
-    assert "1 of 2 answers came" in answer.text
+    assert "1 of 2 answers arrived" in answer.text
 
 
 async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:

@@ -353,7 +353,7 @@ async def test_a_prompt_of_tokens_says_what_is_missing_without_a_tokenizer(tmp_p
         answer = await both.tokens()
 
     assert answer.status_code == 400
-    assert "this backend reads text; a tokenizer" in answer.json()["error"]
+    assert "this backend reads text; configure a tokenizer" in answer.json()["error"]
     assert both.remote.requests == []
 
 
@@ -391,7 +391,7 @@ async def test_bare_prompts_to_a_server_that_only_converses_are_refused_with_the
             answer = await both.post(path, **body)
 
     assert answer.status_code == 400
-    assert "this backend holds conversations, and a bare prompt is not one" in answer.text
+    assert "this backend accepts conversations, not bare prompts" in answer.text
     assert remote.requests == []
 
 

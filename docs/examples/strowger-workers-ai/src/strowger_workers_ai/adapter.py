@@ -105,7 +105,7 @@ class WorkersAiAdapter:
         try:
             vectors = _embedded(body).result.data
         except UNREADABLE as exc:
-            raise self._broken(f"an answer that cannot be read: {body[:80]!r}") from exc
+            raise self._broken(f"cannot read the answer: {body[:80]!r}") from exc
         if len(vectors) != len(request.inputs):
             raise self._broken(f"{len(vectors)} vectors for {len(request.inputs)} inputs")
         return Embeddings(vectors=vectors)

@@ -222,9 +222,7 @@ class WorkersAiDecoder:
 
     def _broken(self, data: bytes) -> UpstreamBroken:
         head = data[:80].decode(errors="replace")
-        return UpstreamBroken(
-            f"an answer that cannot be read: {head}", upstream=self._endpoint.name
-        )
+        return UpstreamBroken(f"cannot read the answer: {head}", upstream=self._endpoint.name)
 
 
 def _as_text(raw: Raw) -> str:

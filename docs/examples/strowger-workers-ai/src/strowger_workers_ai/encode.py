@@ -83,7 +83,7 @@ def _chat(request: ChatRequest) -> Body:
 
 def _completion(request: CompletionRequest) -> Body:
     if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
-        raise InvalidRequest("prompt: this backend takes one prompt, as text", param="prompt")
+        raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
     return {
         "prompt": request.prompts[0],
         "raw": not request.template,
@@ -94,7 +94,7 @@ def _completion(request: CompletionRequest) -> Body:
 
 def _embeddings(request: EmbeddingsRequest) -> Body:
     if not all(isinstance(one, str) for one in request.inputs):
-        raise InvalidRequest("input: this backend takes texts", param="input")
+        raise InvalidRequest("input: this backend accepts only texts", param="input")
     return {"text": request.inputs}
 
 
@@ -115,11 +115,11 @@ def _message(one: Message, field: str, names: Mapping[str, str]) -> Body:
     """names: of the functions that were called, by the calls' ids."""
     if one.role not in ROLES:
         raise InvalidRequest(
-            f"{field}.role: this backend knows {', '.join(ROLES)}", param=f"{field}.role"
+            f"{field}.role: this backend supports {', '.join(ROLES)}", param=f"{field}.role"
         )
     if one.name and one.role != "tool":
         raise InvalidRequest(
-            f"{field}.name: this backend knows no names; write it into the text",
+            f"{field}.name: this backend does not support names; write the name into the text",
             param=f"{field}.name",
         )
     if isinstance(one.content, tuple):
@@ -153,7 +153,7 @@ def _tools(tools: Sequence[Tool]) -> list[Body]:
     found: list[Body] = []
     for place, tool in enumerate(tools):
         if not isinstance(tool, FunctionTool):
-            raise InvalidRequest("tools: this backend takes functions only", param="tools")
+            raise InvalidRequest("tools: this backend accepts only functions", param="tools")
         if tool.strict is True:
             where = f"tools[{place}].function.strict"
             raise InvalidRequest(
@@ -174,7 +174,7 @@ def _tools(tools: Sequence[Tool]) -> list[Body]:
 def _format(form: ResponseFormat) -> Body:
     if form.type == "opaque":
         raise InvalidRequest(
-            "response_format: this backend knows text, json_object and json_schema",
+            "response_format: this backend supports text, json_object and json_schema",
             param="response_format",
         )
     schema: Body = {} if isinstance(form.schema, UnsetType) else {"json_schema": form.schema}
