@@ -148,7 +148,7 @@ def few_authorities(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     """On uvloop, as in production: its transports and timings differ from asyncio's."""
     return "asyncio", {"use_uvloop": True}

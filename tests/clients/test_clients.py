@@ -80,11 +80,6 @@ class Encodes(Protocol):
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Commanded, None]:
     from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder
 

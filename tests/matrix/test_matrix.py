@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_the_documented_matrix_is_what_the_gateway_does(
     tmp_path: Path, engine: SharedEngine
 ) -> None:

@@ -22,11 +22,6 @@ server:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(
     anyio_backend: object, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Serving, None]:

@@ -34,11 +34,6 @@ models:
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def fails(request: Received, answer: Answer) -> None:
     await answer.json({"error": {"message": "out of order"}}, 500)
 

@@ -50,11 +50,6 @@ experiments:
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def behave(request: Received, answer: Answer) -> None:
     if request.json["model"] == "bad":
         await answer.json({"error": {"message": "out of order"}}, 500)

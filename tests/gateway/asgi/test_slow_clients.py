@@ -67,11 +67,6 @@ def waits() -> Waits:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, bool]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def gateway(
     anyio_backend: object, waits: Waits, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Gateway, None]:

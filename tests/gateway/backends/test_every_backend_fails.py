@@ -39,11 +39,6 @@ either_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "str
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def setting(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Setting, None]:
     async with every_vendor(tmp_path_factory.mktemp("run"), failing=True) as one:
         yield one

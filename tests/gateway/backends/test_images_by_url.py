@@ -28,11 +28,6 @@ models:
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Behind(Struct, frozen=True, kw_only=True, eq=False):
     gateway: Serving
     box: Provider

@@ -40,11 +40,6 @@ REQUESTS = 1000
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def pair(
     tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
 ) -> AsyncGenerator[tuple[Provider, Serving], None]:

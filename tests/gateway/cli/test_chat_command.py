@@ -34,11 +34,6 @@ HELLO = b"\x1b[2Jhel"
 """A model that would clear the screen."""
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def behave(request: Received, answer: Answer) -> None:
     """What the last turn asks for; else the number of turns so far."""
     turns = cast("list[dict[str, str]]", request.json["messages"])

@@ -24,11 +24,6 @@ models:
 WILD = '  - {name: "wild-*", backends: [{provider: remote, model: "*"}]}\n'
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def probe(folder: Path, url: str, *words: str, more: str = "") -> Result:
     """In a thread, because the command runs an event loop of its own."""
     path = folder / "config.yaml"

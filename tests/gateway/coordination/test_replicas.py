@@ -94,11 +94,6 @@ class Rig(Struct, kw_only=True, eq=False):
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 def redis() -> Generator[RedisServer]:
     with running_redis() as server:
         yield server

@@ -88,11 +88,6 @@ REFUSED: dict[str, tuple[str, Json, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 async def posted(gateway: Serving, path: str, body: Json) -> httpx.Response:
     async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return await client.post(path, json=body)

@@ -45,11 +45,6 @@ LONG = {**HELLO, "ignore_eos": True, "max_tokens": 900}
 SOON_S, START_S = 60.0, 240.0
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 class Rig:
     """The command, with two workers, an engine and a remote provider."""
 

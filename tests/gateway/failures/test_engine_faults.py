@@ -82,11 +82,6 @@ def scenario_of(model: str) -> EngineScenario:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Faults, None]:
     working: Counter[str] = Counter()
     seen: Counter[str] = Counter()

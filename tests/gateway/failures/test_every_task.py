@@ -45,11 +45,6 @@ def silence(cast: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage, None]:
     silence = "\nserver: {sse_keepalive_s: 0.1}"
     async with staged(tmp_path_factory.mktemp("run"), PLAYS, MORE, silence) as running:

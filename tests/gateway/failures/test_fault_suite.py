@@ -131,11 +131,6 @@ def closed_port() -> Generator[str, None]:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Faults, None]:
     working: Counter[str] = Counter()
     seen: Counter[str] = Counter()

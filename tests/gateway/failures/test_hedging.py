@@ -85,11 +85,6 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def hedging(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncGenerator[tuple[Serving, Provider], None]:

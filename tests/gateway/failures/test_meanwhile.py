@@ -71,11 +71,6 @@ def config(url: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncGenerator[tuple[Serving, Provider], None]:

@@ -86,11 +86,6 @@ def config(url: str, deaf: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
     async def behave(request: Received, answer: Answer) -> None:
         await CASES[request.path.split("/")[1].split("-")[0]][0](request, answer)

@@ -96,11 +96,6 @@ CALLS: tuple[tuple[str, str, Json | None], ...] = (
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(
     tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
 ) -> AsyncGenerator[Serving, None]:

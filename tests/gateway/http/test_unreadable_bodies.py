@@ -45,11 +45,6 @@ PATHS = (
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(
     anyio_backend: object, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[tuple[Serving, Provider], None]:

@@ -89,11 +89,6 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def mirroring(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Mirroring, None]:
     async with provider(behave) as real, provider(behave) as shadow:
         config = f"""

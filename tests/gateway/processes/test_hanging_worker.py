@@ -75,11 +75,6 @@ def reload_of(folder: Path, *targets: Target, prepare_s: float = SOON_S) -> Relo
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, None]:
     folder = tmp_path_factory.mktemp("led")
     first, metrics = config(folder, "early"), ProcessMetrics()

@@ -76,11 +76,6 @@ class Rig:
         await answer.end_stream()
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 @pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two workers"])
 async def started(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

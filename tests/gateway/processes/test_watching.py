@@ -89,11 +89,6 @@ class Watched(Struct, eq=False):
         )
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.processes.reload.LOOK_S", 0.005)

@@ -118,11 +118,6 @@ class Rig:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, None]:
     """`harm` gets its requests at once, for a guardrail takes seconds to see them."""
     folder: Path = tmp_path_factory.mktemp("trials")

@@ -60,11 +60,6 @@ class Rig:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, None]:
     config: Path = tmp_path_factory.mktemp("workers") / "config.yaml"
     async with AsyncExitStack() as stack:

@@ -37,11 +37,6 @@ models:
 METRIC = re.compile(r"^strowger_(cost_usd|tokens)_total\{(.*)\} (\S+)$", re.MULTILINE)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def behave(request: Received, answer: Answer) -> None:
     """A stream breaks in the middle."""
     if request.json["model"] == "slow":

@@ -31,11 +31,6 @@ from tests.gateway.routing.test_plan import backend
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def loop_time() -> float:
     return asyncio.get_running_loop().time()
 

@@ -73,11 +73,6 @@ async def behave(request: Received, answer: Answer) -> None:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncGenerator[tuple[Serving, Provider, Provider], None]:

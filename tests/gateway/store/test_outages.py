@@ -143,11 +143,6 @@ async def until(happened: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def rig(
     postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Rig, None]:

@@ -51,11 +51,6 @@ class Between(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def between(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Between, None]:
     async with AsyncExitStack() as stack:
         mindie = await stack.enter_async_context(mindie_server())

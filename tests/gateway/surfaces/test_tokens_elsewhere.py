@@ -95,11 +95,6 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def between(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Between, None]:
     async with AsyncExitStack() as stack:
         mindie = await stack.enter_async_context(mindie_server())

@@ -30,11 +30,6 @@ PLAIN = TokenRequest(
 )
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def tokens(
     upstream: LocalUpstream, request: TokenRequest, tenant: str, *, model: str = MODEL
 ) -> list[int]:

@@ -26,11 +26,6 @@ LIBRARY = tokenizer()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def encoder() -> TextEncoder:
     return TextEncoder(cast(BatchEncoder, LIBRARY), "tiny", LIBRARY.to_str)
 

@@ -22,11 +22,6 @@ BATCHED = ("bert-mean-dense", "mpnet-mean", "modernbert-mean", "t5-dense", "mist
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def cosine(a: Sequence[float], b: Sequence[float]) -> float:
     dot = sum(x * y for x, y in zip(a, b, strict=True))
     return dot / (math.hypot(*a) * math.hypot(*b))

@@ -20,11 +20,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     names = ("bert-cls", "bert-prompts", "qwen3-last", "gemma3-residual", "distilbert-max")
     return {name: save_embedder(tmp_path_factory.mktemp(name), CASES[name]) for name in names}

@@ -23,11 +23,6 @@ TEXTS = [BACKEND.decode([id], skip_special_tokens=True) for id in range(KNOWN)]
 """What each token says; "" for special tokens, U+FFFD in parts of characters."""
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def allowed(grammar: MaskedGrammar) -> set[int]:
     row = torch.zeros(VOCABULARY, dtype=torch.bool)
     grammar.allow(row)

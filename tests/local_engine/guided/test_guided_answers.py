@@ -22,11 +22,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def service(folder: Folder) -> AsyncGenerator[Service, None]:
     async with serving(config(folder("generic"), kv_cache=1 << 24)) as running:
         yield running

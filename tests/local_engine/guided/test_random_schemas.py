@@ -25,11 +25,6 @@ TOKENS = 3000
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def service(folder: Folder) -> AsyncGenerator[Service, None]:
     async with serving(config(folder("generic"), kv_cache=1 << 26)) as running:
         yield running

@@ -45,11 +45,6 @@ REQUIRED = ToolChoice(mode="required")
 WRITERS = [name for name in TALKERS if not name.startswith(("opened", "thinker"))]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module", params=WRITERS)
 async def writer(folder: Folder, request: pytest.FixtureRequest) -> AsyncGenerator[Service, None]:
     """An untrained model of each way of writing calls."""

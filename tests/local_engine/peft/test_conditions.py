@@ -40,11 +40,6 @@ LARGEST_TASK = (1 << 64) - 1
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("base"), "llama", tie_word_embeddings=False)
 

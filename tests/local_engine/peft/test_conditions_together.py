@@ -33,11 +33,6 @@ REQUESTS = [
 LOGITS = msgspec.structs.replace(PLAIN, return_context_logits=True, return_generation_logits=True)
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def ids(got: list[Event]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for event in got:

@@ -116,11 +116,6 @@ CASES: list[tuple[str, ChatRequest, str, bool]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 ROOMY = Reach(tokens=10_000)
 
 

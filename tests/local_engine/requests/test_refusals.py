@@ -33,11 +33,6 @@ PICTURE = Message(role="user", content=(TextPart(text="see"), ImagePart(url="dat
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def service(folder: Folder) -> AsyncGenerator[Service, None]:
     async with serving(config(folder("llama"))) as service:
         yield service

@@ -30,11 +30,6 @@ SEEDED: dict[str, object] = {"temperature": 1.0, "seed": 5}
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def service(folder: Folder) -> AsyncGenerator[Service, None]:
     async with serving(config(folder("llama"))) as running:
         yield running

@@ -31,11 +31,6 @@ GROWTH_BYTES = 48 << 20
 bound of their own (docs/operations.md); a hundred kilobytes kept a request would be more."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_thousand_mixed_requests_leave_pages_answers_and_memory_as_they_were(
     folder: Folder,
 ) -> None:

@@ -23,11 +23,6 @@ PROMPT = "the lazy dog"
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def service(folder: Folder) -> AsyncGenerator[Service, None]:
     async with serving(config(folder("llama"), max_new_tokens=40)) as service:
         yield service

@@ -31,11 +31,6 @@ SLOW_MS = 5000
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving]:
     async with crowded(tmp_path_factory.mktemp("run"), more=EXPERIMENT) as up:
         stand(up, Standing(epoch=1))

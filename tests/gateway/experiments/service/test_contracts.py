@@ -25,11 +25,6 @@ metrics:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Recorded, None]:
     async with provider(behave) as remote:
         text = config(remote.base_url, other=CONTRACTS)

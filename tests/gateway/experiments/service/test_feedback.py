@@ -19,11 +19,6 @@ OLD = "01936f2e-1234-7abc-8def-0123456789ab"
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Recorded, None]:
     async with provider(behave) as remote:
         text = config(remote.base_url, other=KEYS)

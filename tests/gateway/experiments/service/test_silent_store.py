@@ -19,11 +19,6 @@ SOON_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def silent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
     """An experiment runs, and somebody waits already for what the store will not say."""
     folder = tmp_path_factory.mktemp("silent")

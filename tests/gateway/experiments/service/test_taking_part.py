@@ -25,11 +25,6 @@ Gateway = tuple[Serving, Provider]
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Gateway, None]:
     rules = (
         "    fallback: [spare]\n    when: [{header: {x-tier: gold}, backends: [a/gold]}]\n"

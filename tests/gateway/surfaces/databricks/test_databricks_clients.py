@@ -48,11 +48,6 @@ models:
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 @pytest.fixture
 async def workspace(gateway: Serving) -> WorkspaceClient:
     return await asyncio.to_thread(lambda: WorkspaceClient(host=gateway.url, token=KEY))

@@ -43,11 +43,6 @@ LONG = "How many? " * 400
 """More tokens than the model reads here."""
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 @pytest.fixture
 async def client(gateway: Serving) -> AsyncGenerator[httpx.AsyncClient, None]:
     async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:

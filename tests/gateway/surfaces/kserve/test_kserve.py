@@ -44,11 +44,6 @@ END = 2
 LENGTH = 12
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 async def ask(gateway: Serving, tensors: Mapping[str, Array], *, binary: bool = True) -> Answered:
     """Over the mandatory tensors of every request."""
     every = {

@@ -37,11 +37,6 @@ ASKED: dict[str, object] = {"text_input": QUESTION, "max_tokens": 6}
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def both(
     tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
 ) -> AsyncGenerator[tuple[Provider, httpx.AsyncClient], None]:

@@ -40,11 +40,6 @@ KEY_B = {"authorization": "Bearer key-b"}
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def remote() -> AsyncGenerator[Provider, None]:
     async with provider() as running:
         yield running

@@ -65,11 +65,6 @@ QUESTION = [{"role": "user", "content": "What is 17 + 25?"}]
 SOON_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 async def post(gateway: Serving, body: Mapping[str, object]) -> httpx.Response:
     async with httpx.AsyncClient(base_url=gateway.url, timeout=SOON_S) as ask:
         return await ask.post("/v1/chat/completions", json=body)

@@ -74,11 +74,6 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
     run_dir: Path = tmp_path_factory.mktemp("run")
     async with serving(CONFIG, run_dir) as running:

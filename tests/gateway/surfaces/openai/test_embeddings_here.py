@@ -24,11 +24,6 @@ models:
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture
 async def client(gateway: Serving) -> AsyncGenerator[openai.AsyncOpenAI, None]:
     async with openai.AsyncOpenAI(

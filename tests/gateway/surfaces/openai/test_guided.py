@@ -31,11 +31,6 @@ WEATHER: ChatCompletionToolParam = {
 }
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
 def client(gateway: Serving) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0)
 

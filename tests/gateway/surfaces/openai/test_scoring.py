@@ -93,11 +93,6 @@ class Scorer:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 def scorer() -> Scorer:
     torch.set_num_threads(1)
     return Scorer()

@@ -61,11 +61,6 @@ class Rig(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def rig(
     tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
 ) -> AsyncGenerator[Rig, None]:

@@ -10,11 +10,6 @@ from schemas.errors import InvalidRequest
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)

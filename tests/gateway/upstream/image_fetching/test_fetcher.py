@@ -55,11 +55,6 @@ class Site:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 

@@ -25,12 +25,14 @@ from tests.stand_ins.doubles import Peer, RawServer, Script, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
-
 
 @pytest.fixture
 def anyio_backend() -> str:
+    """On asyncio: uvloop waits for the TLS shutdown of connections that the fetcher drops."""
     return "asyncio"
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
 
 class Backend:
