@@ -15,18 +15,18 @@ PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
 
 STEADY_S = 60.0
 
-Crashed = Callable[[str], None]
+OnCrash = Callable[[str], None]
 """Counts a crash. It gets the name of what crashed, one of a fixed few: it becomes a label."""
 
 
-def uncounted(name: str) -> None:
+def ignore_crash(name: str) -> None:
     """For tests and commands, which show no metrics."""
 
 
-async def kept(
+async def keep_running(
     name: str,
     work: Callable[[], Awaitable[None]],
-    crashed: Crashed = uncounted,
+    crashed: OnCrash = ignore_crash,
     *,
     pause_s: float = PAUSE_S,
 ) -> None:
@@ -50,14 +50,14 @@ async def kept(
         pause = min(pause * 2.0, MAX_PAUSE_S)
 
 
-def count_unhandled(crashed: Crashed) -> None:
+def count_unhandled(crashed: OnCrash) -> None:
     """From now on, exceptions that nobody handled on this event loop count: of callbacks, and of
     tasks that nobody awaits. asyncio logs them."""
     asyncio.get_running_loop().set_exception_handler(partial(_unhandled, crashed))
 
 
 def _unhandled(
-    crashed: Crashed, loop: asyncio.AbstractEventLoop, context: dict[str, object]
+    crashed: OnCrash, loop: asyncio.AbstractEventLoop, context: dict[str, object]
 ) -> None:
     if "exception" in context:
         crashed("event loop")

@@ -227,7 +227,7 @@ class Gateway:
     async def finished(self) -> None:
         """After `refuse`: once every running request has ended, and every copy."""
         await self.idle.wait()
-        await self.mirrors.settle()
+        await self.mirrors.wait_idle()
 
     def buffer(self, size: int) -> None:
         """Claim memory for a body; give it back with `release`. Raises Unavailable when full."""

@@ -51,7 +51,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         trials = _trials(current())
         experiments = [_view(trials, one) for one in trials.experiments]
         try:
-            experiments += map(removed, await trials.former())
+            experiments += map(removed, await trials.removed())
         except StoreUnavailable as exc:
             return ExperimentList(experiments=experiments, away=exc.message)
         return ExperimentList(experiments=experiments)
@@ -66,7 +66,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         experiment = trials.named(name)
         if experiment is not None:
             return await trials.report(experiment)
-        return await trials.report(_definition(trials, name, await trials.former()), removed=True)
+        return await trials.report(_definition(trials, name, await trials.removed()), removed=True)
 
     @post(
         "/experiments/{name:str}/pause",

@@ -17,7 +17,7 @@ from gateway.admin.access import SCHEME
 from gateway.routing.exclusion import LeftOut
 from gateway.routing.request_record import Attempt
 from gateway.state import Gateway
-from gateway.store.request_queries import Recorded
+from gateway.store.request_queries import RecordedRequest
 from gateway.telemetry.recent_requests import CAPACITY, RecentRequest
 from schemas.errors import RouteNotFound, Unavailable
 
@@ -129,7 +129,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         if found:
             return viewed(found[0])
         if gateway.trials is not None:
-            named = partial(gateway.trials.store.recorded, request_id)
+            named = partial(gateway.trials.store.recorded_request, request_id)
             older = await gateway.trials.ask(named)
             if older is not None:
                 return of_store(older)
@@ -155,10 +155,12 @@ def viewed(decision: RecentRequest) -> RequestView:
     return msgspec.convert(values, RequestView)
 
 
-def of_store(one: Recorded) -> RequestView:
+def of_store(one: RecordedRequest) -> RequestView:
     """Copy the row's fields under the same names."""
     values: dict[str, object] = {
-        field: getattr(one, field) for field in Recorded.__struct_fields__ if field != "attempts"
+        field: getattr(one, field)
+        for field in RecordedRequest.__struct_fields__
+        if field != "attempts"
     }
     attempts = [
         AttemptView(

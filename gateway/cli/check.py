@@ -50,7 +50,7 @@ def build(config: Config) -> tuple[str, ...]:
     The port is left alone: the gateway that runs may have it.
     """
     # Late, because a configuration that is wrong in itself needs none of it.
-    from gateway.coordination.setup import link_of
+    from gateway.coordination.setup import transport_of
     from gateway.processes.listening_socket import listen
     from gateway.runtime import Runtime
     from gateway.store.newer_schema import refuse_newer
@@ -65,7 +65,7 @@ def build(config: Config) -> tuple[str, ...]:
         asyncio.run(runtime.close())
         open_store(config.store.url).close()
         refuse_newer(config.store.url)
-        link_of(config)
+        transport_of(config)
         listen(config.server.host, 0).close()
     return notes
 

@@ -178,7 +178,7 @@ def _planned(
         apart=apart,
         baseline=found,
         plan=one,
-        units=ceil(one.total / found.heard),
+        units=ceil(one.total / found.observed_share),
     )
 
 
@@ -196,7 +196,7 @@ def _show_clauses(found: Sequence[Planned], *, as_json: bool) -> None:
             figure(seen.mean, ".4g"),
             figure(seen.sd, ".4g"),
             f"{seen.units:,}",
-            f"{100 * seen.heard:.3g} %",
+            f"{100 * seen.observed_share:.3g} %",
             f"{one.units:,}",
         )
         table.add_row(*map(escape, row))

@@ -59,7 +59,7 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
 
 def _known(config: Config, store: Store, name: str) -> str:
     names = [one.name for one in config.experiments]
-    names += [one.experiment for one in store.past() if one.experiment not in names]
+    names += [one.experiment for one in store.runs() if one.experiment not in names]
     if name not in names:
         raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
     return name

@@ -11,7 +11,7 @@ from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.tables import show, table_of
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_existing
-from gateway.store.usage_queries import Used
+from gateway.store.usage_queries import UsageRow
 from schemas.errors import InvalidConfig
 
 
@@ -32,7 +32,7 @@ def usage(path: Path, days: int, as_json: bool) -> None:
     with faults_shown():
         store = open_existing(config.store.url)
         try:
-            used = store.used(since=(today - timedelta(days=days - 1)).timestamp())
+            used = store.usage(since=(today - timedelta(days=days - 1)).timestamp())
         except StoreUnavailable as exc:
             raise InvalidConfig((f"store.url: {exc}",)) from exc
         finally:
@@ -43,7 +43,7 @@ def usage(path: Path, days: int, as_json: bool) -> None:
         _table(used, priced=bool(config.prices))
 
 
-def _table(used: list[Used], *, priced: bool) -> None:
+def _table(used: list[UsageRow], *, priced: bool) -> None:
     """What answers used and cost, and behind it what was spent in all."""
     table = table_of(
         *("DAY", "KEY", "MODEL", "BACKEND", "REQUESTS", "IN", "OUT", "USD"),

@@ -18,7 +18,7 @@ class ReplicaCollector(Collector):
         yield GaugeMetricFamily(
             "strowger_redis_available",
             "1 while Redis answers, 0 while each replica goes on by itself.",
-            value=not self._exchange.away,
+            value=not self._exchange.unavailable,
         )
         yield GaugeMetricFamily(
             "strowger_redis_last_success_timestamp_seconds",

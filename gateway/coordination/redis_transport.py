@@ -53,7 +53,7 @@ class _Client(Protocol):
     def pipeline(self, *, transaction: bool) -> _Pipeline: ...
 
 
-class RedisLink:
+class RedisTransport:
     """See Link. One connection, used by one task."""
 
     def __init__(self, url: Secret, name: str, lease_s: float = LEASE_S) -> None:
@@ -85,7 +85,7 @@ class RedisLink:
             return str(known["path"])
         return f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
 
-    async def swap(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """See Link.swap."""
         commands: list[tuple[str | bytes, ...]] = [("HSET", NOTICES, self.name, own)]
         if gone:

@@ -40,7 +40,7 @@ PEER = -1
 TICK_S = 0.2
 """At most, between two looks; a quarter less at random, so that replicas fall out of step."""
 
-GONE_S = 3.0
+PEER_TIMEOUT_S = 3.0
 """A replica that has been silent for so long has nothing under way."""
 
 FORGET_S = 60.0
@@ -93,7 +93,7 @@ class ReplicaSync:
         self._unreadable: set[bytes] = set()
         self._passed: dict[str, Health] = {}
         self._elsewhere: dict[str, int] = {}
-        self.away = False
+        self.unavailable = False
         self.heard_at = 0.0
         hub.join(PEER, self.on_message)
 
@@ -124,10 +124,10 @@ class ReplicaSync:
                 try:
                     await self.sync()
                 except TransportUnavailable as exc:
-                    self._lose(exc)
+                    self._on_unavailable(exc)
                     pause = min(pause * 2.0, MAX_PAUSE_S)
                 else:
-                    self._find()
+                    self._on_available()
                     pause = TICK_S
                 await asyncio.sleep(pause * random.uniform(0.75, 1.0))
         finally:
@@ -142,7 +142,7 @@ class ReplicaSync:
         gone = [name for name, other in self._others.items() if now - other.since > FORGET_S]
         for name in gone:
             del self._others[name]
-        notices = await self._link.swap(notice(now, self._body(now)), gone)
+        notices = await self._link.exchange(notice(now, self._body(now)), gone)
         self._read(notices, self._clock())
         places = {
             key: place
@@ -179,15 +179,15 @@ class ReplicaSync:
         self._unreadable &= notices.keys()
         for name, data in notices.items():
             if name != self._name:
-                news.update(self._heard(name, data, now))
+                news.update(self._read_peer(name, data, now))
         for name, other in self._others.items():
-            if name not in notices or now - other.since > GONE_S:
+            if name not in notices or now - other.since > PEER_TIMEOUT_S:
                 other.alive = False
         if news:
             self._hub.on_message(PEER, BreakerUpdate(health=news))
         self._pass_loads()
 
-    def _heard(self, name: bytes, data: bytes, now: float) -> Mapping[str, Health]:
+    def _read_peer(self, name: bytes, data: bytes, now: float) -> Mapping[str, Health]:
         """What one of the others has to tell that is new.
 
         The first sight of a notice says nothing: its writer may be dead, and its clock stands.
@@ -248,24 +248,24 @@ class ReplicaSync:
         self._known[key] = later(known, health) if known else health
         bound(self._known)
 
-    def _lose(self, why: TransportUnavailable) -> None:
-        if not self.away:
+    def _on_unavailable(self, why: TransportUnavailable) -> None:
+        if not self.unavailable:
             _log.warning(
                 "the other replicas are out of reach (Redis at %s: %s); going on with what this "
                 "one knows by itself",
                 self._link.where,
                 why,
             )
-        self.away = True
+        self.unavailable = True
         self._others.clear()
         self._turns.release_all()
         self._pass_loads()
 
-    def _find(self) -> None:
+    def _on_available(self) -> None:
         self.heard_at = time.time()
-        if self.away:
+        if self.unavailable:
             _log.info("Redis at %s is back, and with it the other replicas", self._link.where)
-        self.away = False
+        self.unavailable = False
 
 
 def _without(health: Health, passed: Health | None) -> Health:

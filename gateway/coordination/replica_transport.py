@@ -27,7 +27,7 @@ class ReplicaTransport(Protocol):
         """For the log; without a password."""
         ...
 
-    async def swap(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """Put up one's own notice, take down those of `gone`, and read all, one's own too."""
         ...
 

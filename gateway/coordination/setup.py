@@ -7,7 +7,7 @@ from secrets import token_hex
 
 from prometheus_client.registry import CollectorRegistry
 
-from gateway.background import Crashed, kept
+from gateway.background import OnCrash, keep_running
 from gateway.config.schema import Config
 from gateway.coordination.metrics import ReplicaCollector
 from gateway.coordination.probe_lease import LocalProbeBlocks
@@ -18,9 +18,9 @@ from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
 
-def link_of(config: Config) -> ReplicaTransport | None:
+def transport_of(config: Config) -> ReplicaTransport | None:
     """`None` where there are no other replicas. Raises InvalidConfig."""
-    return None if config.store.redis_url is None else open_link(config.store.redis_url)
+    return None if config.store.redis_url is None else open_transport(config.store.redis_url)
 
 
 @asynccontextmanager
@@ -30,7 +30,7 @@ async def replica_sync_running(
     bars: Callable[[], LocalProbeBlocks],
     config: Callable[[], Config],
     registry: CollectorRegistry,
-    crashed: Crashed,
+    crashed: OnCrash,
 ) -> AsyncGenerator[None, None]:
     """link: see `link_of`. bars: made where they are needed. config: what is in force.
 
@@ -41,7 +41,7 @@ async def replica_sync_running(
         return
     exchange = ReplicaSync(hub, link, bars(), config)
     registry.register(ReplicaCollector(exchange))
-    task = asyncio.create_task(kept("exchange with replicas", exchange.run, crashed))
+    task = asyncio.create_task(keep_running("exchange with replicas", exchange.run, crashed))
     try:
         yield
     finally:
@@ -49,13 +49,13 @@ async def replica_sync_running(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def open_link(url: Secret) -> ReplicaTransport:
+def open_transport(url: Secret) -> ReplicaTransport:
     """To Redis, not connected yet.
 
     Raises InvalidConfig for an address that cannot be one, or without the extra it needs.
     """
     try:
-        from gateway.coordination.redis_transport import RedisLink
+        from gateway.coordination.redis_transport import RedisTransport
     except ImportError as exc:
         raise InvalidConfig(
             (
@@ -63,4 +63,4 @@ def open_link(url: Secret) -> ReplicaTransport:
                 "pip install 'strowger-gateway[redis]', or leave redis_url out",
             )
         ) from exc
-    return RedisLink(url, token_hex(8))
+    return RedisTransport(url, token_hex(8))

@@ -19,14 +19,14 @@ async def log_lines(stderr: asyncio.StreamReader, name: str) -> None:
     while piece := await stderr.read(LONGEST):
         *lines, held = (held + piece).split(b"\n")
         for line in lines:
-            _tell(line, name)
+            _log_line(line, name)
         while len(held) >= LONGEST:
-            _tell(held[:LONGEST], name)
+            _log_line(held[:LONGEST], name)
             held = held[LONGEST:]
-    _tell(held, name)
+    _log_line(held, name)
 
 
-def _tell(line: bytes, name: str) -> None:
+def _log_line(line: bytes, name: str) -> None:
     text = line.decode(errors="replace").rstrip()
     if text.startswith(OWN):
         _log.info("%s: %s", name, text.removeprefix(OWN))

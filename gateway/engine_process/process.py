@@ -245,7 +245,7 @@ class EngineProcess:
                 process.kill()
         await asyncio.wait((self._watch,))
         self.state = "stopped"
-        self._tell("stopped")
+        self._set_status("stopped")
 
     async def __aenter__(self) -> "EngineProcess":
         await self.start()
@@ -266,7 +266,7 @@ class EngineProcess:
             began = clock()
             try:
                 status = await self._run_once()
-                how = _ending(status)
+                how = _exit_reason(status)
             except OSError as exc:
                 status, how = 1, f"cannot be started ({exc})"
             except Exception:  # noqa: BLE001  of a line that it wrote, for instance: it is killed then
@@ -276,19 +276,19 @@ class EngineProcess:
                 return
             if status == UNSERVABLE:
                 self.state = "failed"
-                self._tell(f"failed: {self.status}")
+                self._set_status(f"failed: {self.status}")
                 return
             crashes = 1 if clock() - began > STEADY_S else crashes + 1
             pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self.state = "restarting"
             self.restarts += 1
-            self._tell(f"{how}; starting again in {pause:g} s")
+            self._set_status(f"{how}; starting again in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> int:
         """Start it, follow what it says, and return how it ended."""
         clock = asyncio.get_running_loop().time
-        self._tell("starting")
+        self._set_status("starting")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "local_engine", "--socket", str(self.socket_path)),
@@ -309,7 +309,7 @@ class EngineProcess:
                 word = line.decode(errors="replace").strip()
                 if word == READY:
                     self.state, self._load_s = "ready", clock() - self._began
-                self._tell(word)
+                self._set_status(word)
             return await process.wait()
         finally:
             if process.returncode is None:
@@ -320,7 +320,7 @@ class EngineProcess:
                 gathering.cancel()
             self._process = None
 
-    def _tell(self, status: str) -> None:
+    def _set_status(self, status: str) -> None:
         self.status = status
         self._changed.set()
         for hear in tuple(self._watchers):
@@ -336,5 +336,5 @@ def _socket_path(run_dir: Path, name: str) -> Path:
     return path
 
 
-def _ending(status: int) -> str:
+def _exit_reason(status: int) -> str:
     return f"killed by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -24,7 +24,7 @@ from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest, Request
 
-MOST = 32
+MAX_IN_FLIGHT = 32
 """Copies under way at one time in one process; further ones are shed."""
 
 ONCE = Retry(attempts=1)
@@ -62,7 +62,7 @@ class Mirrors:
             line = _line(trip, unsent, trip, runtime.prices, None)
             self._booked(msgspec.structs.replace(line, reason=copy.reason), None)
             return
-        if busy or len(self._running) >= MOST or not copy.breaker.allows(now()):
+        if busy or len(self._running) >= MAX_IN_FLIGHT or not copy.breaker.allows(now()):
             shed = Attempt(backend=copy.name, pattern=_pattern(copy), outcome="shed")
             self._booked(_line(trip, shed, trip, runtime.prices, None), None)
             return
@@ -79,16 +79,16 @@ class Mirrors:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def settle(self) -> None:
+    async def wait_idle(self) -> None:
         """Returns when no copy is under way."""
         while self._running:
             await asyncio.wait(tuple(self._running))
 
-    async def cut(self) -> None:
+    async def cancel(self) -> None:
         """Hang up on whoever is still being asked."""
         for task in self._running:
             task.cancel()
-        await self.settle()
+        await self.wait_idle()
 
     async def _send(
         self,

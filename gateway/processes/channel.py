@@ -10,16 +10,16 @@ import msgspec
 from gateway.processes.messages import ToLeader, ToWorker, frame
 from local_engine.protocol.frames import BrokenFrame, FrameReader
 
-_Heard = TypeVar("_Heard", ToLeader, ToWorker)
+_Incoming = TypeVar("_Incoming", ToLeader, ToWorker)
 
 
-class Channel(asyncio.Protocol, Generic[_Heard]):
+class Channel(asyncio.Protocol, Generic[_Incoming]):
     """One end. `heard` ends when the other end is gone, of which `send` says nothing."""
 
-    def __init__(self, decoder: msgspec.msgpack.Decoder[_Heard]) -> None:
+    def __init__(self, decoder: msgspec.msgpack.Decoder[_Incoming]) -> None:
         self._decoder = decoder
         self._reader = FrameReader()
-        self._inbox: asyncio.Queue[_Heard | None] = asyncio.Queue()
+        self._inbox: asyncio.Queue[_Incoming | None] = asyncio.Queue()
         self._transport: asyncio.Transport | None = None
 
     async def connect(self, end: socket.socket) -> None:
@@ -31,11 +31,11 @@ class Channel(asyncio.Protocol, Generic[_Heard]):
         if self._transport is not None:
             self._transport.write(frame(message))
 
-    async def next(self) -> _Heard | None:
+    async def next(self) -> _Incoming | None:
         """What the other end says; `None` when it is gone."""
         return await self._inbox.get()
 
-    async def heard(self) -> AsyncGenerator[_Heard, None]:
+    async def messages(self) -> AsyncGenerator[_Incoming, None]:
         """Everything that it says from now on."""
         while (message := await self.next()) is not None:
             yield message

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gateway.background import count_unhandled, kept
+from gateway.background import count_unhandled, keep_running
 from gateway.config.schema import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
-from gateway.coordination.setup import link_of, replica_sync_running
+from gateway.coordination.setup import replica_sync_running, transport_of
 from gateway.engine_process.process import EngineProcess
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
@@ -31,7 +31,7 @@ async def run_leader(
     records: Records,
 ) -> None:
     """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
-    link = link_of(config)
+    link = transport_of(config)
     metrics = ProcessMetrics()
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
@@ -51,7 +51,7 @@ async def run_leader(
         engines=engines,
         targets=pool.targets,
         metrics=metrics,
-        still=pool.hold_worker_starts,
+        hold_starts=pool.hold_worker_starts,
     )
     on_stop(pool.drain, pool.stop_now)
     on_reload(reload.reload)
@@ -61,7 +61,7 @@ async def run_leader(
     )
     watching = None
     if config.server.reload == "auto":
-        watching = asyncio.create_task(kept("file watcher", reload.watch, crashed))
+        watching = asyncio.create_task(keep_running("file watcher", reload.watch, crashed))
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)

@@ -26,13 +26,13 @@ _log = logging.getLogger("strowger")
 PREPARE_S = 30.0
 """For all processes to get a configuration ready; a worker that just starts takes seconds."""
 
-TRIES = 2
+APPLY_ATTEMPTS = 2
 """To bring a configuration into force while processes end."""
 
-LOOK_S = 0.4
+POLL_S = 0.4
 """Between looks at the file. A change counts when two looks in a row saw the same."""
 
-GONE_LOOKS = 5
+MISSING_POLLS = 5
 """So many looks in a row must find no file before that counts: editors and mounts replace it."""
 
 
@@ -51,7 +51,7 @@ class Reload:
         engines: EnginePool,
         targets: Callable[[], Sequence[Target]],
         metrics: ProcessMetrics,
-        still: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        hold_starts: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         prepare_s: float = PREPARE_S,
     ) -> None:
         """read: the file as it is now, with what the command line changes; raises InvalidConfig.
@@ -65,12 +65,12 @@ class Reload:
         self._engines = engines
         self._targets = targets
         self._metrics = metrics
-        self._still = still
+        self._hold_starts = hold_starts
         self._prepare_s = prepare_s
         self._number = 0
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
-        self._known: _Look | None = None
+        self._known: _FileState | None = None
 
     async def reload(self, by: str) -> bool:
         """Whether the file as it is now is in force; what is wrong with it is in the log.
@@ -78,23 +78,23 @@ class Reload:
         by: who or what asked for it, for the log. A bug on the way is a refusal, too: what is in
         force goes on, and so does whoever called.
         """
-        async with self._turn:
+        async with self._lock:
             _log.info("reading the configuration in %s: %s", self._source, by)
             try:
                 config = await asyncio.to_thread(self._read)
                 if config != self.config:
-                    await self._bring_again(config)
+                    await self._apply_with_retry(config)
                 else:
                     _log.info("the configuration in %s is the one in force", self._source)
             except InvalidConfig as exc:
-                self._refuse(exc.problems)
+                self._reject(exc.problems)
                 return False
             except Exception as exc:  # noqa: BLE001  of whatever a file makes our code do
                 _log.exception("a configuration cannot be brought into force by a bug of ours")
                 self._metrics.internal_errors.count("reload")
-                self._refuse((f"an internal error: {type(exc).__name__}; the log has the trace",))
+                self._reject((f"an internal error: {type(exc).__name__}; the log has the trace",))
                 return False
-            self._tell(refused=False)
+            self._notify(refused=False)
             return True
 
     async def watch(self) -> None:
@@ -103,15 +103,15 @@ class Reload:
         A file that is gone, or cannot be read, is a change as well, which is refused. When this
         crashed and is called again, it goes on from what it had seen.
         """
-        seen = await asyncio.to_thread(_look, self._source)
+        seen = await asyncio.to_thread(_file_state, self._source)
         if self._known is None:
             self._known = seen
         same = 1
         while True:
-            await asyncio.sleep(LOOK_S)
-            before, seen = seen, await asyncio.to_thread(_look, self._source)
+            await asyncio.sleep(POLL_S)
+            before, seen = seen, await asyncio.to_thread(_file_state, self._source)
             same = same + 1 if seen == before else 1
-            if seen != self._known and same >= (2 if seen.readable else GONE_LOOKS):
+            if seen != self._known and same >= (2 if seen.readable else MISSING_POLLS):
                 self._known = seen
                 await self.reload("it has changed" if seen.readable else "it cannot be read")
 
@@ -120,20 +120,20 @@ class Reload:
             task.cancel()
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
-    async def _bring_again(self, config: Config) -> None:
+    async def _apply_with_retry(self, config: Config) -> None:
         """A process that ends meanwhile, of whatever, makes no configuration a wrong one.
 
         But one that ends twice over it might have ended of it. Raises InvalidConfig.
         """
-        for _ in range(TRIES):
+        for _ in range(APPLY_ATTEMPTS):
             with contextlib.suppress(ProcessEnded):
-                async with self._still():
-                    await self._bring(config)
+                async with self._hold_starts():
+                    await self._apply(config)
                 return
             _log.warning("a worker ended while it got the configuration ready")
-        raise InvalidConfig((f"a worker ended {TRIES} times while it got it ready",))
+        raise InvalidConfig((f"a worker ended {APPLY_ATTEMPTS} times while it got it ready",))
 
-    async def _bring(self, config: Config) -> None:
+    async def _apply(self, config: Config) -> None:
         """Both phases. Raises InvalidConfig, and Ended, with nothing changed anywhere."""
         self._number += 1
         number = self._number
@@ -144,7 +144,7 @@ class Reload:
         targets = tuple(self._targets())
         proposal = Proposal(number=number, config=config, engines=plan.processes)
         try:
-            answers = await self._prepared(targets, proposal)
+            answers = await self._prepare_all(targets, proposal)
         except BaseException:
             for one in targets:
                 one.discard(number)
@@ -166,7 +166,7 @@ class Reload:
             self._stopping.add(task)
             task.add_done_callback(self._stopping.discard)
 
-    async def _prepared(
+    async def _prepare_all(
         self, targets: Sequence[Target], proposal: Proposal
     ) -> Sequence[Sequence[str]]:
         """What is wrong with it for each, that it takes too long too. Raises Ended."""
@@ -193,30 +193,30 @@ class Reload:
             _log.warning("requests on a former engine outlasted drain_timeout_s and are cut")
         await self._engines.stop(leaving)
 
-    def _refuse(self, problems: Sequence[str]) -> None:
+    def _reject(self, problems: Sequence[str]) -> None:
         self._metrics.reloaded("refused")
-        self._tell(refused=True)
+        self._notify(refused=True)
         _log.error(
             "the configuration in %s is refused, the one before it stays in force: %s",
             self._source,
             "; ".join(problems),
         )
 
-    def _tell(self, *, refused: bool) -> None:
+    def _notify(self, *, refused: bool) -> None:
         self.refused = refused
         self._metrics.refused(refused)
         for one in self._targets():
             one.notify_config_rejected(refused=refused)
 
 
-class _Look(Struct, frozen=True):
+class _FileState(Struct, frozen=True):
     """What a look at the file found. mark: of the content, or of why there is none."""
 
     readable: bool
     mark: bytes
 
 
-def _look(path: Path) -> _Look:
+def _file_state(path: Path) -> _FileState:
     """The content counts, and no times: editors replace files, and mounts swap links.
 
     Never waits for what a pipe brings, and reads no more than a configuration may have.
@@ -224,10 +224,10 @@ def _look(path: Path) -> _Look:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            return _Look(False, b"not a regular file")
+            return _FileState(False, b"not a regular file")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as exc:
-        return _Look(False, str(exc.errno).encode())
+        return _FileState(False, str(exc.errno).encode())
     size = b"" if len(content) <= LARGEST else str(found.st_size).encode()
-    return _Look(True, hashlib.blake2b(content, digest_size=16).digest() + size)
+    return _FileState(True, hashlib.blake2b(content, digest_size=16).digest() + size)

@@ -4,7 +4,7 @@ import asyncio
 
 from gateway.runtime import Runtime
 
-LOOK_S = 0.1
+POLL_S = 0.1
 """Between looks at whether a former generation's last request has ended."""
 
 
@@ -29,7 +29,7 @@ class Generations:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def settle(self) -> None:
+    async def wait_old_requests(self) -> None:
         """Returns when no former generation is left."""
         while self._ending:
             await asyncio.wait(tuple(self._ending))
@@ -46,7 +46,7 @@ class Generations:
 
     async def _end(self, old: Runtime) -> None:
         while old.in_flight:  # noqa: ASYNC110  a request's end must not cost more than a count
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         self._former.remove(old)
         await self._close_what_is_its_own(old)
 

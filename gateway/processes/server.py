@@ -14,7 +14,7 @@ import uvicorn
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import Patience
 from gateway.asgi.protocol import GatewayHttp
-from gateway.background import kept
+from gateway.background import keep_running
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.experiment_service import ExperimentService
@@ -101,8 +101,8 @@ class Server:
         """Serve until `drain` or `quit` has come to its end; then everything is closed."""
         crashed = self.gateway.metrics.internal_errors.count
         beside = [
-            asyncio.create_task(kept("drain", self._drain, crashed)),
-            asyncio.create_task(kept("slow clients' watch", self._patience.watch, crashed)),
+            asyncio.create_task(keep_running("drain", self._drain, crashed)),
+            asyncio.create_task(keep_running("slow clients' watch", self._patience.watch, crashed)),
         ]
         _tune_garbage_collector()
         try:
@@ -111,7 +111,7 @@ class Server:
             for one in beside:
                 one.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            await self.gateway.mirrors.cut()
+            await self.gateway.mirrors.cancel()
             await self._generations.close()
             self.gateway.write_books()
             await asyncio.to_thread(self._recorder.close)  # whoever waits on a disk hangs not
@@ -170,7 +170,7 @@ class Server:
             self._prepared = None
 
     async def wait_old_requests(self) -> None:
-        await self._generations.settle()
+        await self._generations.wait_old_requests()
 
     def notify_config_rejected(self, *, refused: bool) -> None:
         self.gateway.refused = refused

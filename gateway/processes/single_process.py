@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from gateway.background import count_unhandled, kept
+from gateway.background import count_unhandled, keep_running
 from gateway.config.schema import Config
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_transport import ReplicaTransport
-from gateway.coordination.setup import link_of, replica_sync_running
+from gateway.coordination.setup import replica_sync_running, transport_of
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
 from gateway.processes.engine_pool import EnginePool
@@ -48,7 +48,7 @@ async def run_single_process(
     records: Records,
 ) -> None:
     """Serve until SIGTERM or SIGINT; returns when everything is closed."""
-    link = link_of(config)
+    link = transport_of(config)
     engines = EnginePool(config, run_dir)
     serving = Server(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
     metrics = ProcessMetrics()
@@ -74,7 +74,7 @@ async def run_single_process(
     on_reload(reload.reload)
     watching = None
     if config.server.reload == "auto":
-        watching = asyncio.create_task(kept("file watcher", reload.watch, crashed))
+        watching = asyncio.create_task(keep_running("file watcher", reload.watch, crashed))
     engines.start()
     try:
         async with _among_replicas(link, serving, reload, metrics):
@@ -99,7 +99,7 @@ async def _among_replicas(
     serving.on_new_runtime = sharing.follow
     hub.join(0, sharing.on_message)
     crashed = metrics.internal_errors.count
-    telling = asyncio.create_task(kept("sharing of loads", sharing.send_updates, crashed))
+    telling = asyncio.create_task(keep_running("sharing of loads", sharing.send_updates, crashed))
     try:
         bars = partial(LocalLeases, holders)
         async with replica_sync_running(

@@ -175,7 +175,7 @@ class Worker:
             self.serving.on_leader_lost()
 
     async def _follow(self) -> None:
-        async for message in self._channel.heard():
+        async for message in self._channel.messages():
             await self._on_message(message)
         _log.warning("the process that leads is gone; ending with the last stream")
         self.serving.on_leader_lost()

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.background import kept
+from gateway.background import keep_running
 from gateway.config.schema import Config
 from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
@@ -217,7 +217,9 @@ class WorkerPool:
         file was refused since."""
         self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
-        watch = kept("workers' watch", self._kill_hung_workers, self._metrics.internal_errors.count)
+        watch = keep_running(
+            "workers' watch", self._kill_hung_workers, self._metrics.internal_errors.count
+        )
         self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
@@ -333,7 +335,7 @@ class WorkerPool:
             worker.send(StopNow())
         self.hub.join(number, worker.send)
         try:
-            async for message in worker.channel.heard():
+            async for message in worker.channel.messages():
                 self._on_message(worker, message)
         except BaseException:
             worker.channel.close()

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from gateway.recording.frames import HEAD, Read, unpacked
-from gateway.recording.spool import Spool, reading, remove, set_apart
+from gateway.recording.spool import Spool, quarantine, reading, remove
 from gateway.store.base import ImportResult, Sink
 from gateway.store.errors import ConcurrentImport, StoreUnavailable
 
@@ -36,11 +36,11 @@ class Importer:
         *,
         every_s: float = 1.0,
         keep_days: int = 90,
-        away: bool = False,
+        unavailable: bool = False,
     ) -> None:
         """away: it is known to be, and has been told."""
-        self.away = away
-        self.imported = self.refused = 0
+        self.unavailable = unavailable
+        self.imported = self.rejected = 0
         self._spool = spool
         self._store = store
         self._every_s = every_s
@@ -77,55 +77,55 @@ class Importer:
     def run(self) -> None:
         """Until `stop`, and once more, unless the end would wait for a store that is away."""
         while not self._stopping.wait(self._every_s):
-            self.once()
-        if not self.away:
-            self.once()
+            self.import_once()
+        if not self.unavailable:
+            self.import_once()
 
-    def once(self) -> int:
+    def import_once(self) -> int:
         """Import everything that is there. Returns the rows; logs a store or disk that is away."""
         began = time.monotonic()
         try:
-            with self._spool.alone() as alone:
+            with self._spool.import_lock() as alone:
                 if not alone:
-                    self._not_alone()
+                    self._on_shared_spool()
                     return 0
-                rows = sum(self._file(path) for path in self._spool.files())
+                rows = sum(self._import_file(path) for path in self._spool.files())
                 if not rows:
-                    self._store.reach()
-                self._tidy()
+                    self._store.ping()
+                self._prune()
         except ConcurrentImport:
-            self._not_alone()
+            self._on_shared_spool()
             return 0
         except (StoreUnavailable, OSError) as exc:
-            self._lose(exc)
+            self._on_unavailable(exc)
             return 0
         except Exception as exc:  # noqa: BLE001  a bug must not end imports for as long as we run
-            if not self.away:
+            if not self.unavailable:
                 _log.exception("an import failed by a bug of ours; it is tried again")
-            self._lose(exc)
+            self._on_unavailable(exc)
             return 0
-        if self.away:
+        if self.unavailable:
             _log.warning("the store is back and has the records that waited")
-        self.away = False
+        self.unavailable = False
         self._whole_at = began
         return rows
 
-    def _lose(self, why: Exception) -> None:
+    def _on_unavailable(self, why: Exception) -> None:
         """Where a commit's answer was lost, only the store knows up to where it took a file."""
         if self._positions:
             self._taken, self._positions = self._positions, {}
-        if not self.away:
+        if not self.unavailable:
             _log.error("records wait in %s, for the store is away: %s", self._spool.folder, why)
-        self.away = True
+        self.unavailable = True
 
-    def _not_alone(self) -> None:
+    def _on_shared_spool(self) -> None:
         """Two that share a spool take turns; only the store knows how far the other has come."""
         self._positions.clear()
         if not self._shared:
             _log.warning("another process imports %s as well; they take turns", self._spool.folder)
         self._shared = True
 
-    def _file(self, path: Path) -> int:
+    def _import_file(self, path: Path) -> int:
         """All whole frames of one file; a finished one is removed when they are in the store."""
         imported = 0
         with reading(path) as (fd, finished):
@@ -143,8 +143,8 @@ class Importer:
                 self._positions[path.name] = end
                 imported += taken.rows
                 self.imported += taken.rows
-                self.refused += taken.refused + taken.foreign
-                _tell(taken)
+                self.rejected += taken.rejected + taken.other_keys
+                _log_rejected(taken)
             if finished:
                 self._finish(path, torn=left, damaged=read.damaged)
         return imported
@@ -152,7 +152,7 @@ class Importer:
     def _finish(self, path: Path, *, torn: int, damaged: bool) -> None:
         """torn: bytes behind the last whole frame, which its writer did not live to complete."""
         if damaged:
-            _log.error("records are damaged; what cannot be read is in %s", set_apart(path))
+            _log.error("records are damaged; what cannot be read is in %s", quarantine(path))
         elif torn:
             _log.warning("the last %d bytes of %s were never completed", torn, path.name)
         if not damaged:
@@ -160,7 +160,7 @@ class Importer:
         self._store.forget(path.name)
         self._positions.pop(path.name, None)
 
-    def _tidy(self) -> None:
+    def _prune(self) -> None:
         """Once an hour: what is too old."""
         at = time.time()
         if at < self._tidy_at:
@@ -172,14 +172,14 @@ class Importer:
         self._tidy_at = at + _TIDY_S
 
 
-def _tell(taken: ImportResult) -> None:
+def _log_rejected(taken: ImportResult) -> None:
     """A client can give feedback on another's request, so that is no error of the operator's."""
-    if taken.refused:
+    if taken.rejected:
         told = "%d records are lost, for the database takes no such values: %s"
-        _log.error(told, taken.refused, taken.why)
-    if taken.foreign:
+        _log.error(told, taken.rejected, taken.why)
+    if taken.other_keys:
         told = "%d votes are not kept, for they are about requests of other keys"
-        _log.warning(told, taken.foreign)
+        _log.warning(told, taken.other_keys)
 
 
 def _next(fd: int, begin: int) -> tuple[Read, int]:

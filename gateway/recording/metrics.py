@@ -46,7 +46,7 @@ class ImporterCollector(Collector):
         yield GaugeMetricFamily(
             "strowger_store_available",
             "1 while the database answers, 0 while it is away.",
-            value=not importer.away,
+            value=not importer.unavailable,
         )
         yield GaugeMetricFamily(
             "strowger_import_lag_seconds",
@@ -69,5 +69,5 @@ class ImporterCollector(Collector):
         yield CounterMetricFamily(
             "strowger_records_rejected",
             "Records that no database would take, and feedback on requests of other keys.",
-            value=importer.refused,
+            value=importer.rejected,
         )

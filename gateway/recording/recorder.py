@@ -11,8 +11,8 @@ from gateway.recording.spool import Spool, SpoolFile, SpoolFull
 from gateway.store.rows import SpoolEntry, size_of
 
 _log = logging.getLogger("strowger.records")
-_REST_S = 3600.0
-_AT_ONCE = 4096
+_IDLE_FILE_S = 3600.0
+_BATCH_ROWS = 4096
 """Rows that are packed and written together; so many wake the thread early."""
 
 
@@ -40,7 +40,7 @@ class FileRecorder:
         self._failing = False
         self._dropped = 0
         self._unwritten = 0
-        self._told = 0
+        self._reported_lost = 0
         self._thread = threading.Thread(target=self._run, name="records", daemon=True)
         self._thread.start()
 
@@ -76,7 +76,7 @@ class FileRecorder:
                 continue
             self._added += size
             self._rows.append(row)
-        if self._added - self._packing >= _AT_ONCE and not self._failing:
+        if self._added - self._packing >= _BATCH_ROWS and not self._failing:
             self._wake.set()
 
     def close(self) -> None:
@@ -90,12 +90,12 @@ class FileRecorder:
             self._wake.wait(self._every_s)
             self._wake.clear()
             self._write_out()
-            self._rest()
+            self._close_idle_file()
         self._write_out()
         self._unwritten += self.waiting
-        if self.lost > self._told:
-            _log.error("%d records are lost", self.lost - self._told)
-        self._let_go()
+        if self.lost > self._reported_lost:
+            _log.error("%d records are lost", self.lost - self._reported_lost)
+        self._close_file()
 
     def _write_out(self) -> None:
         """Everything so far, onto the disk; what fails is tried again the next time."""
@@ -119,15 +119,15 @@ class FileRecorder:
             self._failing = True
             return
         if self._failing:
-            _log.warning("records are written again; %d were lost", self.lost - self._told)
-            self._told = self.lost
+            _log.warning("records are written again; %d were lost", self.lost - self._reported_lost)
+            self._reported_lost = self.lost
         self._failing = False
 
-    def _rest(self) -> None:
+    def _close_idle_file(self) -> None:
         """A file that nobody has written to for an hour is finished, so that none grows old."""
         file = self._file
-        if file is not None and not self._packed and monotonic() - file.written_at > _REST_S:
-            self._let_go()
+        if file is not None and not self._packed and monotonic() - file.written_at > _IDLE_FILE_S:
+            self._close_file()
 
     def _check_room(self) -> None:
         """Raises SpoolFull; our own file is finished then, so that the importer can remove it."""
@@ -136,7 +136,7 @@ class FileRecorder:
         except SpoolFull:
             if self._file is not None:
                 self._sync(self._file)
-            self._let_go()
+            self._close_file()
             raise
 
     def _pack(self) -> None:
@@ -145,7 +145,7 @@ class FileRecorder:
             return
         rows: list[SpoolEntry] = []
         held = 0
-        while self._rows and held < _AT_ONCE:
+        while self._rows and held < _BATCH_ROWS:
             row = self._rows.popleft()
             held += size_of(row)
             rows.append(row)
@@ -156,7 +156,7 @@ class FileRecorder:
         except ValueError:
             _log.exception("%d records cannot be said in MessagePack and are lost", held)
             self._unwritten += held
-            self._told += held
+            self._reported_lost += held
             self._held = 0
 
     def _append(self) -> None:
@@ -165,7 +165,7 @@ class FileRecorder:
         if self._file is None or self._file.size > self._spool.rotate_bytes:
             if self._file is not None:
                 self._sync(self._file)
-            self._let_go()
+            self._close_file()
             self._check_room()
             self._file = self._spool.create()
         self._file.append(self._packed)
@@ -183,11 +183,11 @@ class FileRecorder:
             self._packed = b"".join(data for data, _ in self._unsynced) + self._packed
             self._held += sum(count for _, count in self._unsynced)
             self._unsynced = []
-            self._let_go()
+            self._close_file()
             raise
         self._unsynced = []
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -47,7 +47,7 @@ def import_running(config: Config) -> Generator[Records]:
     except StoreUnavailable as exc:
         _log.error("the store is away; requests are served, and their records wait: %s", exc)
         away = True
-    importer = Importer(spool, store, keep_days=config.store.keep_days, away=away)
+    importer = Importer(spool, store, keep_days=config.store.keep_days, unavailable=away)
     importer.start()
     try:
         yield Records(store=store, metrics=ImporterCollector(importer, spool))

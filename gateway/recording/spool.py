@@ -17,7 +17,7 @@ from gateway.recording.frames import HEAD
 
 MIB = 1024 * 1024
 _ENDING, _UNBORN, _DAMAGED = ".rows", ".new", ".damaged"
-_UNBORN_S = 3600.0
+_STALE_TEMP_S = 3600.0
 _ROTATE = 16 * MIB
 
 
@@ -99,7 +99,7 @@ class Spool:
         return sorted(self.folder.glob(f"*{_ENDING}"))
 
     @contextmanager
-    def alone(self) -> Generator[bool]:
+    def import_lock(self) -> Generator[bool]:
         """Whether no other process imports this spool; nobody else begins to until the end."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self.folder / "importer.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -112,7 +112,7 @@ class Spool:
         """Remove what writers left that died while they made their file."""
         for path in self.folder.glob(f"*{_UNBORN}"):
             with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > _UNBORN_S:
+                if time.time() - path.stat().st_mtime > _STALE_TEMP_S:
                     path.unlink()
 
 
@@ -132,7 +132,7 @@ def remove(path: Path) -> None:
     _sync_folder(path.parent)
 
 
-def set_apart(path: Path) -> Path:
+def quarantine(path: Path) -> Path:
     """Keep a damaged file for whoever wants to look at it, where nobody imports it."""
     return path.rename(path.with_suffix(_DAMAGED))
 

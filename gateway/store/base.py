@@ -8,7 +8,7 @@ from msgspec import Struct
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import EpochCounts
-from gateway.store.request_queries import Recorded
+from gateway.store.request_queries import RecordedRequest
 from gateway.store.rows import Row
 from gateway.store.unit_pages import UnitTotal
 
@@ -23,8 +23,8 @@ class ImportResult(Struct, frozen=True, kw_only=True):
     """
 
     rows: int = 0
-    refused: int = 0
-    foreign: int = 0
+    rejected: int = 0
+    other_keys: int = 0
     why: str = ""
 
 
@@ -34,7 +34,7 @@ class Sink(Protocol):
     Every call raises StoreUnavailable if the database cannot be reached; retry later.
     """
 
-    def reach(self) -> None:
+    def ping(self) -> None:
         """Nothing, where it is there."""
         ...
 
@@ -84,7 +84,7 @@ class Pause(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownRequest(Struct, frozen=True, kw_only=True):
     """A request that the store has heard of, and whose it was."""
 
     request_id: str
@@ -93,7 +93,7 @@ class Known(Struct, frozen=True, kw_only=True):
     variant: str
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class RequestCounts(Struct, frozen=True, kw_only=True):
     """Of one epoch and variant: requests, and those that another backend answered.
 
     last: when the last of them ended, Unix seconds; 0 of those that came before this was kept.
@@ -165,7 +165,7 @@ class Store(Protocol):
         """Keep what it is, for when no configuration tells any more; the last one counts."""
         ...
 
-    def past(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[Run]:
         """Every experiment that requests took part in."""
         ...
 
@@ -179,7 +179,7 @@ class Store(Protocol):
         """Whether it was paused."""
         ...
 
-    def turn(self, name: str, every_s: float, now: float) -> bool:
+    def claim(self, name: str, every_s: float, now: float) -> bool:
         """Whether it is the caller's turn: nobody had one of this name within `every_s`.
 
         Or somebody had one in the future, by a clock that is wrong. now: Unix seconds.
@@ -223,28 +223,28 @@ class Store(Protocol):
         """Units by epoch and variant, for the ratio alarm."""
         ...
 
-    def answered(self, experiment: str) -> Sequence[Answered]: ...
+    def request_counts(self, experiment: str) -> Sequence[RequestCounts]: ...
 
-    def course(self, experiment: str, metric: str) -> tuple[Point, ...]:
+    def interval_points(self, experiment: str, metric: str) -> tuple[Point, ...]:
         """How the intervals of a metric moved, in order of time; POINTS at most."""
         ...
 
-    def note(self, experiment: str, metric: str, point: Point) -> bool:
+    def add_interval_point(self, experiment: str, metric: str, point: Point) -> bool:
         """Add a point to a course, and drop what it can do without then. Whether it was added:
 
         where somebody else has added one just now, it was not.
         """
         ...
 
-    def known(self, request_id: str) -> Known | None:
+    def known_request(self, request_id: str) -> KnownRequest | None:
         """`None`: never heard of, or so far only by a worker whose rows were not imported yet."""
         ...
 
-    def recorded(self, request_id: str) -> Recorded | None:
+    def recorded_request(self, request_id: str) -> RecordedRequest | None:
         """`None`: as of `known`, or too old."""
         ...
 
-    def recorded_before(self, time: float, limit: int) -> Sequence[Recorded]:
+    def recorded_before(self, time: float, limit: int) -> Sequence[RecordedRequest]:
         """The last `limit` requests that ended before `time`, Unix seconds, the last one first."""
         ...
 

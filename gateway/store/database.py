@@ -81,7 +81,7 @@ class Driver(Protocol):
         """Raises StoreUnavailable."""
         ...
 
-    def away(self, error: Exception) -> Exception:
+    def unavailable(self, error: Exception) -> Exception:
         """A StoreUnavailable for one of `errors`, without anything secret in its words."""
         ...
 
@@ -159,13 +159,13 @@ class Database:
     def prepare(self) -> None:
         """Raises StoreUnavailable, and what the preparation raises."""
         if not self._prepared:
-            with self._begun(self._driver.begin_write) as session:
+            with self._run(self._driver.begin_write) as session:
                 self._prepare(session)
             self._prepared = True
 
     def close(self) -> None:
         """Waits for nobody: what other threads still do is broken off, and so undone."""
-        self._let_go()
+        self._close_idle()
         with self._lock:
             for connection in self._busy:
                 connection.interrupt()
@@ -178,15 +178,15 @@ class Database:
         except InvalidConfig as exc:
             told = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
             raise StoreUnavailable(told) from exc
-        with self._begun(begin) as session:
+        with self._run(begin) as session:
             yield session
 
     @contextmanager
-    def _begun(self, begin: tuple[str, ...]) -> Generator[Session]:
+    def _run(self, begin: tuple[str, ...]) -> Generator[Session]:
         """A connection that failed is not used again: nobody knows in what state it is."""
         if self._doubtful:
-            self._let_go()
-        connection = self._taken() or self._driver.connect()
+            self._close_idle()
+        connection = self._idle_connection() or self._driver.connect()
         kept = False
         with self._lock:
             self._busy.add(connection)
@@ -206,7 +206,7 @@ class Database:
         except self._driver.errors as exc:
             self._prepared = False
             self._doubtful = True
-            raise self._driver.away(exc) from exc
+            raise self._driver.unavailable(exc) from exc
         finally:
             with self._lock:
                 self._busy.discard(connection)
@@ -215,11 +215,11 @@ class Database:
             else:
                 connection.close()
 
-    def _let_go(self) -> None:
-        while (connection := self._taken()) is not None:
+    def _close_idle(self) -> None:
+        while (connection := self._idle_connection()) is not None:
             connection.close()
 
-    def _taken(self) -> Connection | None:
+    def _idle_connection(self) -> Connection | None:
         while True:
             try:
                 connection = self._idle.get_nowait()

@@ -10,7 +10,7 @@ from gateway.store.request_observations import observations
 from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
 
 DAY_S = 86_400
-_AT_ONCE = 512
+_MAX_NAMES = 512
 """Names in one `IN`, at most: a power of two."""
 
 
@@ -20,7 +20,7 @@ _Voted = tuple[str, str, str, int, str]
 """Experiment, metric, unit, epoch, variant."""
 
 
-def take(session: Session, rows: Sequence[Row]) -> int:
+def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     """Everything into its tables. Returns how much feedback was not the voter's to give; raises
     StoreRejected.
 
@@ -36,18 +36,18 @@ def take(session: Session, rows: Sequence[Row]) -> int:
     _experiments(session, [row for row in requests if row.experiment])
     voted = [row for row in feedback if row.metric not in BUILT_IN]
     session.many(_FEEDBACK, [_vote(row) for row in voted])
-    foreign = _join(session, _awaited(session, [row.request_id for row in requests]))
+    foreign = _join(session, _with_waiting_feedback(session, [row.request_id for row in requests]))
     foreign += _join(session, [row.request_id for row in voted])
     return len(feedback) - len(voted) + foreign
 
 
-def take_singly(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
+def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `take`, and what the database refuses costs no other row."""
     foreign, refused = 0, list[StoreRejected]()
     for row in rows:
         try:
             with session.savepoint():
-                foreign += take(session, (row,))
+                foreign += insert_rows(session, (row,))
         except StoreRejected as exc:
             refused.append(exc)
     return foreign, refused
@@ -104,7 +104,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
     )
 
 
-def _awaited(session: Session, request_ids: Sequence[str]) -> list[str]:
+def _with_waiting_feedback(session: Session, request_ids: Sequence[str]) -> list[str]:
     """Those of new requests that had feedback before they were here: hardly any."""
     awaited: list[str] = []
     for ids in _pieces(request_ids):
@@ -148,8 +148,8 @@ def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     sqlite3 keeps 128 statements prepared, and one of several hundred names takes up to 100 KB: of
     as many lengths as there are, they would take 9 MB.
     """
-    for begin in range(0, len(ids), _AT_ONCE):
-        piece = list(ids[begin : begin + _AT_ONCE])
+    for begin in range(0, len(ids), _MAX_NAMES):
+        piece = list(ids[begin : begin + _MAX_NAMES])
         wanted = 1 << (len(piece) - 1).bit_length()
         yield piece + piece[-1:] * (wanted - len(piece))
 

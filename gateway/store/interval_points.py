@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.experiments.statistics.interval_history import Interval, Point, due, superfluous
+from gateway.experiments.statistics.interval_history import Interval, Point, needs_point, redundant
 from gateway.store.database import Session
 
 _intervals: msgspec.json.Decoder[Mapping[str, Interval]] = msgspec.json.Decoder(
@@ -13,22 +13,22 @@ _intervals: msgspec.json.Decoder[Mapping[str, Interval]] = msgspec.json.Decoder(
 _PLACE = "experiment = ? AND metric = ?"
 
 
-def course(session: Session, experiment: str, metric: str) -> tuple[Point, ...]:
+def points(session: Session, experiment: str, metric: str) -> tuple[Point, ...]:
     """In order of time."""
     sql = f"SELECT time, intervals FROM experiment_courses WHERE {_PLACE} ORDER BY time"
     rows = session.rows(tuple[float, str], sql, experiment, metric)
     return tuple(Point(time=at, intervals=_intervals.decode(told)) for at, told in rows)
 
 
-def note(session: Session, experiment: str, metric: str, point: Point) -> bool:
+def add_point(session: Session, experiment: str, metric: str, point: Point) -> bool:
     """Whether the course needed the point; it is bounded by what it can do without afterwards."""
     sql = f"SELECT time FROM experiment_courses WHERE {_PLACE} ORDER BY time"
     times = [at for (at,) in session.rows(tuple[float], sql, experiment, metric)]
-    if not due(times, point.time):
+    if not needs_point(times, point.time):
         return False
     session.many(
         f"DELETE FROM experiment_courses WHERE {_PLACE} AND time = ?",
-        [(experiment, metric, at) for at in superfluous(times, point.time)],
+        [(experiment, metric, at) for at in redundant(times, point.time)],
     )
     told = msgspec.json.encode(point.intervals).decode()
     sql = "INSERT INTO experiment_courses (experiment, metric, time, intervals) VALUES (?, ?, ?, ?)"

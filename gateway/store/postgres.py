@@ -66,9 +66,11 @@ class PostgresDriver:
 
     def connect(self) -> "PostgresConnection":
         try:
-            opened = _Impatient.connect(self._address, autocommit=True, prepare_threshold=None)
+            opened = _TimingOutConnection.connect(
+                self._address, autocommit=True, prepare_threshold=None
+            )
         except psycopg.Error as exc:
-            raise self.away(exc) from exc
+            raise self.unavailable(exc) from exc
         opened.address = self._address
         connection = PostgresConnection(opened)
         try:
@@ -76,30 +78,30 @@ class PostgresDriver:
             connection.execute("SET lock_timeout = '10s'", ())
         except psycopg.Error as exc:
             connection.close()
-            raise self.away(exc) from exc
+            raise self.unavailable(exc) from exc
         return connection
 
-    def away(self, error: Exception) -> StoreUnavailable:
+    def unavailable(self, error: Exception) -> StoreUnavailable:
         """psycopg names host and user in its messages, never the password."""
         told = " ".join(str(error).split())
         return StoreUnavailable(f"PostgreSQL at {self._where}: {told}")
 
 
-class _Impatient(psycopg.Connection[tuple[object, ...]]):
+class _TimingOutConnection(psycopg.Connection[tuple[object, ...]]):
     """psycopg's, which by itself waits for ever for a server that hangs."""
 
     address = ""
 
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
         """Raises psycopg.OperationalError where the server hangs."""
-        return super().wait(self._impatiently(gen), interval)
+        return super().wait(self._with_checks(gen), interval)
 
     def hang_up(self) -> None:
         """Whoever waits for the server gets an error at once. From any thread."""
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as way:
             way.shutdown(socket.SHUT_RDWR)
 
-    def _impatiently(self, gen: PQGen[_T]) -> PQGen[_T]:
+    def _with_checks(self, gen: PQGen[_T]) -> PQGen[_T]:
         """After a while the server is asked whether it is there at all: a statement may be long.
 
         Ready for nothing is what psycopg says while it waits, every `interval`.
@@ -132,7 +134,7 @@ class _Impatient(psycopg.Connection[tuple[object, ...]]):
 class PostgresConnection:
     """psycopg's, with `?` for values; our statements have no other `?` and no `%`."""
 
-    def __init__(self, connection: _Impatient) -> None:
+    def __init__(self, connection: _TimingOutConnection) -> None:
         self._connection = connection
 
     @property

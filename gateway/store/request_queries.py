@@ -16,7 +16,7 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
     ms: float
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
+class RecordedRequest(Struct, frozen=True, kw_only=True):
     """Words and times as of RequestRow; the attempts are in their order."""
 
     request_id: str
@@ -63,7 +63,7 @@ _Request = tuple[
     bool,
 ]
 _Attempt = tuple[str, str, str, str, float]
-_FIELDS = Recorded.__struct_fields__[:-1]
+_FIELDS = RecordedRequest.__struct_fields__[:-1]
 _COLUMNS = ", ".join("key_name" if name == "key" else name for name in _FIELDS)
 _BEFORE = f"SELECT {_COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
 _NAMED = f"SELECT {_COLUMNS} FROM requests WHERE request_id = ?"
@@ -72,18 +72,18 @@ _ATTEMPTS = """SELECT request_id, backend, role, outcome, ms FROM attempts
 _AT_ONCE = 500
 
 
-def before(session: Session, time: float, limit: int) -> list[Recorded]:
+def before(session: Session, time: float, limit: int) -> list[RecordedRequest]:
     """Those that ended before `time`, Unix seconds, the last one first."""
     return _with_attempts(session, session.rows(_Request, _BEFORE, time, limit))
 
 
-def named(session: Session, request_id: str) -> Recorded | None:
+def by_id(session: Session, request_id: str) -> RecordedRequest | None:
     for one in _with_attempts(session, session.rows(_Request, _NAMED, request_id)):
         return one
     return None
 
 
-def _with_attempts(session: Session, rows: Sequence[_Request]) -> list[Recorded]:
+def _with_attempts(session: Session, rows: Sequence[_Request]) -> list[RecordedRequest]:
     attempts: dict[str, list[RecordedAttempt]] = {row[0]: [] for row in rows}
     ids = list(attempts)
     for begin in range(0, len(ids), _AT_ONCE):
@@ -93,7 +93,7 @@ def _with_attempts(session: Session, rows: Sequence[_Request]) -> list[Recorded]
             one = RecordedAttempt(backend=backend, role=role, outcome=outcome, ms=ms)
             attempts[request_id].append(one)
     return [
-        Recorded(
+        RecordedRequest(
             request_id=row[0],
             time=row[1],
             status=row[2],

@@ -2,7 +2,7 @@
 
 from gateway.store.database import Database
 
-_AT_ONCE = 5_000
+_BATCH_ROWS = 5_000
 _OLD = """DELETE FROM {table} WHERE {id} IN
     (SELECT {id} FROM {table} WHERE time < ? AND {which} LIMIT {limit})"""
 _TABLES = (
@@ -11,7 +11,7 @@ _TABLES = (
     ("feedback", "request_id", "joined = 1 AND (experiment = '' OR unit = '')"),
     ("spool_files", "file", "1 = 1"),
 )
-_VAIN = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
+_UNMATCHED = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
 
 
 def prune(database: Database, before: float, waiting_before: float) -> int:
@@ -21,10 +21,10 @@ def prune(database: Database, before: float, waiting_before: float) -> int:
     whose request has not come. Returns how much of that there was. Each step is a transaction.
     """
     for table, name, which in _TABLES:
-        sql = _OLD.format(table=table, id=name, which=which, limit=_AT_ONCE)
-        gone = _AT_ONCE
-        while gone >= _AT_ONCE:
+        sql = _OLD.format(table=table, id=name, which=which, limit=_BATCH_ROWS)
+        gone = _BATCH_ROWS
+        while gone >= _BATCH_ROWS:
             with database.writing() as session:
                 gone = session.run(sql, before)
     with database.writing() as session:
-        return session.run(_VAIN, waiting_before)
+        return session.run(_UNMATCHED, waiting_before)

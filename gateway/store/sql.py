@@ -11,18 +11,27 @@ from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
 from gateway.store import request_queries as recorded
 from gateway.store import vote_queries as votes
-from gateway.store.base import Answered, Epoch, ImportResult, Known, Pause, Run, Vote, Votes
+from gateway.store.base import (
+    Epoch,
+    ImportResult,
+    KnownRequest,
+    Pause,
+    RequestCounts,
+    Run,
+    Vote,
+    Votes,
+)
 from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import ConcurrentImport, StoreRejected
-from gateway.store.import_rows import remove_vote, take, take_singly
-from gateway.store.interval_points import course, note
+from gateway.store.import_rows import insert_one_by_one, insert_rows, remove_vote
+from gateway.store.interval_points import add_point, points
 from gateway.store.outcome_queries import outcomes, responses
-from gateway.store.request_queries import Recorded
+from gateway.store.request_queries import RecordedRequest
 from gateway.store.retention import prune
 from gateway.store.rows import Row
 from gateway.store.schema import migration
 from gateway.store.unit_pages import UnitTotal, pages
-from gateway.store.usage_queries import Used, used
+from gateway.store.usage_queries import UsageRow, usage
 
 _shares = msgspec.json.Decoder(dict[str, float])
 
@@ -81,7 +90,7 @@ class SqlStore:
                 now,
             )
 
-    def past(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[Run]:
         with self._database.reading() as session:
             rows = session.rows(
                 tuple[str, str, int, float],
@@ -113,7 +122,7 @@ class SqlStore:
             sql = "DELETE FROM experiment_pauses WHERE experiment = ?"
             return session.run(sql, experiment) > 0
 
-    def turn(self, name: str, every_s: float, now: float) -> bool:
+    def claim(self, name: str, every_s: float, now: float) -> bool:
         sql = "INSERT INTO turns (name, at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE"
         free = "SET at = excluded.at WHERE turns.at <= ? OR turns.at > ?"
         with self._database.writing() as session:
@@ -162,7 +171,7 @@ class SqlStore:
         units = {(epoch, variant): count for epoch, variant, count in rows}
         return tuple(_counts(epoch, units) for epoch in epochs)
 
-    def answered(self, experiment: str) -> Sequence[Answered]:
+    def request_counts(self, experiment: str) -> Sequence[RequestCounts]:
         with self._database.reading() as session:
             rows = session.rows(
                 tuple[int, str, int, int, float],
@@ -171,21 +180,21 @@ class SqlStore:
                 experiment,
             )
         return [
-            Answered(
+            RequestCounts(
                 epoch=epoch, variant=variant, requests=requests, fallbacks=fallbacks, last=last
             )
             for epoch, variant, requests, fallbacks, last in rows
         ]
 
-    def course(self, experiment: str, metric: str) -> tuple[Point, ...]:
+    def interval_points(self, experiment: str, metric: str) -> tuple[Point, ...]:
         with self._database.reading() as session:
-            return course(session, experiment, metric)
+            return points(session, experiment, metric)
 
-    def note(self, experiment: str, metric: str, point: Point) -> bool:
+    def add_interval_point(self, experiment: str, metric: str, point: Point) -> bool:
         with self._database.writing() as session:
-            return note(session, experiment, metric, point)
+            return add_point(session, experiment, metric, point)
 
-    def known(self, request_id: str) -> Known | None:
+    def known_request(self, request_id: str) -> KnownRequest | None:
         with self._database.reading() as session:
             rows = session.rows(
                 tuple[str, str, str],
@@ -193,23 +202,25 @@ class SqlStore:
                 request_id,
             )
         for key, experiment, variant in rows:
-            return Known(request_id=request_id, key=key, experiment=experiment, variant=variant)
+            return KnownRequest(
+                request_id=request_id, key=key, experiment=experiment, variant=variant
+            )
         return None
 
-    def recorded(self, request_id: str) -> Recorded | None:
+    def recorded_request(self, request_id: str) -> RecordedRequest | None:
         with self._database.reading() as session:
-            return recorded.named(session, request_id)
+            return recorded.by_id(session, request_id)
 
-    def recorded_before(self, time: float, limit: int) -> Sequence[Recorded]:
+    def recorded_before(self, time: float, limit: int) -> Sequence[RecordedRequest]:
         with self._database.reading() as session:
             return recorded.before(session, time, limit)
 
-    def used(self, *, since: float = 0.0) -> list[Used]:
+    def usage(self, *, since: float = 0.0) -> list[UsageRow]:
         """What was used by day, key, model and backend, from `since` (Unix seconds) on."""
         with self._database.reading() as session:
-            return used(session, since)
+            return usage(session, since)
 
-    def reach(self) -> None:
+    def ping(self) -> None:
         """See Sink.reach."""
         with self._database.reading() as session:
             session.rows(tuple[int], "SELECT 1")
@@ -223,13 +234,15 @@ class SqlStore:
         try:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                return ImportResult(rows=len(rows), foreign=take(session, rows))
+                return ImportResult(rows=len(rows), other_keys=insert_rows(session, rows))
         except StoreRejected:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                foreign, refused = take_singly(session, rows)
+                foreign, refused = insert_one_by_one(session, rows)
                 why = str(refused[0]) if refused else ""
-                return ImportResult(rows=len(rows), refused=len(refused), foreign=foreign, why=why)
+                return ImportResult(
+                    rows=len(rows), rejected=len(refused), other_keys=foreign, why=why
+                )
 
     def forget(self, file: str) -> None:
         with self._database.writing() as session:

@@ -47,14 +47,14 @@ class SqliteDriver:
                 self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as exc:
-            raise self.away(exc) from exc
+            raise self.unavailable(exc) from exc
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         except sqlite3.Error as exc:
             connection.close()
-            raise self.away(exc) from exc
+            raise self.unavailable(exc) from exc
         return SqliteConnection(connection)
 
     def _make_private(self) -> None:
@@ -87,7 +87,7 @@ class SqliteDriver:
             except OSError as exc:
                 _log.warning("%s can be read by others, and stays so: %s", file, exc)
 
-    def away(self, error: Exception) -> StoreUnavailable:
+    def unavailable(self, error: Exception) -> StoreUnavailable:
         return StoreUnavailable(f"{self._path}: {error}")
 
 

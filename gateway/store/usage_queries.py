@@ -8,7 +8,7 @@ from gateway.store.database import Session
 from gateway.store.import_rows import DAY_S
 
 
-class Used(Struct, frozen=True, kw_only=True):
+class UsageRow(Struct, frozen=True, kw_only=True):
     """One day (UTC, YYYY-MM-DD) of one key at one backend under one model's name.
 
     requests: that this backend answered. served_…: what those answers used and cost, and how many
@@ -48,11 +48,11 @@ _SQL = """SELECT a.day, r.key_name, r.route, a.backend,
     GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 
 
-def used(session: Session, since: float) -> list[Used]:
+def usage(session: Session, since: float) -> list[UsageRow]:
     """From `since`, in Unix seconds, on."""
     kind = tuple[int, str, str, str, int, int, int, float, int, int, int, float, int, int]
     return [
-        Used(
+        UsageRow(
             day=datetime.fromtimestamp(row[0] * DAY_S, UTC).date().isoformat(),
             key=row[1],
             model=row[2],

@@ -111,7 +111,7 @@ async def serving(
         server.should_exit = True
         await running
         watching.cancel()
-        await state.mirrors.cut()
+        await state.mirrors.cancel()
         await runtime.close()
         access_log.close()
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 
-from gateway.background import Crashed, kept, uncounted
+from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.guardrails import CHECK_INTERVAL_S, GuardrailMonitor
 from gateway.experiments.service.history import HistoryRecorder
@@ -26,7 +26,7 @@ class ExperimentJobs:
         shown: Callable[[], bool],
         judge_s: float = CHECK_INTERVAL_S,
         pace: PollingInterval | None = None,
-        crashed: Crashed = uncounted,
+        crashed: OnCrash = ignore_crash,
     ) -> None:
         """experiments: of the configuration in force. shown: whether anybody may see a history.
 
@@ -43,8 +43,10 @@ class ExperimentJobs:
 
     def start(self) -> None:
         self._tasks = (
-            asyncio.create_task(kept("guardrails", self._check_guardrails, self._crashed)),
-            asyncio.create_task(kept("history of experiments", self.history.run, self._crashed)),
+            asyncio.create_task(keep_running("guardrails", self._check_guardrails, self._crashed)),
+            asyncio.create_task(
+                keep_running("history of experiments", self.history.run, self._crashed)
+            ),
         )
 
     async def close(self) -> None:

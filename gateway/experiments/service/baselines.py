@@ -23,7 +23,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     mean: float
     sd: float
     units: int
-    heard: float
+    observed_share: float
 
 
 FEWEST: int = 30
@@ -64,7 +64,7 @@ def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baselin
         mean=mean,
         sd=sd,
         units=units,
-        heard=min(units / assigned, 1.0) if assigned else 1.0,
+        observed_share=min(units / assigned, 1.0) if assigned else 1.0,
     )
 
 

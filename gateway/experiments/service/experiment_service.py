@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from gateway.background import Crashed, kept, uncounted
+from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
 from gateway.experiments.service.report import Report, report_of
@@ -19,12 +19,12 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Recorder
 
 _log = logging.getLogger("strowger.experiments")
-ASK_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Between two looks at the store: a pause reaches every process within 2 s."""
-FIRST_S = 2.0
+FIRST_ANSWER_S = 2.0
 """For the store to answer before the first request; without it, control serves everyone."""
 
-_AT_ONCE = 4
+_STORE_THREADS = 4
 """Questions to the store that somebody waits for; further ones wait for their turn."""
 
 _T = TypeVar("_T")
@@ -45,8 +45,8 @@ class ExperimentService:
         experiments: Callable[[], Sequence[Experiment]],
         *,
         announces: bool = True,
-        ask_s: float = ASK_S,
-        crashed: Crashed = uncounted,
+        ask_s: float = POLL_INTERVAL_S,
+        crashed: OnCrash = ignore_crash,
     ) -> None:
         """experiments: of the configuration in force. announces: logs what it learns."""
         self.store = store
@@ -55,20 +55,20 @@ class ExperimentService:
         self._experiments = experiments
         self._ask_s = ask_s
         self._loud = logging.WARNING if announces else logging.DEBUG
-        self._watch = ExperimentPoller(store, announces=announces)
+        self._poller = ExperimentPoller(store, announces=announces)
         # One thread, for a Watch is no place for two. What somebody waits for has others, and none
         # are the loop's own, which a store that hangs would take away from everything else.
         self._thread = ThreadPoolExecutor(1, "experiments")
-        self._others = ThreadPoolExecutor(_AT_ONCE, "store")
+        self._others = ThreadPoolExecutor(_STORE_THREADS, "store")
         self._asking: asyncio.Task[None] | None = None
-        self._away = ""
+        self._unavailable = ""
         self._crashed = crashed
 
     async def start(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.refresh(), FIRST_S)
+            await asyncio.wait_for(self.refresh(), FIRST_ANSWER_S)
         self._asking = asyncio.create_task(
-            kept("standing of experiments", self._ask, self._crashed)
+            keep_running("standing of experiments", self._poll, self._crashed)
         )
 
     async def close(self) -> None:
@@ -88,22 +88,26 @@ class ExperimentService:
         marks = {fingerprint(one) for one in experiments}
         self._state.push(dict.fromkeys(marks - current, Standing()))
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            standings = partial(self._watch.prepare, experiments)
-            self._state.push(await asyncio.wait_for(self._apart(standings), FIRST_S))
+            standings = partial(self._poller.prepare, experiments)
+            self._state.push(
+                await asyncio.wait_for(self._in_poller_thread(standings), FIRST_ANSWER_S)
+            )
 
     async def refresh(self) -> None:
         """How everything stands now; a store that is away changes nothing and is logged once."""
         try:
-            standings = await self._apart(partial(self._watch.stand, self._experiments()))
+            standings = await self._in_poller_thread(
+                partial(self._poller.poll, self._experiments())
+            )
         except StoreUnavailable as exc:
-            if not self._away:
+            if not self._unavailable:
                 told = "experiments go on as they stood, for the store is away: %s"
                 _log.log(self._loud, told, exc)
-            self._away = str(exc)
+            self._unavailable = str(exc)
             return
-        if self._away:
+        if self._unavailable:
             _log.log(self._loud, "the store tells again how experiments stand")
-        self._away = ""
+        self._unavailable = ""
         self._state.push(standings)
 
     def standing(self, experiment: Experiment) -> Standing:
@@ -121,15 +125,15 @@ class ExperimentService:
 
         Raises StoreUnavailable; without a call if the store is known to be unreachable.
         """
-        if self._away:
-            raise StoreUnavailable(self._away, retry_after=1)
+        if self._unavailable:
+            raise StoreUnavailable(self._unavailable, retry_after=1)
         return await asyncio.get_running_loop().run_in_executor(self._others, work)
 
     async def report(self, experiment: Experiment, *, removed: bool = False) -> Report:
         """removed: as of `report_of`. Raises StoreUnavailable."""
         return await self.ask(partial(report_of, experiment, self.store, removed=removed))
 
-    async def former(self) -> tuple[RemovedExperiment, ...]:
+    async def removed(self) -> tuple[RemovedExperiment, ...]:
         """Experiments that the configuration has no more. Raises StoreUnavailable."""
         names = {one.name for one in self._experiments()}
         return await self.ask(partial(removed_experiments, self.store, names))
@@ -145,10 +149,10 @@ class ExperimentService:
         await self.refresh()
         return was
 
-    async def _ask(self) -> None:
+    async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self._ask_s)
             await self.refresh()
 
-    async def _apart(self, work: Callable[[], _T]) -> _T:
+    async def _in_poller_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_metric import FEEDBACK_METRIC, MetricContract
-from gateway.experiments.service.metric_contracts import counting
+from gateway.experiments.service.metric_contracts import checked_value
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
 from gateway.store.rows import FeedbackRow
 from schemas.errors import InvalidRequest, RouteNotFound
@@ -55,7 +55,7 @@ def read_feedback(data: bytes) -> FeedbackBody:
     try:
         body = _body.decode(data)
     except msgspec.ValidationError as exc:
-        raise _misread(str(exc)) from exc
+        raise _invalid_field(str(exc)) from exc
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         raise InvalidRequest(f"the body is no JSON: {exc}") from exc
     if body.value is None and not body.comment:
@@ -74,7 +74,7 @@ def read_feedback(data: bytes) -> FeedbackBody:
     return body
 
 
-def _misread(said: str) -> InvalidRequest:
+def _invalid_field(said: str) -> InvalidRequest:
     """said: msgspec's words; they name a field at their end, or in them where the body lacks it."""
     fault, _, path = said.partition(" - at `$.")
     field = path.rstrip("`")
@@ -101,7 +101,7 @@ def row_of(
     """
     value = given = None
     if body.value is not None:
-        value, given = counting(body.metric, body.value, contracts, experiments)
+        value, given = checked_value(body.metric, body.value, contracts, experiments)
     return FeedbackRow(
         request_id=body.request_id,
         time=at,
@@ -125,7 +125,7 @@ def is_young(request_id: str, at: float) -> bool:
     return abs(at - made) <= YOUNG_S
 
 
-def nobodys(request_id: str) -> RouteNotFound:
+def request_not_found(request_id: str) -> RouteNotFound:
     """The same words for an id that is unknown and for one of another key."""
     return RouteNotFound(
         f"request_id: no request {request_id[:64]!r} was made with this key; send the "
@@ -135,7 +135,7 @@ def nobodys(request_id: str) -> RouteNotFound:
     )
 
 
-class Metrics:
+class FeedbackMetrics:
     """The names of feedback that this process takes: those that are configured, and a few more."""
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ class GuardrailMonitor:
         broken: list[str] = []
         for experiment in experiments:
             turn = CLAIM + experiment.name
-            if experiment.name in paused or not self._store.turn(
+            if experiment.name in paused or not self._store.claim(
                 turn, self._every_s * LATE, self._clock()
             ):
                 continue

@@ -17,7 +17,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.polling_interval import PollingInterval
 from gateway.experiments.service.removed import removed_experiments
 from gateway.experiments.service.report import Report, report_of
-from gateway.experiments.statistics.interval_history import Interval, Point, due
+from gateway.experiments.statistics.interval_history import Interval, Point, needs_point
 from gateway.store.base import Store
 from gateway.store.errors import StoreUnavailable
 
@@ -91,7 +91,7 @@ class HistoryRecorder:
             for experiment in experiments:
                 track = partial(self._track, experiment)
                 tracks[experiment.name] = await loop.run_in_executor(self._threads, track)
-            again = partial(self._over, frozenset(names), over)
+            again = partial(self._removed_tracks, frozenset(names), over)
             over = await loop.run_in_executor(self._threads, again)
         except StoreUnavailable as exc:
             away = str(exc)
@@ -102,7 +102,9 @@ class HistoryRecorder:
         report = report_of(experiment, self._store)
         return Track(report=report, points=self._points(experiment, report))
 
-    def _over(self, configured: Collection[str], known: Mapping[str, Track]) -> Mapping[str, Track]:
+    def _removed_tracks(
+        self, configured: Collection[str], known: Mapping[str, Track]
+    ) -> Mapping[str, Track]:
         """Those of before; of the others, and of those that are no longer true, some are made.
 
         No more of them at a look than can be made in AT_ONCE_S, and one at least: there may be
@@ -120,7 +122,7 @@ class HistoryRecorder:
             )
             if one.experiment is not None and old:
                 report = report_of(one.experiment, self._store, removed=True)
-                points = self._store.course(one.name, one.experiment.primary)
+                points = self._store.interval_points(one.name, one.experiment.primary)
                 found[one.name] = Track(report=report, points=points)
                 self._made[one.state] = now
                 if time.monotonic() - began > REMOVED_BUDGET_S:
@@ -130,12 +132,12 @@ class HistoryRecorder:
     def _points(self, experiment: Experiment, report: Report) -> tuple[Point, ...]:
         """The course, to which is added how it stands now."""
         store, place = self._store, (experiment.name, experiment.primary)
-        points = store.course(*place)
+        points = store.interval_points(*place)
         now = Point(time=self._clock(), intervals=intervals_of(report))
-        if not (now.intervals and due([one.time for one in points], now.time)):
+        if not (now.intervals and needs_point([one.time for one in points], now.time)):
             return points
-        store.note(*place, now)
-        return store.course(*place)
+        store.add_interval_point(*place, now)
+        return store.interval_points(*place)
 
     async def run(self) -> None:
         pace = PollingInterval(self._every_s)

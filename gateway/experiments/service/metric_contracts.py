@@ -10,7 +10,7 @@ from schemas.errors import InvalidRequest
 Value = bool | int | float
 
 
-def counting(
+def checked_value(
     metric: str,
     value: Value,
     contracts: Iterable[MetricContract],

@@ -49,7 +49,7 @@ def removed_experiments(store: Store, configured: Collection[str]) -> tuple[Remo
             requests=one.requests,
             last=one.last,
         )
-        for one in store.past()
+        for one in store.runs()
         if one.experiment not in configured
     ]
     return tuple(sorted(found, key=lambda one: (-one.last, one.name)))

@@ -22,7 +22,7 @@ from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Cell, Outcomes
 from gateway.experiments.statistics.sample_ratio import EpochCounts
 from gateway.experiments.statistics.verdict import Kind, ReportInput, verdict_of
-from gateway.store.base import Answered, Pause, Store, Votes
+from gateway.store.base import Pause, RequestCounts, Store, Votes
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
     verdict = verdict_of(case)
     pause: Pause | None = store.pauses().get(experiment.name)
     epochs = store.epochs(experiment.name)
-    answered = store.answered(experiment.name)
+    answered = store.request_counts(experiment.name)
     return Report(
         experiment=experiment.name,
         model=experiment.model,
@@ -187,7 +187,7 @@ def doubts(report: Report) -> tuple[str, ...]:
 
 
 def _arms(
-    experiment: Experiment, counts: Sequence[EpochCounts], answered: Sequence[Answered]
+    experiment: Experiment, counts: Sequence[EpochCounts], answered: Sequence[RequestCounts]
 ) -> tuple[ArmReport, ...]:
     units: Counter[str] = Counter()
     for epoch in counts:

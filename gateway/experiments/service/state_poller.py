@@ -32,7 +32,7 @@ class ExperimentPoller:
         self._defined: dict[str, Experiment] = {}
         self._paused: dict[str, Pause] = {}
 
-    def stand(self, experiments: Sequence[Experiment]) -> Mapping[str, Standing]:
+    def poll(self, experiments: Sequence[Experiment]) -> Mapping[str, Standing]:
         """By fingerprint. A pause, and its end, begin an epoch like every other change."""
         found = self._standings(experiments, self._epoch)
         for experiment in experiments:
@@ -66,7 +66,7 @@ class ExperimentPoller:
     def _coming_epoch(self, experiment: Experiment, mark: str) -> int:
         known = self._marks.get(experiment.name)
         if known is None or known[0] != mark:
-            known = self._coming[experiment.name] = (mark, self._asked(experiment, mark))
+            known = self._coming[experiment.name] = (mark, self._epoch_from_store(experiment, mark))
         return known[1]
 
     def _epoch(self, experiment: Experiment, mark: str) -> int:
@@ -75,12 +75,12 @@ class ExperimentPoller:
         if known is None or known[0] != mark:
             known = self._coming.pop(name, None)
             if known is None or known[0] != mark:
-                known = (mark, self._asked(experiment, mark))
+                known = (mark, self._epoch_from_store(experiment, mark))
             self._marks[name] = known
             _log.log(self._level, "experiment %s is in epoch %d", name, known[1])
         return known[1]
 
-    def _asked(self, experiment: Experiment, mark: str) -> int:
+    def _epoch_from_store(self, experiment: Experiment, mark: str) -> int:
         shares = {variant.name: variant.weight for variant in experiment.variants}
         return self._store.epoch(experiment.name, mark, shares, self._clock()).number
 

@@ -12,7 +12,7 @@ from math import inf, isfinite, log1p
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.formatting import amount, change, rounded
 from gateway.experiments.statistics.metrics import Metric
 from gateway.experiments.statistics.outcomes import Outcomes
@@ -91,7 +91,7 @@ def _clause(
     metric = clause.metric
     found = effect(outcomes, control=control, treatment=treatment, look=look, bounds=metric.bounds)
     sign = 1 if metric.better == "higher" else -1
-    low, high = least(found, look, sign=sign), -least(found, look, sign=-sign)
+    low, high = lower_bound(found, look, sign=sign), -lower_bound(found, look, sign=-sign)
     holds, refuted = low > clause.margin, high < clause.margin
     more = (
         0.0
@@ -105,11 +105,11 @@ def _clause(
         refuted=refuted,
         at_least=metric.effect(low) if isfinite(low) else -inf,
         more_units=round(more) if isfinite(more) else None,
-        sentence=_said(clause, found, low=low, high=high, more=more),
+        sentence=_clause_sentence(clause, found, low=low, high=high, more=more),
     )
 
 
-def _said(clause: Clause, found: Effect, *, low: float, high: float, more: float) -> str:
+def _clause_sentence(clause: Clause, found: Effect, *, low: float, high: float, more: float) -> str:
     """One clause in words; `low` and `high` bound the gain."""
     metric, margin = clause.metric, clause.margin
     allowed = amount(metric, margin)

@@ -159,7 +159,7 @@ def _bounded(found: Effect, variance: float, look: Look, *, rho: float, reach: f
     )
 
 
-def least(found: Effect, look: Look, *, sign: int) -> float:
+def lower_bound(found: Effect, look: Look, *, sign: int) -> float:
     """What sign · difference is at least, one-sided, always valid; −inf while unknown.
 
     sign: 1 or −1. look.alpha: that the bound is ever above the truth.

@@ -26,7 +26,7 @@ class Point(Struct, frozen=True, kw_only=True):
     intervals: Mapping[str, Interval]
 
 
-def due(times: Sequence[float], at: float) -> bool:
+def needs_point(times: Sequence[float], at: float) -> bool:
     """Whether the course needs a point at `at`: the longer it is, the farther they are apart.
 
     times: of its points, in order.
@@ -35,7 +35,7 @@ def due(times: Sequence[float], at: float) -> bool:
     return not past or at - past[-1] > (past[-1] - past[0]) / POINTS
 
 
-def superfluous(times: Sequence[float], at: float) -> tuple[float, ...]:
+def redundant(times: Sequence[float], at: float) -> tuple[float, ...]:
     """Those of the times that a course can do without once it has a point at `at`.
 
     Of too many it is the one that leaves the smallest gap; the first is never.

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gateway.experiments.statistics.decision import Clause, Decision, decided
-from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.formatting import amount, change, rounded
 from gateway.experiments.statistics.metrics import Metric
 from gateway.experiments.statistics.outcomes import Outcomes
@@ -173,23 +173,23 @@ def _arm(case: ReportInput, treatment: str) -> ArmVerdict:
             f" {change(metric, found.difference)}"
             f" ({change(metric, found.low)} to {change(metric, found.high)})"
         )
-        return _said(treatment, finding, found, 0, said)
+        return _arm_verdict(treatment, finding, found, 0, said)
     if smallest is not None and farthest <= smallest:
         said = f"{treatment}: no difference in {metric.name} larger than {amount(metric, farthest)}"
-        return _said(treatment, "alike", found, 0, said)
+        return _arm_verdict(treatment, "alike", found, 0, said)
     if not found.known:
         said = f"{treatment}: not enough data for an interval of {metric.name} yet"
-        return _said(treatment, "undecided", found, None, said)
+        return _arm_verdict(treatment, "undecided", found, None, said)
     more = units_to_go(found, case.look, smallest=smallest, power=case.power)
     so_far = f"; so far no difference in {metric.name} larger than {amount(metric, farthest)}"
     if more == inf:
         said = f"{treatment}: not enough data, and no end in sight{so_far}"
-        return _said(treatment, "undecided", found, None, said)
+        return _arm_verdict(treatment, "undecided", found, None, said)
     said = f"{treatment}: not enough data: about {rounded(more)} more units{so_far}"
-    return _said(treatment, "undecided", found, round(more), said)
+    return _arm_verdict(treatment, "undecided", found, round(more), said)
 
 
-def _said(
+def _arm_verdict(
     treatment: str, finding: Finding, found: Effect, more_units: int | None, sentence: str
 ) -> ArmVerdict:
     return ArmVerdict(
@@ -211,7 +211,7 @@ def _guard(case: ReportInput, guard: Guard, treatment: str) -> GuardVerdict:
         look=look,
         bounds=metric.bounds,
     )
-    worse = least(found, look, sign=1 if metric.better == "lower" else -1)
+    worse = lower_bound(found, look, sign=1 if metric.better == "lower" else -1)
     limit = log1p(guard.worse_by) if metric.scale == "log" else guard.worse_by
     broken = worse > limit
     verb = "is worse than" if broken else "is not shown to be worse than"

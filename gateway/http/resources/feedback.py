@@ -13,15 +13,15 @@ from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.feedback import (
     MAX_BYTES,
     FeedbackBody,
-    Metrics,
+    FeedbackMetrics,
     is_young,
-    nobodys,
     read_feedback,
+    request_not_found,
     row_of,
 )
 from gateway.openapi.hot_routes import operation
 from gateway.state import Gateway
-from gateway.store.base import Known
+from gateway.store.base import KnownRequest
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import FeedbackRow
 from schemas.errors import Unavailable
@@ -33,7 +33,7 @@ PATIENCE_S = 2.0
 
 
 def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
-    names = Metrics()
+    names = FeedbackMetrics()
 
     @post(
         "/v1/feedback",
@@ -51,9 +51,9 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
         row = row_of(body, caller.name, time.time(), contracts, experiments)
         known, away = await _known(trials, row)
         if known is not None and known.key != caller.name:
-            raise nobodys(body.request_id)
+            raise request_not_found(body.request_id)
         if known is None and not away and not is_young(body.request_id, row.time):
-            raise nobodys(body.request_id)
+            raise request_not_found(body.request_id)
         if row.value is not None:
             names.admit(row.metric, contracts, experiments)
         trials.recorder.add(row)
@@ -64,10 +64,10 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
     return [take]
 
 
-async def _known(trials: ExperimentService, row: FeedbackRow) -> tuple[Known | None, bool]:
+async def _known(trials: ExperimentService, row: FeedbackRow) -> tuple[KnownRequest | None, bool]:
     """The request, and whether the store could not be asked."""
     try:
-        asked = trials.ask(partial(trials.store.known, row.request_id))
+        asked = trials.ask(partial(trials.store.known_request, row.request_id))
         return await asyncio.wait_for(asked, PATIENCE_S), False
     except (StoreUnavailable, TimeoutError):
         return None, True

@@ -12,7 +12,7 @@ from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_lease import UNUSED_S
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_messages import Shared
-from gateway.coordination.replica_sync import FORGET_S, GONE_S, ReplicaSync
+from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S, ReplicaSync
 from gateway.coordination.replica_transport import Ask
 from gateway.coordination.state_hub import GATHER_S, StateHub
 from gateway.routing.resilience.circuit_breaker import Health
@@ -56,7 +56,7 @@ class Board:
         self.asked = 0
 
 
-class BoardLink:
+class BoardTransport:
     """See Link."""
 
     def __init__(self, board: Board, name: str) -> None:
@@ -64,7 +64,7 @@ class BoardLink:
         self.name = name
         self.where = "the board"
 
-    async def swap(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
         self._board.notices[self.name.encode()] = own
         for name in gone:
             self._board.notices.pop(name, None)
@@ -108,7 +108,7 @@ class Replica:
         self.probe = LocalLeases(holders).lease(KEY)
         served = config(text)
         self.exchange = ReplicaSync(
-            self.hub, BoardLink(board, name), LocalLeases(holders), lambda: served, self.clock
+            self.hub, BoardTransport(board, name), LocalLeases(holders), lambda: served, self.clock
         )
         self.hub.join(0, self.told.append)
 
@@ -170,7 +170,7 @@ async def test_loads_are_the_sum_of_the_living() -> None:
     await look(other, one)
     await asyncio.sleep(2 * GATHER_S)
     before = one.told[-1]
-    await look(one, seconds=GONE_S + 1)
+    await look(one, seconds=PEER_TIMEOUT_S + 1)
     await look(one)
     await asyncio.sleep(2 * GATHER_S)
 

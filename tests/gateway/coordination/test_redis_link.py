@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.coordination.redis_transport import RedisLink
+from gateway.coordination.redis_transport import RedisTransport
 from gateway.coordination.replica_transport import TransportUnavailable
-from gateway.coordination.setup import open_link
+from gateway.coordination.setup import open_transport
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
@@ -40,7 +40,7 @@ def test_an_address_of_redis_is_taken() -> None:
 @pytest.mark.parametrize("url", ["redis://pass-w0rd@x:port", "redis://pass-w0rd@x?unheard_of=1"])
 def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
-        open_link(Secret(url))
+        open_transport(Secret(url))
 
     assert caught.value.problems[0].startswith("store.redis_url: no Redis address")
     assert "pass-w0rd" not in caught.value.problems[0]
@@ -53,13 +53,13 @@ def test_without_its_client_the_start_is_refused_with_the_remedy(
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
 
     with pytest.raises(InvalidConfig, match=r"pip install 'strowger-gateway\[redis\]'"):
-        open_link(Secret("redis://x"))
+        open_transport(Secret("redis://x"))
 
 
 async def test_a_lease_is_one_replicas_until_it_gives_it_back_or_is_silent(
     redis: RedisServer,
 ) -> None:
-    one, other = (RedisLink(Secret(redis.url), name, lease_s=0.4) for name in ("one", "other"))
+    one, other = (RedisTransport(Secret(redis.url), name, lease_s=0.4) for name in ("one", "other"))
 
     first = await one.leases([("take", "p"), ("take", "q")])
     refused = await other.leases([("take", "p"), ("keep", "p"), ("give", "p")])
@@ -75,13 +75,13 @@ async def test_a_lease_is_one_replicas_until_it_gives_it_back_or_is_silent(
 
 
 async def test_whoever_leaves_takes_its_notice_down(redis: RedisServer) -> None:
-    one, other = (RedisLink(Secret(redis.url), name) for name in ("one", "other"))
+    one, other = (RedisTransport(Secret(redis.url), name) for name in ("one", "other"))
 
-    await one.swap(b"first", ())
-    both = await other.swap(b"second", ())
+    await one.exchange(b"first", ())
+    both = await other.exchange(b"second", ())
     await one.leave()
-    left = await other.swap(b"second", ())
-    none = await other.swap(b"third", [b"other"])
+    left = await other.exchange(b"second", ())
+    none = await other.exchange(b"third", [b"other"])
     await other.leave()
 
     assert both == {b"one": b"first", b"other": b"second"}
@@ -90,12 +90,12 @@ async def test_whoever_leaves_takes_its_notice_down(redis: RedisServer) -> None:
 
 
 async def test_a_refusal_and_an_absence_tell_where_and_no_password(redis: RedisServer) -> None:
-    refusing = RedisLink(Secret(f"redis://me:pass-w0rd@127.0.0.1:{redis.port}/0"), "one")
+    refusing = RedisTransport(Secret(f"redis://me:pass-w0rd@127.0.0.1:{redis.port}/0"), "one")
     with pytest.raises(TransportUnavailable) as refused:
-        await refusing.swap(b"", ())
-    absent = RedisLink(Secret("unix:///nowhere/redis.sock?password=pass-w0rd"), "one")
+        await refusing.exchange(b"", ())
+    absent = RedisTransport(Secret("unix:///nowhere/redis.sock?password=pass-w0rd"), "one")
     with pytest.raises(TransportUnavailable) as away:
-        await absent.swap(b"", ())
+        await absent.exchange(b"", ())
     await absent.leave()
 
     assert refusing.where == f"127.0.0.1:{redis.port}"
@@ -112,12 +112,12 @@ async def test_tls_and_a_password_are_what_the_address_says(tmp_path: Path) -> N
     tls = ("--tls-cert-file", str(own), "--tls-key-file", str(own), "--tls-ca-cert-file", str(ca))
     with running_redis(*tls, "--tls-auth-clients", "no", "--requirepass", "pass-w0rd") as server:
         address = f"127.0.0.1:{server.port}/0?ssl_ca_certs={ca}"
-        one = RedisLink(Secret(f"rediss://:pass-w0rd@{address}"), "one")
-        wrong = RedisLink(Secret(f"rediss://:wrong@{address}"), "two")
+        one = RedisTransport(Secret(f"rediss://:pass-w0rd@{address}"), "one")
+        wrong = RedisTransport(Secret(f"rediss://:wrong@{address}"), "two")
 
-        notices = await one.swap(b"first", ())
+        notices = await one.exchange(b"first", ())
         with pytest.raises(TransportUnavailable):
-            await wrong.swap(b"second", ())
+            await wrong.exchange(b"second", ())
         await one.leave()
 
     assert notices == {b"one": b"first"}

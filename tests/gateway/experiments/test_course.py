@@ -5,14 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.interval_history import POINTS, SKEW_S, due, superfluous
+from gateway.experiments.statistics.interval_history import POINTS, SKEW_S, needs_point, redundant
 
 
 def followed(times: list[float], looks: list[float]) -> list[float]:
     """What is left of a course after it was looked at."""
     for at in looks:
-        if due(times, at):
-            gone = superfluous(times, at)
+        if needs_point(times, at):
+            gone = redundant(times, at)
             times = [*(time for time in times if time not in gone), at]
     return times
 
@@ -43,4 +43,4 @@ def test_a_point_from_a_wrong_clock_does_not_end_the_course() -> None:
 
 
 def test_a_clock_that_is_a_little_behind_waits_for_its_turn() -> None:
-    assert not due([10.0, 10.0 + SKEW_S], 11.0)
+    assert not needs_point([10.0, 10.0 + SKEW_S], 11.0)

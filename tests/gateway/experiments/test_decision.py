@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.experiments.statistics.decision import Clause, decided
-from gateway.experiments.statistics.effects import Look, effect, least
+from gateway.experiments.statistics.effects import Look, effect, lower_bound
 from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.statistics.sample_size import plan_clause
@@ -234,7 +234,7 @@ def test_the_bounds_are_those_of_the_one_sided_sequence(sign: int) -> None:
         [Clause(metric=metric, by=0.01)], {"m": outcomes}, control="old", treatment="new", look=look
     )
 
-    assert decision.clauses[0].at_least == least(found, look, sign=sign)
+    assert decision.clauses[0].at_least == lower_bound(found, look, sign=sign)
 
 
 def test_a_margin_for_times_is_a_part() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.experiments.statistics.confidence_sequence import one_sided, tuned, two_sided
-from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from tests.gateway.experiments.crowd import (
     NAMES,
@@ -211,7 +211,7 @@ def test_no_interval_is_given_before_there_is_enough() -> None:
     for found in (few, nothing, constant):
         assert not found.known
         assert (found.low, found.high, found.p) == (-inf, inf, 1.0)
-        assert isinf(least(found, LOOK, sign=1))
+        assert isinf(lower_bound(found, LOOK, sign=1))
 
 
 def test_one_user_who_sends_nearly_everything_is_worth_one_user() -> None:
@@ -337,7 +337,7 @@ def test_a_broken_variant_is_known_to_be_worse_after_a_few_dozen_users() -> None
     visit = Visit(epoch=1, treated=treated, count=np.ones(80), total=treated.astype(np.float64))
     found = found_in(outcomes_of([visit]), (0.0, 1.0))
 
-    worse = least(found, Look(alpha=0.01, planned=300), sign=1)
+    worse = lower_bound(found, Look(alpha=0.01, planned=300), sign=1)
 
     assert worse > 0.5
 
@@ -346,7 +346,7 @@ def test_a_bound_on_one_side_is_the_one_sided_boundary() -> None:
     found = found_in(outcomes_of(crowd(9)))
     look = Look(alpha=0.01, planned=500)
 
-    low, high = least(found, look, sign=1), least(found, look, sign=-1)
+    low, high = lower_bound(found, look, sign=1), lower_bound(found, look, sign=-1)
 
     radius = one_sided(found.time, tuned(500, 0.02), 0.01) / sqrt(found.time) * found.error
     assert low == pytest.approx(found.difference - radius)

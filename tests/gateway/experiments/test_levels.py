@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from gateway.experiments.statistics.effects import Look, effect, least
+from gateway.experiments.statistics.effects import Look, effect, lower_bound
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
 from gateway.experiments.statistics.verdict import GUARDED
 from tests.gateway.experiments.crowd import NAMES, pareto_counts, yes_votes
@@ -173,7 +173,7 @@ def test_the_arrays_and_the_gateway_compute_the_same(
         )
         theirs = (two.difference[place], two.low[place], two.high[place], two.error[place])
         assert (ours.difference, ours.low, ours.high, ours.error) == pytest.approx(theirs, rel=1e-9)
-        sides = least(guarded, GUARDED, sign=1), -least(guarded, GUARDED, sign=-1)
+        sides = lower_bound(guarded, GUARDED, sign=1), -lower_bound(guarded, GUARDED, sign=-1)
         assert sides == pytest.approx((one.low[place], one.high[place]), rel=1e-4)
 
 

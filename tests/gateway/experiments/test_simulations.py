@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.experiments.assignment import Arm, Assignment
-from gateway.experiments.statistics.effects import Effect, Look, effect, least
+from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.metrics import BUILT_IN
 from gateway.experiments.statistics.outcomes import Outcomes
 from gateway.experiments.statistics.sample_size import plan, unit_sd
@@ -225,7 +225,7 @@ def test_a_guardrail_watched_all_the_time_stops_harm_and_leaves_the_rest_alone(
         counts = pareto_counts(rng, 1_000, 2.5)
         failed = yes_votes(rng, counts, 0.03 + harm * treated, 0.2)
         paused += any(
-            least(found_in(outcomes, guard), guard, sign=1) > 0.02
+            lower_bound(found_in(outcomes, guard), guard, sign=1) > 0.02
             for outcomes in as_units_arrive(treated, counts, failed, looks)
         )
 

@@ -171,7 +171,7 @@ async def test_a_stream_that_is_silent_is_kept_alive(stage: Stage) -> None:
 
 async def test_copies_go_out_and_are_compared(stage: Stage) -> None:
     found = await stage.ask_all("copied")
-    await stage.gateway.state.mirrors.settle()
+    await stage.gateway.state.mirrors.wait_idle()
 
     lines = {line.route: line for line in stage.gateway.mirror_lines()}
     for cast, answer in found.items():

@@ -141,7 +141,7 @@ async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> Non
                         for _ in range(2):
                             url = f"{gateway.url}/v1/chat/completions"
                             assert (await client.post(url, json=body)).status_code == status
-                        await gateway.state.mirrors.settle()
+                        await gateway.state.mirrors.wait_idle()
                         gateway.state.write_books()
                     stayed = found
                     if not stayed:

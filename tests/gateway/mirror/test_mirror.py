@@ -8,7 +8,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.mirror.mirroring import MOST
+from gateway.mirror.mirroring import MAX_IN_FLIGHT
 from gateway.recording.rows_from_request import expand_rows
 from gateway.store.rows import AttemptRow, Row, SpoolEntry
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
@@ -84,7 +84,7 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
     async def line(self, model: str, asks: Asks = CHAT) -> MirrorLogEntry:
         """What is said of the copy of one such request."""
         await self.ask(model, asks)
-        await self.gateway.state.mirrors.settle()
+        await self.gateway.state.mirrors.wait_idle()
         return self.gateway.mirror_lines()[-1]
 
 
@@ -131,7 +131,7 @@ async def test_a_copy_is_an_attempt_in_the_records_and_none_of_the_requests_own(
     mirroring: Mirroring,
 ) -> None:
     answer = await mirroring.ask("all")
-    await mirroring.gateway.state.mirrors.settle()
+    await mirroring.gateway.state.mirrors.wait_idle()
     (own,) = [one for one in mirroring.gateway.access_lines()[-1:] if one.model == "all"]
 
     rows = [row for row in mirroring.records.rows if row.request_id == own.request_id]
@@ -147,7 +147,7 @@ async def test_what_becomes_of_a_copy_is_nothing_to_the_client(
     mirroring: Mirroring, asks: Asks
 ) -> None:
     answer = await mirroring.ask("fails", asks)
-    await mirroring.gateway.state.mirrors.settle()
+    await mirroring.gateway.state.mirrors.wait_idle()
 
     line = mirroring.gateway.mirror_lines()[-1]
     assert answer.status_code == 200
@@ -161,7 +161,7 @@ async def test_a_request_that_failed_is_not_copied(mirroring: Mirroring) -> None
     whole = await mirroring.ask("broken")
     stream = await mirroring.ask("broken", STREAM)
     cut = await mirroring.ask("cut", STREAM)
-    await mirroring.gateway.state.mirrors.settle()
+    await mirroring.gateway.state.mirrors.wait_idle()
 
     assert (whole.status_code, stream.status_code) == (502, 502)
     assert "upstream_broken" in cut.text
@@ -171,7 +171,7 @@ async def test_a_request_that_failed_is_not_copied(mirroring: Mirroring) -> None
 async def test_a_share_is_drawn_apart_from_the_choice_of_the_backend(mirroring: Mirroring) -> None:
     before = len(mirroring.gateway.mirror_lines())
     answers = [await mirroring.ask("two") for _ in range(120)]
-    await mirroring.gateway.state.mirrors.settle()
+    await mirroring.gateway.state.mirrors.wait_idle()
 
     copied = [line.backend for line in mirroring.gateway.mirror_lines()[before:]]
     chosen = [one.headers["x-gateway-backend"] for one in answers]
@@ -183,10 +183,10 @@ async def test_a_share_is_drawn_apart_from_the_choice_of_the_backend(mirroring: 
 async def test_copies_are_bounded_and_those_beyond_are_shed(mirroring: Mirroring) -> None:
     before = len(mirroring.gateway.mirror_lines())
 
-    for _ in range(MOST + 3):
+    for _ in range(MAX_IN_FLIGHT + 3):
         await mirroring.ask("hangs")
     shed = [line.outcome for line in mirroring.gateway.mirror_lines()[before:]]
-    await mirroring.gateway.state.mirrors.cut()
+    await mirroring.gateway.state.mirrors.cancel()
 
     text = (await mirroring.gateway.state.metrics_text()).decode()
     assert shed == ["shed"] * 3

@@ -88,7 +88,7 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
             engines=EnginePool(first, folder),
             targets=pool.targets,
             metrics=metrics,
-            still=pool.hold_worker_starts,
+            hold_starts=pool.hold_worker_starts,
         )
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         led = Led(url=url, pool=pool, reload=reload, coming=config(folder, "late"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from gateway.background import kept
+from gateway.background import keep_running
 from gateway.config.load import load_config
 from gateway.config.schema import Config
 from gateway.processes.engine_pool import EnginePool
@@ -109,7 +109,9 @@ async def watched(folder: Path) -> AsyncGenerator[Watched, None]:
         metrics=metrics,
     )
     crashed = metrics.internal_errors.count
-    watching = asyncio.create_task(kept("file watcher", reload.watch, crashed, pause_s=0.005))
+    watching = asyncio.create_task(
+        keep_running("file watcher", reload.watch, crashed, pause_s=0.005)
+    )
     try:
         await asyncio.sleep(0.05)
         yield Watched(file, process, metrics)
@@ -216,7 +218,7 @@ async def test_background_work_that_crashes_is_logged_counted_and_started_again(
         if runs < 3:
             raise RecursionError("too deep")
 
-    await kept("the work", work, crashes.append, pause_s=0.001)
+    await keep_running("the work", work, crashes.append, pause_s=0.001)
 
     assert runs == 3
     assert crashes == ["the work", "the work"]

@@ -103,7 +103,7 @@ class Rig:
         async with asyncio.timeout(SOON_S):
             with self.store() as store:
                 for one in tuple(self.answered):
-                    while store.known(one) is None:  # noqa: ASYNC110  another process imports them
+                    while store.known_request(one) is None:  # noqa: ASYNC110  another process imports them
                         await asyncio.sleep(0.05)
 
     def epochs(self, experiment: str) -> tuple[Epoch, ...]:
@@ -270,9 +270,9 @@ async def test_a_guardrails_pause_survives_a_restart_and_all_requests_are_counte
     assert restarted == [False, False]
     assert others == [True, True]
     with rig.store() as store:
-        unknown = [one for one in rig.answered if store.known(one) is None]
-        attempts = sum(row.attempts for row in store.used())
-        counted = [row for name in ("ramp", "harm") for row in store.answered(name)]
+        unknown = [one for one in rig.answered if store.known_request(one) is None]
+        attempts = sum(row.attempts for row in store.usage())
+        counted = [row for name in ("ramp", "harm") for row in store.request_counts(name)]
     assert unknown == []
     assert attempts == len(rig.answered)
     assert sum(row.requests for row in counted) == sum(map(bool, rig.answered.values()))

@@ -95,22 +95,22 @@ def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
     store, spool = SqlStore(disk), Spool(tmp_path / "spool")
     importer, file = Importer(spool, store), spool.create()
     file.append(frames("before"))
-    before = importer.once()
+    before = importer.import_once()
 
     setattr(disk, trouble, True)
     file.append(frames("during"))
-    during = [importer.once() for _ in range(3)]
-    told = [store.pauses(), [(row.requests, row.attempts) for row in store.used()]]
-    waiting, away = importer.waiting_bytes, importer.away
+    during = [importer.import_once() for _ in range(3)]
+    told = [store.pauses(), [(row.requests, row.attempts) for row in store.usage()]]
+    waiting, away = importer.waiting_bytes, importer.unavailable
     setattr(disk, trouble, False)
     file.append(frames("after"))
-    after = sum(importer.once() for _ in range(2))
+    after = sum(importer.import_once() for _ in range(2))
 
     assert (before, during, after) == (2 * REQUESTS, [0, 0, 0], 4 * REQUESTS)
     assert told == [{}, [(REQUESTS, REQUESTS)]], "what is there can be read"
     assert (waiting, away) == (len(frames("during")), True)
-    assert (importer.waiting_bytes, importer.away) == (0, False)
-    assert [(row.requests, row.attempts) for row in store.used()] == [(3 * REQUESTS, 3 * REQUESTS)]
+    assert (importer.waiting_bytes, importer.unavailable) == (0, False)
+    assert [(row.requests, row.attempts) for row in store.usage()] == [(3 * REQUESTS, 3 * REQUESTS)]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert words in caplog.records[0].message
 

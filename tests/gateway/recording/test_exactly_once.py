@@ -17,7 +17,7 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
-from gateway.store.usage_queries import Used
+from gateway.store.usage_queries import UsageRow
 from tests.gateway.store.rows import attempt_row, request_row, vote
 
 
@@ -78,15 +78,15 @@ FILES: tuple[tuple[Sequence[Row], ...], ...] = (
 
 def told(store: SqlStore) -> tuple[object, ...]:
     """Everything that somebody could count twice or not at all."""
-    used: list[Used] = store.used()
+    used: list[UsageRow] = store.usage()
     outcomes = [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")]
-    return (used, *outcomes, store.counts("e"), store.answered("e"))
+    return (used, *outcomes, store.counts("e"), store.request_counts("e"))
 
 
 def import_until_done(spool: Spool, driver: Breaking) -> tuple[object, ...]:
     """Each pass by a new process, which knows nothing of the one before it."""
     for _ in range(50):
-        Importer(spool, SqlStore(driver)).once()
+        Importer(spool, SqlStore(driver)).import_once()
         if not spool.files():
             driver.faults = {}
             return told(SqlStore(driver))
@@ -158,9 +158,9 @@ def test_a_store_that_is_away_is_told_once_and_loses_nothing(
     store = SqlStore(SqliteDriver(folder / "store.db"))
     importer = Importer(filled(tmp_path), store)
 
-    before = [importer.once() for _ in range(3)]
+    before = [importer.import_once() for _ in range(3)]
     folder.mkdir()
-    after = [importer.once() for _ in range(2)]
+    after = [importer.import_once() for _ in range(2)]
 
     assert (before, after) == ([0, 0, 0], [13, 0])
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
@@ -188,7 +188,7 @@ def test_ten_thousand_requests_are_imported_in_seconds(tmp_path: Path) -> None:
     file.close()
     store = SqlStore(SqliteDriver(tmp_path / "store.db"))
 
-    imported = Importer(spool, store).once()
+    imported = Importer(spool, store).import_once()
 
     assert imported == 20_000
-    assert store.answered("e")[0].requests == 10_000
+    assert store.request_counts("e")[0].requests == 10_000

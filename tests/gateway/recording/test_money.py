@@ -67,10 +67,10 @@ async def test_the_metrics_and_the_store_tell_the_same_of_what_was_spent(tmp_pat
             await ask(up, "open-x")
             await ask(up, "late")
             await ask(up, "chat", stream=True)
-            await up.running.state.mirrors.settle()
+            await up.running.state.mirrors.wait_idle()
             up.settle()
             text = (await up.running.state.metrics_text()).decode()
-            used = up.store.used()
+            used = up.store.usage()
 
     spent: defaultdict[str, float] = defaultdict(float)
     for name, labels, value in METRIC.findall(text):

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gateway.store.open import open_store
-from gateway.store.usage_queries import Used
+from gateway.store.usage_queries import UsageRow
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.gateway.http.test_operations import command
@@ -50,10 +50,10 @@ async def killed_after(config: str, folder: Path, requests: int, number: int, wa
     return sum(answer.status_code == 200 for answer in answers)
 
 
-def used(folder: Path) -> list[Used]:
+def used(folder: Path) -> list[UsageRow]:
     store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     try:
-        return store.used()
+        return store.usage()
     finally:
         store.close()
 
@@ -169,6 +169,6 @@ def known(folder: Path, ids: list[str]) -> set[str]:
     """Which of them are in the store."""
     store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     try:
-        return {one for one in ids if store.known(one) is not None}
+        return {one for one in ids if store.known_request(one) is not None}
     finally:
         store.close()

@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> SqlStore:
 
 
 def requests(store: SqlStore) -> int:
-    return sum(row.requests for row in store.answered("e"))
+    return sum(row.requests for row in store.request_counts("e"))
 
 
 def booked_rows(*request_ids: str) -> RequestBatch:
@@ -83,7 +83,7 @@ def test_a_dead_writers_torn_end_is_dropped_and_its_file_removed(
     file = finished(spool, packed(ROWS) + packed(ROWS)[:-1])
 
     with caplog.at_level(logging.WARNING):
-        imported = Importer(spool, store).once()
+        imported = Importer(spool, store).import_once()
 
     assert imported == requests(store) == 4
     assert not file.path.exists()
@@ -97,7 +97,7 @@ def test_what_no_database_takes_is_an_error_and_a_strangers_vote_is_none(
     vote = FeedbackRow(request_id="r1", time=1.0, key="thief", metric="liked", value=1.0)
     finished(spool, packed([request_row("r1"), vote, request_row("r2", tokens=2**63)]))
 
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert [(one.levelname, one.getMessage().partition(",")[0]) for one in caplog.records] == [
         ("ERROR", "1 records are lost"),
@@ -111,7 +111,7 @@ def test_a_damaged_file_is_set_apart(store: SqlStore, tmp_path: Path) -> None:
     torn[-1] ^= 1
     file = finished(spool, packed(ROWS) + bytes(torn))
 
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert requests(store) == 4
     assert not file.path.exists()
@@ -124,10 +124,10 @@ def test_a_living_writers_half_frame_is_waited_for(store: SqlStore, tmp_path: Pa
     file = spool.create()
     data = packed(ROWS)
     file.append(data[:50])
-    before = importer.once()
+    before = importer.import_once()
 
     file.append(data[50:])
-    after = importer.once()
+    after = importer.import_once()
 
     assert (before, after) == (0, 4)
     assert file.path.exists()
@@ -138,7 +138,7 @@ def test_a_frame_larger_than_any_read_is_read_whole(store: SqlStore, tmp_path: P
     spool = Spool(tmp_path / "spool")
     file = finished(spool, packed([request_row("r1", error="e" * 9 * MIB)]))
 
-    imported = Importer(spool, store).once()
+    imported = Importer(spool, store).import_once()
 
     assert imported == 1
     assert not file.path.exists()
@@ -151,9 +151,9 @@ def test_a_file_gives_way_to_another_when_it_is_large(store: SqlStore, tmp_path:
     for part in range(3):
         recorder.extend(request_row(f"{part}-{number}") for number in range(4096))
         while requests(store) < 4096 * (part + 1):
-            Importer(spool, store).once()
+            Importer(spool, store).import_once()
     recorder.close()
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert requests(store) == 3 * 4096
     assert spool.files() == []
@@ -190,16 +190,16 @@ def test_what_a_killed_writer_had_written_is_imported_once_and_without_gaps(
     with writer(spool.folder) as process:
         imported = 0
         while imported < 500:
-            imported += importer.once()
+            imported += importer.import_once()
         process.send_signal(signal.SIGKILL)
         process.wait()
 
-    importer.once()
+    importer.import_once()
 
     count = requests(store)
     assert count >= imported
-    assert store.known(f"{process.pid}-{count - 1}") is not None
-    assert store.known(f"{process.pid}-{count}") is None
+    assert store.known_request(f"{process.pid}-{count - 1}") is not None
+    assert store.known_request(f"{process.pid}-{count}") is None
     assert spool.files() == []
 
 
@@ -239,15 +239,15 @@ def test_a_disk_that_is_full_for_a_while_loses_only_what_memory_cannot_hold(
         capture_output=True,
         cwd=ROOT,
     )
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert process.returncode == 0, process.stderr.decode()
     log = process.stderr.decode().splitlines()
     assert [line for line in log if "cannot be written" in line] == log[:1]
     assert "records are written again; 100 were lost" in log[1:]
     assert requests(store) == 201
-    assert store.known("r199") is not None
-    assert store.known("r200") is None
+    assert store.known_request("r199") is not None
+    assert store.known_request("r200") is None
 
 
 def test_a_spool_at_its_bound_takes_no_more_until_the_store_has_some(
@@ -259,9 +259,9 @@ def test_a_spool_at_its_bound_takes_no_more_until_the_store_has_some(
 
     recorder.extend(request_row(f"r{number}") for number in range(12))
     full, lost = recorder.full, recorder.lost
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
     recorder.close()
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert (full, lost) == (True, 2)
     assert requests(store) == 30 + 10
@@ -278,13 +278,13 @@ def test_requests_that_were_booked_together_are_counted_one_by_one(
     for batch in range(3):
         recorder.add(booked_rows(*[f"b{batch}-{number}" for number in range(64)]))
     seen = recorder.waiting, recorder.full, recorder.lost
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
     recorder.close()
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert seen == (128, True, 64)
-    assert store.known("b1-63") is not None
-    assert store.known("b2-0") is None
+    assert store.known_request("b1-63") is not None
+    assert store.known_request("b2-0") is None
 
 
 def test_frames_end_after_so_many_requests() -> None:
@@ -313,9 +313,9 @@ def test_a_spool_that_somebody_removes_is_made_anew_with_what_was_not_imported(
 
     recorder.add(request_row("r2"))
     recorder.close()
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
-    assert store.known("r2") is not None
+    assert store.known_request("r2") is not None
 
 
 def test_two_importers_of_one_spool_take_turns(
@@ -325,9 +325,9 @@ def test_two_importers_of_one_spool_take_turns(
     finished(spool, packed(ROWS))
     second = Importer(spool, store)
 
-    with spool.alone() as alone:
-        refused = [second.once(), second.once()]
-    imported = second.once()
+    with spool.import_lock() as alone:
+        refused = [second.import_once(), second.import_once()]
+    imported = second.import_once()
 
     assert alone
     assert (refused, imported) == ([0, 0], 4)
@@ -344,10 +344,10 @@ def test_an_importer_that_was_overtaken_says_no_word_of_an_outage(
 
     for number, importer in enumerate((first, second, first, first)):
         file.append(packed([request_row(f"r{number}")]))
-        imported.append(importer.once())
+        imported.append(importer.import_once())
 
     assert imported == [1, 1, 0, 2]
-    assert not first.away
+    assert not first.unavailable
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
@@ -358,12 +358,12 @@ def test_importing_at_the_same_time_from_many_threads_takes_each_row_once(
     for part in range(20):
         finished(spool, packed([request_row(f"{part}-{number}") for number in range(50)]))
 
-    threads = [threading.Thread(target=Importer(spool, store).once) for _ in range(4)]
+    threads = [threading.Thread(target=Importer(spool, store).import_once) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert requests(store) == 1000
 
@@ -376,7 +376,7 @@ def test_what_writers_left_while_they_were_born_is_swept(store: SqlStore, tmp_pa
     young.touch()
     os.utime(old, (1, 1))
 
-    Importer(spool, store).once()
+    Importer(spool, store).import_once()
 
     assert not old.exists()
     assert young.exists()

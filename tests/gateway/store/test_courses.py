@@ -21,22 +21,22 @@ def point(time: float, **differences: float) -> Point:
 def test_a_course_outlives_the_process_that_wrote_it(url: Secret) -> None:
     before = open_store(url)
     points = (point(10.0, treatment=0.5), point(20.0, treatment=1 / 3, other=-0.25))
-    added = [before.note("e", "thumbs_up", one) for one in points]
+    added = [before.add_interval_point("e", "thumbs_up", one) for one in points]
     before.close()
 
     store = open_store(url)
 
     assert added == [True, True]
-    assert store.course("e", "thumbs_up") == points
-    assert store.course("e", "error") == store.course("other", "thumbs_up") == ()
+    assert store.interval_points("e", "thumbs_up") == points
+    assert store.interval_points("e", "error") == store.interval_points("other", "thumbs_up") == ()
     store.close()
 
 
 def test_a_course_of_any_length_is_kept_in_few_points(store: SqlStore) -> None:
     for second in range(0, 2_000, 5):
-        store.note("e", "error", point(float(second), treatment=float(second)))
+        store.add_interval_point("e", "error", point(float(second), treatment=float(second)))
 
-    kept = store.course("e", "error")
+    kept = store.interval_points("e", "error")
     assert POINTS / 3 < len(kept) <= POINTS
     assert kept[0] == point(0.0, treatment=0.0)
     assert kept[-1].time > 1_980
@@ -44,12 +44,15 @@ def test_a_course_of_any_length_is_kept_in_few_points(store: SqlStore) -> None:
 
 def test_of_several_writers_at_one_moment_one_adds_its_point(store: SqlStore) -> None:
     for second in range(100):
-        store.note("e", "error", point(100.0 * second, treatment=0.0))
+        store.add_interval_point("e", "error", point(100.0 * second, treatment=0.0))
 
     with ThreadPoolExecutor(4) as pool:
         times = (10_000.0, 10_000.1, 10_000.2, 10_000.3)
-        asked = [pool.submit(store.note, "e", "error", point(at, treatment=1.0)) for at in times]
+        asked = [
+            pool.submit(store.add_interval_point, "e", "error", point(at, treatment=1.0))
+            for at in times
+        ]
         added = [one.result() for one in asked]
 
     assert sorted(added) == [False, False, False, True]
-    assert len(store.course("e", "error")) == 101
+    assert len(store.interval_points("e", "error")) == 101

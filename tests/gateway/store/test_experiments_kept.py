@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.experiments.statistics.outcomes import Outcomes, Per, UnitRow, summarised
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.store.base import Answered, Known, Pause, Run
+from gateway.store.base import KnownRequest, Pause, RequestCounts, Run
 from gateway.store.open import open_store
 from gateway.store.rows import RequestRow
 from gateway.store.sql import SqlStore
@@ -83,9 +83,9 @@ def test_requests_without_a_unit_are_counted_and_not_analysed(store: SqlStore) -
 
     store.import_rows("f", 0, 9, rows)
 
-    assert store.answered("e") == [
-        Answered(epoch=1, variant="", requests=1, fallbacks=0, last=NOON),
-        Answered(epoch=1, variant="a", requests=2, fallbacks=1, last=NOON),
+    assert store.request_counts("e") == [
+        RequestCounts(epoch=1, variant="", requests=1, fallbacks=0, last=NOON),
+        RequestCounts(epoch=1, variant="a", requests=2, fallbacks=1, last=NOON),
     ]
     assert [cell.variant for cell in store.outcomes("e", "error").cells] == ["a"]
 
@@ -98,18 +98,20 @@ def test_what_an_experiment_was_is_kept_with_what_it_has_seen(store: SqlStore) -
     store.import_rows("f", 9, 18, [request_row("r3", epoch=2, time=NOON + 3)])
     store.import_rows("f", 18, 27, [request_row("r4", experiment="untold")])
 
-    assert store.past() == [
+    assert store.runs() == [
         Run(experiment="e", definition="as it is", requests=3, last=NOON + 7),
         Run(experiment="untold", definition="", requests=1, last=NOON),
     ]
-    assert [row.last - NOON for row in store.answered("e")] == [7.0, 0.0, 3.0]
+    assert [row.last - NOON for row in store.request_counts("e")] == [7.0, 0.0, 3.0]
 
 
 def test_a_request_is_known_with_its_key_and_variant(store: SqlStore) -> None:
     store.import_rows("f", 0, 9, [request_row("r1", variant="b", key="team-a")])
 
-    assert store.known("r1") == Known(request_id="r1", key="team-a", experiment="e", variant="b")
-    assert store.known("r2") is None
+    assert store.known_request("r1") == KnownRequest(
+        request_id="r1", key="team-a", experiment="e", variant="b"
+    )
+    assert store.known_request("r2") is None
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ class Rig(Struct, kw_only=True, eq=False):
         assert self.recorded() == self.answered
 
     def recorded(self) -> int:
-        used = self.store.used()
+        used = self.store.usage()
         assert sum(row.requests for row in used) == sum(row.attempts for row in used)
         return sum(row.requests for row in used)
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.experiments.statistics.interval_history import Interval, Point
-from gateway.store.base import Answered, Pause
+from gateway.store.base import Pause, RequestCounts
 from gateway.store.database import Database
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import driver_of, open_store
@@ -50,10 +50,10 @@ def test_a_store_of_the_first_version_is_used_with_what_is_in_it(url: Secret) ->
     store = open_store(url)
     point = Point(time=20.0, intervals={"b": Interval(difference=0.5, low=0.25, high=0.75)})
 
-    store.note("e", "error", point)
+    store.add_interval_point("e", "error", point)
 
     assert store.pauses() == {"e": Pause(experiment="e", reason="too slow", at=10.0)}
-    assert store.course("e", "error") == (point,)
+    assert store.interval_points("e", "error") == (point,)
     store.close()
 
 
@@ -65,12 +65,12 @@ def test_what_an_older_program_has_counted_goes_on(url: Secret) -> None:
     older.close()
     store = open_store(url)
 
-    before = store.answered("e")
+    before = store.request_counts("e")
     store.import_rows("f", 0, 1, [request_row("r1", fallback=True)])
 
-    counted = Answered(epoch=1, variant="a", requests=5, fallbacks=1)
+    counted = RequestCounts(epoch=1, variant="a", requests=5, fallbacks=1)
     assert before == [counted]
-    assert store.answered("e") == [replace(counted, requests=6, fallbacks=2, last=NOON)]
+    assert store.request_counts("e") == [replace(counted, requests=6, fallbacks=2, last=NOON)]
     store.close()
 
 
@@ -150,8 +150,12 @@ def test_old_requests_go_and_what_experiments_learnt_stays(store: SqlStore) -> N
 
     store.prune(NOON + 5, 0.0)
 
-    assert [store.known(name) is not None for name in ("r1", "r2", "r3")] == [False, False, True]
-    assert [row.requests for row in store.used()] == [1]
+    assert [store.known_request(name) is not None for name in ("r1", "r2", "r3")] == [
+        False,
+        False,
+        True,
+    ]
+    assert [row.requests for row in store.usage()] == [1]
     assert [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")] == learnt
     assert store.counts("e")[0].arms[0].units == 1
     store.import_rows("g", 0, 1, [vote("r1", 5.0, time=NOON + 9)])
@@ -168,14 +172,14 @@ def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> 
     store.import_rows("f", 0, 1, rows)
 
     told = [
-        (row.day, row.key, row.attempts, row.prompt_tokens, row.cost_usd) for row in store.used()
+        (row.day, row.key, row.attempts, row.prompt_tokens, row.cost_usd) for row in store.usage()
     ]
     assert told == [
         ("2096-10-02", "a", 2, 14, 1.0),
         ("2096-10-02", "b", 1, 7, 0.5),
         ("2096-10-03", "a", 1, 7, 0.5),
     ]
-    assert [row.key for row in store.used(since=NOON + 1)] == ["a"]
+    assert [row.key for row in store.usage(since=NOON + 1)] == ["a"]
 
 
 def test_a_request_is_told_with_its_attempts_by_its_id_and_by_its_time(store: SqlStore) -> None:
@@ -186,7 +190,7 @@ def test_a_request_is_told_with_its_attempts_by_its_id_and_by_its_time(store: Sq
     ]
     store.import_rows("f", 0, 1, rows)
 
-    found = store.recorded("r1")
+    found = store.recorded_request("r1")
     before = store.recorded_before(NOON + 3, 5)
 
     assert found is not None
@@ -196,20 +200,20 @@ def test_a_request_is_told_with_its_attempts_by_its_id_and_by_its_time(store: Sq
     assert (before[0].variant, before[0].fallback, len(before[0].attempts)) == ("b", True, 1)
     assert before[1] == found
     assert [one.request_id for one in store.recorded_before(NOON + 9, 1)] == ["r3"]
-    assert store.recorded("r4") is None
+    assert store.recorded_request("r4") is None
 
 
 def test_of_all_that_use_a_store_one_has_a_turn(store: SqlStore) -> None:
-    turns = [store.turn("t", 5.0, at) for at in (100.0, 100.1, 104.9, 105.0, 105.0)]
+    turns = [store.claim("t", 5.0, at) for at in (100.0, 100.1, 104.9, 105.0, 105.0)]
 
     assert turns == [True, False, False, True, False]
-    assert store.turn("another", 5.0, 100.0)
+    assert store.claim("another", 5.0, 100.0)
 
 
 def test_a_turn_of_a_clock_that_is_wrong_holds_nobody_up(store: SqlStore) -> None:
-    store.turn("t", 5.0, 1e9)
+    store.claim("t", 5.0, 1e9)
 
-    assert store.turn("t", 5.0, 100.0)
+    assert store.claim("t", 5.0, 100.0)
 
 
 def test_two_that_change_the_store_at_once_wait_for_each_other(url: Secret) -> None:

@@ -20,7 +20,7 @@ def test_texts(text: str, store: SqlStore) -> None:
 
     store.import_rows("f", 0, 1, [row])
 
-    found = store.recorded("a")
+    found = store.recorded_request("a")
     assert found is not None
     assert (found.model, found.backend, found.error) == (text, text, text)
 
@@ -49,5 +49,5 @@ def test_a_number_that_is_too_large_costs_no_other_row(tokens: int, store: SqlSt
 
     taken = store.import_rows("f", 0, 1, [*good[:2], *bad, *good[2:]])
 
-    assert (taken.rows, taken.refused) == (5, 1)
-    assert [(row.requests, row.attempts) for row in store.used()] == [(2, 2)]
+    assert (taken.rows, taken.rejected) == (5, 1)
+    assert [(row.requests, row.attempts) for row in store.usage()] == [(2, 2)]

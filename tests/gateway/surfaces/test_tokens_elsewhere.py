@@ -87,7 +87,7 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
         """What is said of the copy of a request that was answered."""
         answer = await self.ask(model, surface, more=more)
         assert answer.status_code == 200, answer.text
-        await self.gateway.state.mirrors.settle()
+        await self.gateway.state.mirrors.wait_idle()
         return self.gateway.mirror_lines()[-1]
 
     async def metrics(self) -> str:

@@ -98,7 +98,7 @@ class Told:
 
     def remember_former(self, now: float, units: int = 400) -> None:
         """FORMER ended three days ago, and its treatment was worse. units: a day."""
-        ExperimentPoller(self.store, clock=lambda: now - 9 * DAY_S).stand((FORMER,))
+        ExperimentPoller(self.store, clock=lambda: now - 9 * DAY_S).poll((FORMER,))
         draw = random.Random(8)
         for day in range(8, 2, -1):
             at = now - day * DAY_S
@@ -128,7 +128,9 @@ class Told:
             self.store.import_rows("former", self._former, self._former + len(rows), rows)
             self._former += len(rows)
             report = report_of(FORMER, self.store)
-            self.store.note(FORMER.name, "solved", Point(time=at, intervals=intervals_of(report)))
+            self.store.add_interval_point(
+                FORMER.name, "solved", Point(time=at, intervals=intervals_of(report))
+            )
 
 
 def _unit(number: int, at: float, draw: random.Random) -> Iterator[Row]:

@@ -28,7 +28,7 @@ def experiments(arms: str = ARMS, more: str = "") -> tuple[Experiment, ...]:
 
 
 def standing(watch: ExperimentPoller, found: tuple[Experiment, ...]) -> Standing:
-    (one,) = watch.stand(found).values()
+    (one,) = watch.poll(found).values()
     return one
 
 

@@ -59,7 +59,7 @@ def file(tmp_path: Path) -> Path:
     file.write_text(f"{text}\nstore: {{url: '{url}'}}\n")
     store = open_store(Secret(url))
     store.prepare()
-    ExperimentPoller(store).stand(read(text).experiments)
+    ExperimentPoller(store).poll(read(text).experiments)
     found = rows(1)
     store.import_rows("file", 0, len(found), found)
     store.close()

@@ -55,7 +55,7 @@ def file(tmp_path: Path) -> Path:
     file.write_text(config("http://127.0.0.1:9/v1", other=f"{CONTRACT}\nstore: {{url: '{url}'}}"))
     store = store_of(file)
     store.prepare()
-    ExperimentPoller(store).stand(read(file.read_text()).experiments)
+    ExperimentPoller(store).poll(read(file.read_text()).experiments)
     found = rows()
     store.import_rows("file", 0, len(found), found)
     store.close()
