@@ -23,8 +23,8 @@ RULE = Rule(min_requests=2, cooldown_s=10, max_cooldown_s=40)
 PROBING = """
 import sys
 from pathlib import Path
-from gateway.coordination.probe_locks import Leases
-lease = Leases(Path(sys.argv[1])).lease("chat: one/m")
+from gateway.coordination.probe_locks import FileLeases
+lease = FileLeases(Path(sys.argv[1])).lease("chat: one/m")
 print("taken" if lease.take() else "refused", flush=True)
 sys.stdin.read()
 """

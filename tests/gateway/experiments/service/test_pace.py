@@ -40,7 +40,7 @@ class Noted(PollingInterval):
         super().__init__(every_s)
         self.looks: list[tuple[float, bool, float]] = []
 
-    def rest_s(self, took: float, *, away: bool) -> float:
+    def wait_s(self, took: float, *, away: bool) -> float:
         rest = super().wait_s(took, away=away)
         self.looks.append((took, away, rest))
         return rest
