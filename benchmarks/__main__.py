@@ -1,23 +1,23 @@
-"""Every benchmark, one after the other: `make bench`. Each also runs by itself."""
+"""Run all benchmarks in sequence: `make bench`. Each also runs on its own."""
 
 import runpy
 import sys
 
 BENCHMARKS = {
-    "benchmarks.gateway": "the gateway beside nginx and the obvious handler",
-    "benchmarks.wire": "our HTTP client beside httpx",
+    "benchmarks.gateway": "the gateway compared with nginx and a minimal handler",
+    "benchmarks.wire": "our HTTP client compared with httpx",
     "benchmarks.surface": "parsing requests, rendering answers",
     "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
     "benchmarks.request_instructions": "instructions per request, from socket to socket",
     "benchmarks.isolation": "what one hostile client costs the others",
-    "benchmarks.redis_delay": "what a Redis that answers, hangs or is gone adds to a request",
-    "benchmarks.engine.sampler": "the sampler beside transformers' warpers",
-    "benchmarks.engine.decode": "the engine beside transformers' generate",
-    "benchmarks.engine.batching": "the engine beside transformers' continuous batching",
-    "benchmarks.engine.requests": "sampled requests, and eight at once, beside generate",
-    "benchmarks.engine.native_peers": "the engine beside llama.cpp or OpenVINO GenAI",
+    "benchmarks.redis_delay": "latency that a healthy, hanging or missing Redis adds",
+    "benchmarks.engine.sampler": "the sampler compared with transformers' warpers",
+    "benchmarks.engine.decode": "the engine compared with transformers' generate",
+    "benchmarks.engine.batching": "the engine compared with transformers' continuous batching",
+    "benchmarks.engine.requests": "sampled and concurrent requests compared with generate",
+    "benchmarks.engine.native_peers": "the engine compared with llama.cpp or OpenVINO GenAI",
     "benchmarks.engine.drafts": "prompt-lookup drafts on repetitive text",
-    "benchmarks.engine.embedding": "the engine beside sentence-transformers' loop",
+    "benchmarks.engine.embedding": "embeddings compared with sentence-transformers' loop",
     "benchmarks.engine.gpu": "the engine on one large GPU",
 }
 

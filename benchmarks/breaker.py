@@ -1,13 +1,13 @@
-"""How often chance alone opens a circuit breaker, and how long a dead backend takes to open it.
+"""How often a circuit opens by chance, and how soon it opens for a dead backend.
 
 python -m benchmarks.breaker [--requests 2000000] [--seed 1]
 
 Simulates, on values and without a gateway, a backend that answers 80 % of its requests at 1, 10
 and 100 requests per second (Poisson arrivals), once with the breaker of
 gateway/routing/resilience/circuit_breaker.py and once with the rule that it replaced: at least 5
-requests within 30 s of which half failed. What follows a start, an idle time, or a breaker's
-closing is a small sample, so the first 50 requests are also looked at by themselves. Then a backend
-that has served for a minute and dies. The table is in docs/routing.md.
+requests within 30 s of which half failed. After a start, an idle time or a closing of the circuit
+the sample is small, so the first 50 requests are also counted separately. Then it simulates a
+backend that dies after serving for a minute. The table is in docs/routing.md.
 """
 
 import argparse
@@ -26,20 +26,20 @@ SUCCESS = 0.8
 RATES = (1.0, 10.0, 100.0)
 EARLY, STARTS = 50, 2000
 HEALTHY_S = 60.0
-"""How long a backend has served before it dies."""
+"""Time that a backend serves before it dies."""
 
 
 class Subject(Protocol):
-    """A breaker of which only the evidence is looked at. Times in seconds."""
+    """A breaker; the simulation uses only its evidence. Times in seconds."""
 
     def succeed(self, now: float) -> None: ...
     def fail(self, now: float) -> bool:
-        """Whether that has opened it; it is closed again, with nothing remembered."""
+        """True if this failure opened the circuit; it is then closed and reset."""
         ...
 
 
 class Share:
-    """The rule before: a failure rate of 50 % among at least 5 requests within 30 s."""
+    """The previous rule: a failure rate of 50 % among at least 5 requests within 30 s."""
 
     def __init__(self) -> None:
         self._tried, self._failed = SlidingCount(30.0), SlidingCount(30.0)
@@ -59,7 +59,7 @@ class Share:
 
 
 class CumulativeSum:
-    """The gateway's."""
+    """The gateway's rule."""
 
     def __init__(self, rule: Rule | None = None) -> None:
         self._breaker = Breaker(rule or Rule())
@@ -76,7 +76,7 @@ class CumulativeSum:
 
 
 def opened(subject: Subject, rate: float, requests: int, seed: int) -> int:
-    """How often it opened. rate: requests per second."""
+    """Number of openings. rate: requests per second."""
     draw = random.Random(seed)
     at, count = 1000.0, 0
     for _ in range(requests):
@@ -89,13 +89,13 @@ def opened(subject: Subject, rate: float, requests: int, seed: int) -> int:
 
 
 def opened_early(make: Callable[[], Subject], rate: float, seed: int) -> float:
-    """The part of the starts after which it opened within the first `EARLY` requests."""
+    """Share of the starts after which it opened within the first `EARLY` requests."""
     starts = [opened(make(), rate, EARLY, seed + start) for start in range(STARTS)]
     return sum(map(bool, starts)) / STARTS
 
 
 def seconds_to_open(subject: Subject, rate: float, seed: int) -> tuple[float, int]:
-    """After the death of a backend that has answered everything, and failures until then."""
+    """Seconds and failures from the death of a healthy backend until the circuit opens."""
     draw = random.Random(seed)
     at = dies = 1000.0 + HEALTHY_S
     at -= HEALTHY_S
@@ -112,9 +112,9 @@ def seconds_to_open(subject: Subject, rate: float, seed: int) -> tuple[float, in
 def between_openings(evidence: int, failing: float) -> float:
     """Requests between two openings by chance, on average, at a `failure_rate` of 0.5.
 
-    The sum is a random walk that is held at 0, for which the time to a level is known in closed
-    form (Feller, An Introduction to Probability Theory I, chapter XIV). failing: the part of the
-    requests that fails.
+    The sum is a random walk with a barrier at 0. The expected time to reach a level has a closed
+    form (Feller, An Introduction to Probability Theory I, chapter XIV). failing: the share of the
+    requests that fail.
     """
     step = total = 1.0 / failing
     for _ in range(evidence - 1):

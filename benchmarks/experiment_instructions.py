@@ -1,9 +1,9 @@
-"""Instructions that routing, breaker, experiment and recording add to a request, counted.
+"""Number of instructions that routing, breaker, experiment and recording add to a request.
 
 `python -m benchmarks.experiment_instructions` (needs valgrind; two minutes): the two paths of
-`benchmarks.experiment_overhead`, of all threads. Microseconds change with whoever shares the
-processor; instructions do not, so that half a percent more or less shows. Each path is run with
-few requests and with many, and the difference tells what one takes.
+`benchmarks.experiment_overhead`, over all threads. Microseconds vary with other load on the
+processor; instructions do not, so a change of half a percent is visible. Each path runs with few
+requests and with many; the difference gives the cost of one.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLog
 
 FEW: Final = 1_000
-"""Every user has asked by then, and every path been taken."""
+"""Every user has sent a request by then, and every path has been taken."""
 MANY: Final = 3_000
 _TOTAL: Final = re.compile(r"Collected : (\d+)")
 
 
 async def walk(path: str, requests: int, folder: Path) -> None:
-    """One path so many times, with everything written at the end."""
+    """Run one path for `requests` requests, and write everything at the end."""
     runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
     recorder = FileRecorder(Spool(folder / "spool")) if path == "with" else None
     gateway = Gateway(runtime, AccessLog(io.BytesIO(), "json"), recorder=recorder)
@@ -53,7 +53,7 @@ async def walk(path: str, requests: int, folder: Path) -> None:
 
 
 def counted(path: str, requests: int) -> int:
-    """Instructions of a whole process. Raises RuntimeError where valgrind says no number."""
+    """Instructions of a whole process. Raises RuntimeError if valgrind reports no number."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
     run = subprocess.run(
         [*command, "-m", "benchmarks.experiment_instructions", path, str(requests)],
@@ -82,7 +82,7 @@ def main() -> None:
     def each(path: str) -> float:
         return (totals[path, MANY] - totals[path, FEW]) / (MANY - FEW)
 
-    print("instructions a request, of all threads")
+    print("instructions per request, all threads")
     print(f"without     {each('without'):9,.0f}")
     print(f"with        {each('with'):9,.0f}")
     print(f"overhead    {each('with') - each('without'):9,.0f}")

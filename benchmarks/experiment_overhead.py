@@ -1,14 +1,14 @@
 """CPU time that routing, breaker, experiment and recording add to a request; the bound is 15 µs.
 
 `python -m benchmarks.experiment_overhead`: two paths in turn, and the median of each over all
-rounds. Without: the upstream is asked, and the access line and the metrics are made. With: the
-same after enrolment and plan, through the pipeline with its breaker, and with the requests
-recorded, packed and written by the recorder's thread, whose CPU time counts too.
+rounds. Without: call the upstream, write the access line and update the metrics. With: the same
+after enrolment and planning, through the pipeline with its breaker, and with the requests recorded,
+packed and written by the recorder's thread, whose CPU time counts as well.
 
-A processor that others share changes its speed by half within a tenth of a second. So a round is
-many short turns of both paths, which meet the same speeds, and each thread's time is its own
-path's, whenever it works. The bound was set on another machine: json.loads of a request of 1.5 KB,
-timed there and here between the turns, tells how fast this one is meanwhile.
+The speed of a shared processor can change by half within a tenth of a second. So a round consists
+of many short turns of both paths, which see the same speeds, and each thread's time counts for its
+own path. The bound was set on another machine: json.loads of a request of 1.5 KB, timed there and
+here between the turns, gives the speed of this one during the run.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ from schemas.sampling import Sampling
 
 ROUNDS: Final = 9
 TURNS: Final = 8
-"""Of each path in a round."""
+"""Requests of each path per round."""
 REQUESTS: Final = 500
-"""Of a turn: one of every user's."""
+"""Requests per turn: one of each user."""
 LOADS: Final = 250
 YARDSTICK: Final = 4.3
 """Microseconds of json.loads on the machine where the bound was set."""
 WRITTEN_S: Final = 1.0
-"""By then the recorder's thread has written a round's rows."""
+"""Seconds within which the recorder's thread writes the rows of a round."""
 CONFIG: Final = """
 providers: [{name: a, adapter: openai, api_key: k}]
 models:
@@ -81,7 +81,7 @@ EVENTS: Final[list[Event]] = [
 
 
 class Immediate:
-    """An upstream that answers at once."""
+    """An upstream that answers immediately."""
 
     name = "a"
     supports = Supports(chat=frozenset({"messages", "user", "temperature", "max_tokens"}))
@@ -178,7 +178,7 @@ def table_of(state: ExperimentState) -> RouteTable:
 
 
 def yardstick() -> float:
-    """Microseconds of CPU that json.loads of a request of 1.5 KB takes, now: a few ms' worth."""
+    """Microseconds of CPU that json.loads of a 1.5 KB request takes; measures for a few ms."""
     turns = [{"role": "user", "content": "x" * 340} for _ in range(4)]
     body = json.dumps({"model": "m", "messages": turns, "temperature": 0.7, "max_tokens": 100})
     began = time.thread_time()
@@ -188,7 +188,7 @@ def yardstick() -> float:
 
 
 class Round(NamedTuple):
-    """Microseconds of CPU: a request by either path, and json.loads between the turns."""
+    """Microseconds of CPU: of a request on each path, and of json.loads between the turns."""
 
     without: float
     full: float
@@ -200,12 +200,12 @@ class Round(NamedTuple):
 
     @property
     def there(self) -> float:
-        """The overhead at the speed of the machine where the bound was set."""
+        """The overhead at the speed of the machine on which the bound was set."""
         return self.overhead * YARDSTICK / self.loads
 
 
 class Walk:
-    """One path, and the CPU time of all threads that work for it."""
+    """One path, and the CPU time of all its threads."""
 
     def __init__(
         self, runtime: Runtime, spool: Path | None, path: Callable[[Gateway], Awaitable[None]]
@@ -225,7 +225,7 @@ class Walk:
         self._here += time.thread_time() - began
 
     def spent(self) -> float:
-        """Seconds of CPU since this was asked before. Everything has to be written by now."""
+        """Seconds of CPU since the last call. Everything must be written by now."""
         now = self._here + sum(map(time.clock_gettime, self._clocks))
         spent, self._then = now - self._then, now
         return spent
@@ -267,12 +267,12 @@ def main() -> None:
     def middle(values: Iterable[float]) -> float:
         return statistics.median(values)
 
-    print(f"µs of CPU a request, median of {ROUNDS} alternating rounds")
+    print(f"µs of CPU per request, median of {ROUNDS} alternating rounds")
     print(f"without     {middle(one.without for one in rounds):6.1f}")
     print(f"with        {middle(one.full for one in rounds):6.1f}")
     print(f"overhead    {middle(one.overhead for one in rounds):6.1f}   (at most 15)")
     print(f"json.loads  {middle(one.loads for one in rounds):6.1f}   in the same rounds")
-    print(f"overhead at the speed where that takes {YARDSTICK}, as where the bound was set:")
+    print(f"overhead at the speed of the reference machine (json.loads: {YARDSTICK} µs):")
     print(f"            {middle(one.there for one in rounds):6.1f}")
 
 

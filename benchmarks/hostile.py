@@ -1,8 +1,8 @@
-"""The attacks of `benchmarks.isolation`, each a list of byte sequences to send at once.
+"""The attacks of `benchmarks.isolation`, each a list of byte sequences to send concurrently.
 
 python -m benchmarks.hostile NAME PORT: builds the attack, prints "ready", waits for a line on
-standard input, sends everything and prints a line: how often each status was answered, and when the
-last answer came. Every connection is given up after a minute.
+standard input, sends everything and prints a line with the number of answers per status and the
+time of the last one. Connections are closed after a minute.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ GUIDED: Final = chat("2 + 2", response_format=_CHOICE)
 
 
 def raw(key: str, body: bytes, line: str = f"POST {_CHAT}", extra: str = "") -> bytes:
-    """A whole request with its length."""
+    """A complete request with its content-length."""
     return (
         f"{line} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n{extra}\r\n"
@@ -47,12 +47,12 @@ def attack(body: bytes, line: str = f"POST {_CHAT}", extra: str = "") -> bytes:
 async def send(
     port: int, key: str, body: bytes, line: str = f"POST {_CHAT}"
 ) -> tuple[int, dict[str, str]]:
-    """The status and the headers of one answer. Raises OSError, IncompleteReadError."""
+    """Status and headers of one answer. Raises OSError, IncompleteReadError."""
     return await exchange(port, [raw(key, body, line)])
 
 
 async def exchange(port: int, pieces: Sequence[bytes]) -> tuple[int, dict[str, str]]:
-    """A hundredth of a second between pieces; the answer is read whole."""
+    """Send the pieces 0.01 s apart, and read the whole answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(pieces[0])

@@ -1,15 +1,15 @@
-"""What one hostile client costs the others: attacks one after the other, while a victim sends.
+"""Effect of one hostile client on others: attacks in sequence, while a victim sends requests.
 
 python -m benchmarks.isolation [NAME …] [--code CHECKOUT]
 
 A gateway with the bundled model, one remote provider behind it as a fallback, and two client keys.
-The victim sends small requests all the time; each attack is sent with the other key from a process
-of its own. Per attack: the longest that a victim's request and a `GET /healthz` took, what the
-memory of the gateway and of its engine grew by at the most, which backends answered the victim,
-and what the attacker was answered. It ends with status 1 where the victim waits for longer than
-PROMISED_S, is refused or is answered by another backend, where an attack takes more than
-PROMISED_MB, or where one ends in a traceback. `--code` runs another checkout of the project
-instead. Loopback alone, and every attack ends by itself.
+The victim sends small requests continuously; each attack uses the other key, from its own process.
+Reports per attack: the longest times of a victim's request and of a `GET /healthz`, the maximum
+growth of the gateway's and its engine's memory, the backends that answered the victim, and the
+answers that the attacker got. Exits with 1 if the victim waits for longer than PROMISED_S, is
+rejected or is answered by another backend, if an attack takes more than PROMISED_MB, or if the log
+has a traceback. `--code` runs another checkout of the project instead. Uses only loopback, and
+every attack ends without intervention.
 """
 
 import argparse
@@ -37,10 +37,10 @@ ROOT: Final = Path(__file__).parent.parent
 PROMISED_S: Final = 0.2
 PROMISED_MB: Final = 100.0
 MORE_MB: Final = {"prompts-6x8mb": 250.0, "bridge-4mb": 700.0}
-"""48 MB of bodies that are allowed, each as it came, parsed, and encoded for the backend; and the
-tokenizer's own memory for 4 MB of text, in a child process for one text at a time, which ends."""
+"""48 MB of permitted bodies, each as received, parsed, and encoded for the backend; and the
+tokenizer's memory for 4 MB of text, in a child process per text, which exits afterwards."""
 LONGEST_S: Final = 60.0
-"""An attack's requests are given up after this."""
+"""Seconds after which the requests of an attack are abandoned."""
 _PAUSE_S: Final = 0.05
 _CONFIG: Final = """
 server: {{port: {port}, max_in_flight: 50}}
@@ -64,7 +64,7 @@ logging: {{format: json}}
 
 
 class Seen(Struct, kw_only=True):
-    """What the victim saw during one attack. Seconds; MB."""
+    """What the victim observed during one attack. Seconds; MB."""
 
     longest_s: float = 0.0
     health_s: float = 0.0
@@ -75,7 +75,7 @@ class Seen(Struct, kw_only=True):
     tracebacks: int = 0
 
     def isolated(self, most_mb: float) -> bool:
-        """Whether the victim noticed nothing, and no more memory was taken."""
+        """True if the victim was not affected and memory stayed within the limit."""
         return (
             max(self.longest_s, self.health_s) <= PROMISED_S
             and max(self.gateway_mb, self.engine_mb) <= most_mb
@@ -89,17 +89,17 @@ class Subject(Struct, frozen=True, kw_only=True):
     pid: int
 
     def resident_mb(self) -> tuple[float, float]:
-        """Of the gateway and of its engine."""
+        """Resident memory of the gateway and of its engine, MB."""
         return _resident_mb(self.pid), sum(_resident_mb(pid) for pid in _children(self.pid))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ATTACKS))
-    parser.add_argument("--code", type=Path, default=ROOT, help="another checkout")
+    parser.add_argument("--code", type=Path, default=ROOT, help="another checkout of the project")
     options = parser.parse_args()
     columns = ("attack", "victim's longest", "/healthz longest", "gateway", "engine")
-    table = Table(*columns, "victim answered by", "attacker answered", "isolated")
+    table = Table(*columns, "victim's backends", "attacker's answers", "isolated")
     good = True
     for name in options.names or ATTACKS:
         with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def main() -> None:
 
 @contextmanager
 def _attacker(name: str, port: int) -> Generator[subprocess.Popen[str]]:
-    """Its requests are built, and it waits for a line to send them."""
+    """A process that has built its requests and waits for a line before it sends them."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.hostile", name, str(port)],
         stdin=subprocess.PIPE,
@@ -175,7 +175,7 @@ async def _victim(port: int, body: bytes, seen: Seen, done: threading.Event) -> 
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as exc:
             seen.backends[type(exc).__name__] += 1
         else:
-            backend = head.get("x-gateway-backend", "nobody")
+            backend = head.get("x-gateway-backend", "(no backend)")
             seen.backends[backend if status == 200 else f"{status}"] += 1
         seen.longest_s = max(seen.longest_s, time.perf_counter() - started)
         await asyncio.sleep(_PAUSE_S)

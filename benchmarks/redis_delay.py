@@ -1,10 +1,10 @@
-"""What a request waits longer because replicas share a Redis: while it answers, hangs, and is gone.
+"""Latency that sharing state through Redis adds: while Redis answers, hangs, and is gone.
 
 python -m benchmarks.redis_delay [--requests 400]
 
-Two gateways before one provider, one with `store.redis_url`; requests go to either in turn, so a
-noisy machine slows both. It ends with status 1 where Redis adds more than 5 ms in the median or at
-p99 (docs/promises.md, 25).
+Two gateways use one provider, one of them with `store.redis_url`; requests alternate between them,
+so that other load slows both. Exits with 1 if Redis adds more than 5 ms to the median or to p99
+(docs/promises.md, 25).
 """
 
 import argparse
@@ -29,7 +29,7 @@ from benchmarks.soak.subject import free_port
 
 ADDED_MS = 5.0
 NOTICED_S = 4.0
-"""After so long the gateway has found out how Redis is, and goes on as it does for good."""
+"""Seconds after which the gateway has detected the state of Redis and is in steady state."""
 
 _CONFIG = """
 server: {{port: {port}}}
@@ -44,14 +44,14 @@ _BODY = json.dumps({"model": "chat", "messages": [{"role": "user", "content": "h
 
 
 class Delays(Struct, frozen=True, kw_only=True):
-    """Milliseconds of one request, without Redis and with it."""
+    """Milliseconds per request, without Redis and with it."""
 
     without: list[float]
     sharing: list[float]
 
     @property
     def added(self) -> tuple[float, float]:
-        """In the median, and at p99."""
+        """Added to the median, and to p99."""
         without, sharing = (statistics.quantiles(one, n=100) for one in self.told)
         return sharing[49] - without[49], sharing[98] - without[98]
 
@@ -79,7 +79,7 @@ def main() -> None:
                 found = _delays(ports, requests)
                 median, last = found.added
                 good = good and max(median, last) <= ADDED_MS
-                when = "at once" if at_once else f"after {NOTICED_S:g} s"
+                when = "immediately" if at_once else f"after {NOTICED_S:g} s"
                 before = f"{statistics.median(found.without):.2f}"
                 cells = (before, f"{median:+.2f}", f"{last:+.2f}", f"≤ {ADDED_MS:g} ms")
                 table.add_row(f"{state}, {when}", *cells)
@@ -92,7 +92,7 @@ def main() -> None:
 def _subjects(
     folder: Path, program: str
 ) -> Generator[tuple["subprocess.Popen[bytes]", tuple[int, int]]]:
-    """Redis, and the ports of a gateway without it and one with it."""
+    """Redis, and the ports of a gateway without it and of one with it."""
     mock, redis, ports = free_port(), free_port(), (free_port(), free_port())
     with ExitStack() as stack:
         words = [program, "--port", str(redis), "--bind", "127.0.0.1", "--save", ""]
@@ -117,7 +117,7 @@ def _started(stack: ExitStack, words: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def _delays(ports: tuple[int, int], requests: int, patience_s: float = 0.0) -> Delays:
-    """patience_s: for them to begin to serve."""
+    """patience_s: time for the gateways to start serving."""
     clients = [_connected(port, time.monotonic() + patience_s) for port in ports]
     found: tuple[list[float], list[float]] = ([], [])
     for _ in range(requests):

@@ -1,11 +1,11 @@
-"""Instructions that the gateway executes per request, counted from socket to socket.
+"""Number of instructions that the gateway executes per request, from socket to socket.
 
 `python -m benchmarks.request_instructions [--against CHECKOUT]` (needs valgrind; a minute per
-row): the gateway runs under callgrind, with one provider on loopback behind it, a client key, the
-access log, usage records in SQLite. Microseconds change with the load of the machine; instructions
-do not, so a change of one percent shows. Each row is run with few requests and with many, and the
-difference is what one costs. `--against` counts the same requests in another checkout of the
-project, for example in a `git worktree` of an older commit, and prints the ratio.
+row): the gateway runs under callgrind with one provider on loopback, a client key, the access log
+and usage records in SQLite. Microseconds vary with the load of the machine; instructions do not, so
+a change of one percent is visible. Each row runs with few requests and with many; the difference
+gives the cost of one. `--against` counts the same requests in another checkout of the project, for
+example in a `git worktree` of an older commit, and prints the ratio.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks.gateway.contenders import free_port
 from benchmarks.gateway.mock import BODY
 
 FEW: Final = 500
-"""Every lazy import and cache is behind the gateway by then."""
+"""All lazy imports are done and all caches are filled by then."""
 MANY: Final = 1_500
 KEY: Final = "bench-key"
 ROOT: Final = Path(__file__).parent.parent
@@ -73,7 +73,7 @@ ROWS: Final[dict[str, dict[str, object]]] = {
 
 
 class Provider(asyncio.Protocol):
-    """One connection; a request whose body says so gets all events in one write."""
+    """One connection; a request with `"stream":true` gets all events in one write."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -117,7 +117,7 @@ async def _send(port: int, provider: int, row: str, requests: int) -> None:
 
 
 def counted(checkout: Path, row: str, requests: int) -> int:
-    """Instructions of a whole gateway process. Raises RuntimeError where valgrind gives none."""
+    """Instructions of a whole gateway process. Raises RuntimeError if valgrind gives none."""
     port, provider = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "bench.yaml"

@@ -1,4 +1,4 @@
-"""Microseconds that the OpenAI surface takes to read a request and to write a delta.
+"""Microseconds that the OpenAI surface takes to parse a request and to render a delta.
 
 CPU time of this process, best of several rounds: `python -m benchmarks.surface`.
 """
@@ -60,7 +60,7 @@ BODIES: Final[dict[str, dict[str, object]]] = {
 
 
 def main() -> None:
-    print("reading a chat request, µs")
+    print("parsing a chat request, µs")
     for name, body in BODIES.items():
         data = msgspec.json.encode(body)
         cost = _measure(lambda data=data: CHAT.parse(Inbound(body=data, max_choices=8)), 4000)
@@ -70,7 +70,7 @@ def main() -> None:
     text = COMPLETIONS.parse(Inbound(body=continued, max_choices=8))
     assert isinstance(chat, ChatRequest)
     assert isinstance(text, CompletionRequest)
-    print("writing, µs an event")
+    print("rendering, µs per event")
     started: list[Event] = [Started(model="gpt-4o-mini-2024-07-18"), TextDelta(text="It")]
     one: list[Event] = [TextDelta(text=" leaves")]
     likely = TokenLogprob(token=" leaves", logprob=-0.1)
@@ -81,7 +81,7 @@ def main() -> None:
         for label, batch in (("one delta", one), ("16 deltas", one * 16), ("logprobs", scored)):
             cost = _measure(lambda b=batch, r=renderer: r.events(b), 4000) / len(batch)
             print(f"  {name} {label:<24} {cost:8.2f}")
-    print(f"writing a whole chat answer, µs {_whole(chat):8.2f}")
+    print(f"rendering a whole chat answer, µs {_whole(chat):8.2f}")
 
 
 def _whole(request: ChatRequest) -> float:

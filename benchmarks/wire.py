@@ -1,11 +1,11 @@
-"""CPU time an exchange costs in each transport, against a server in a process of its own.
+"""CPU time per exchange of each transport, against a server in a separate process.
 
     python -m benchmarks.wire [--seconds 2] [--connections 1 64] [--transports wire httpx]
 
 The figure is the client process's CPU time (user and system) per exchange: a 1.5 KB request, a
 0.5 KB answer, both read whole. Rounds alternate between the transports and the median counts,
-because machines drift. With two cores the server has one for itself. `floor` is what the event
-loop, the sockets and one future cost: bytes out, bytes in, nothing understood.
+because the speed of machines drifts. With two cores the server has its own. `floor` is the cost of
+the event loop, the sockets and one future: bytes out, bytes in, nothing parsed.
 """
 
 import argparse
@@ -44,7 +44,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\n%bcontent-length: 500\r\n\r\n%b" % (_FIELDS, b"y" 
 
 
 class Server(asyncio.Protocol):
-    """Answers as soon as a request is whole; it looks for nothing but its end."""
+    """Answers as soon as a request is complete; it only looks for the end of the request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -59,7 +59,7 @@ class Server(asyncio.Protocol):
 
 
 class Floor(asyncio.Protocol):
-    """One connection that takes whatever comes first for the answer."""
+    """One connection; whatever arrives first counts as the answer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -79,7 +79,7 @@ class Floor(asyncio.Protocol):
 
 
 def serve(listener: socket.socket, core: int | None) -> None:
-    """Until the parent ends this process."""
+    """Serve until the parent terminates this process."""
     _pin(core)
 
     async def run() -> None:
@@ -93,7 +93,7 @@ Exchange = Callable[[], Awaitable[object]]
 
 
 async def load(exchanges: Sequence[Exchange], seconds: float) -> tuple[float, float]:
-    """CPU microseconds and wall microseconds per exchange, one client for each of `exchanges`."""
+    """CPU and wall microseconds per exchange, with one client for each of `exchanges`."""
     loop = asyncio.get_running_loop()
     done = 0
 
@@ -116,7 +116,7 @@ async def load(exchanges: Sequence[Exchange], seconds: float) -> tuple[float, fl
 
 
 async def measure(port: int, kind: str, connections: int, seconds: float) -> tuple[float, float]:
-    """See `load`."""
+    """Run `load` with one transport."""
     loop = asyncio.get_running_loop()
     if kind == "floor":
         opened = [

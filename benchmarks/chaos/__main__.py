@@ -1,13 +1,13 @@
-"""Chaos: everything that can fail does, again and again, and every client's answer is judged.
+"""Chaos: everything that can fail does, repeatedly, and every client's answer is checked.
 
 python -m benchmarks.chaos [--seconds 300] [--seed 1] [--clients 24]
 
-A gateway with two workers before three upstreams that are in turn slow, reset connections, answer
-500 and 429, cut answers, send garbage and stall; reloads; kill -9 of workers and of upstreams, by
-pid and children of this run alone; SIGTERM at the end, with the clients still asking. All draws
-are seeded; what the scheduler of the machine does is not. It ends with status 1 where more than
-0.1 % of the requests were refused while an upstream served, or any answer hung, was mixed up,
-corrupt or falsely complete, or a request has no record.
+A gateway with two workers uses three upstreams that in turn are slow, reset connections, answer
+with 500 and 429, cut answers, send garbage and stall. The run reloads the configuration and sends
+kill -9 to workers and upstreams (by pid, only to children of this run). At the end the gateway gets
+SIGTERM while clients still send. All random draws are seeded; the scheduling of the machine is not.
+Exits with 1 if more than 0.1 % of the requests were rejected while an upstream served, if any
+answer hung, was mixed up, corrupt or falsely complete, or if any request has no record.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Clients of the chaos run: they ask without end, and each knows what its answer has to be."""
+"""Clients of the chaos run: they send requests continuously, and each knows the right answer."""
 
 import asyncio
 import json
@@ -10,10 +10,10 @@ import httpx
 from msgspec import Struct
 
 HANGS_S = 30.0
-"""After so long a request, whose deadline is 20 s, hangs."""
+"""Seconds after which a request counts as hung; its deadline is 20 s."""
 
 HANG_UPS = 0.015
-"""The part of the clients that leave on purpose."""
+"""Share of the clients that disconnect on purpose."""
 
 Kind = Literal[
     "answered",
@@ -29,7 +29,7 @@ Kind = Literal[
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """begun, ended: monotonic seconds. attempts: the gateway's; 0 where it named none."""
+    """begun, ended: monotonic seconds. attempts: as the gateway reports; 0 if it reports none."""
 
     kind: Kind
     begun: float
@@ -41,7 +41,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Fleet:
-    """So many clients at once, until `stop`."""
+    """Runs `clients` concurrent clients until `stop`."""
 
     def __init__(self, url: str, seed: int, clients: int, pause_s: float) -> None:
         self._url = url
@@ -59,8 +59,8 @@ class Fleet:
         await asyncio.gather(*(self._client() for _ in range(self._clients)))
 
     async def _client(self) -> None:
-        """Who left, or was cut, comes back with a new pool: httpx may lose the place of a
-        connection that was cancelled while it was being opened."""
+        """After a disconnect or a cut, the client continues with a new pool: httpx may lose the
+        slot of a connection that was cancelled while it was being opened."""
         limits = httpx.Limits(max_connections=1)
         while not self._over:
             async with httpx.AsyncClient(
@@ -96,7 +96,7 @@ class Fleet:
 
 
 class _Seen:
-    """What one client has of its answer."""
+    """What one client has received of its answer."""
 
     def __init__(self, name: str, count: int) -> None:
         self._words = [f"{name}:{place} " for place in range(count)]

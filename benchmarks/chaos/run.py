@@ -1,4 +1,4 @@
-"""One chaos run: what is started, what is done to it, and what is known of when."""
+"""One chaos run: starts the processes, injects faults and keeps the timeline."""
 
 import asyncio
 import os
@@ -32,16 +32,16 @@ _PROVIDER = """  - {{name: u{place}, adapter: openai, api_key: k,
      timeouts: {{connect_s: 1, first_token_s: 4, between_tokens_s: 2, total_s: 8}}}}"""
 
 STEP_S = 2.0
-"""Between two looks at what to break next."""
+"""Seconds between two faults."""
 
 ALL_DOWN = 0.08
-"""The part of the steps in which no upstream serves."""
+"""Share of the steps in which no upstream serves."""
 
 AFTER_TERM_S = 3.0
 
 
 class Chaos:
-    """The processes, and the draws by which they are broken."""
+    """The processes, and the random draws that select faults."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder = folder
@@ -64,7 +64,7 @@ class Chaos:
         await asyncio.sleep(1.0)
 
     async def end(self) -> float:
-        """SIGTERM, and whether it ends. Returns seconds."""
+        """Send SIGTERM and return the seconds until the gateway has exited."""
         begun = time.monotonic()
         self._gateway.send_signal(signal.SIGTERM)
         self.timeline.term = begun
@@ -104,7 +104,7 @@ class Chaos:
             await self._mode(place, mode)
 
     async def _mode(self, place: int, mode: str) -> None:
-        """What it is about to stop doing, it no longer does; what it begins, it has begun."""
+        """Set the mode; during the switch the upstream counts as not serving."""
         if mode not in SERVING:
             self.timeline.note(place, serves=False)
         reader, writer = await asyncio.open_connection("127.0.0.1", self._ports[place])
@@ -133,7 +133,7 @@ class Chaos:
         self._upstreams[place] = await self._upstream(place)
 
     def _kill_worker(self) -> None:
-        """One of the gateway's own children; engines there are none."""
+        """Kill one of the gateway's own children; there are no engines."""
         tasks = Path(f"/proc/{self._gateway.pid}/task")
         workers = [
             int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()
@@ -161,7 +161,7 @@ class Chaos:
 
 
 async def run(folder: Path, seconds: float, seed: int, clients: int) -> Found:
-    """Raises TimeoutError where the gateway does not end."""
+    """Raises TimeoutError if the gateway does not exit."""
     chaos = Chaos(folder, seed)
     try:
         await chaos.start()

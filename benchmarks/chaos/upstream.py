@@ -1,8 +1,8 @@
-"""An upstream for the chaos run: it answers what it was asked to repeat, in the manner of its mode.
+"""An upstream for the chaos run: repeats what the prompt requests, with the fault of its mode.
 
 python -m benchmarks.chaos.upstream PORT SEED. `POST /mode/NAME` changes the mode. The answer to a
-prompt `ID COUNT` is the words `ID:0 ID:1 ...`, so that a client can tell lost, swapped and foreign
-words from its own.
+prompt `ID COUNT` is the words `ID:0 ID:1 ...`, so that a client can detect lost, swapped and
+foreign words.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import sys
 from typing import cast
 
 MODES = ("good", "slow", "reset", "500", "429", "cut", "garbage", "stall")
-"""What it does; the first two serve."""
+"""What an upstream does; in the first two modes it serves."""
 
 SERVING = frozenset(MODES[:2])
 PACE_S, SLOW_S, STALL_S = 0.01, 0.4, 30.0
@@ -22,7 +22,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class Upstream:
-    """One process. mode: as of now; a request keeps the one that it began with."""
+    """One process. mode: the current one; a request keeps the mode with which it began."""
 
     def __init__(self, seed: int) -> None:
         self.mode = "good"
@@ -47,7 +47,7 @@ class Upstream:
             writer.close()
 
     async def _answer(self, writer: asyncio.StreamWriter, asked: dict[str, object]) -> bool:
-        """Whether the connection can be used again."""
+        """True if the connection can be used again."""
         mode = self.mode
         messages = cast(list[dict[str, str]], asked["messages"])
         name, count = messages[-1]["content"].split()

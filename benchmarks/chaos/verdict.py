@@ -1,4 +1,4 @@
-"""What became of each request of a chaos run, and whether that is as it should be."""
+"""The outcome of each request of a chaos run, and whether it is correct."""
 
 import time
 from collections import Counter
@@ -10,8 +10,8 @@ from benchmarks.chaos.fleet import Outcome
 
 MOST_REFUSED = 0.001
 KILL_S = 1.0
-"""A connection that is lost within this time of a worker's kill was lost with the worker; its
-requests' records are lost up to the second before it, which docs/operations.md allows."""
+"""A connection that is lost within this many seconds of a worker's kill counts as lost with the
+worker. Records of up to one second before the kill are lost, as docs/operations.md says."""
 
 ATTEMPTS = 5
 DEADLINE_S = 20.0
@@ -19,7 +19,7 @@ WRONG = ("hung", "corrupt", "mixed", "falsely complete")
 
 
 class Timeline:
-    """When which upstream served, and what was done. Times in monotonic seconds."""
+    """When each upstream served, and the faults. Times in monotonic seconds."""
 
     def __init__(self, places: int) -> None:
         self.changes: list[list[tuple[float, bool]]] = [[] for _ in range(places)]
@@ -31,11 +31,11 @@ class Timeline:
         self.changes[place].append((time.monotonic(), serves))
 
     def one_served(self, begun: float, ended: float) -> bool:
-        """Whether one upstream served all the time between the two."""
+        """True if one upstream served during the whole interval."""
         return any(_all_along(changes, begun, ended) for changes in self.changes)
 
     def killed_at(self, begun: float, ended: float) -> bool:
-        """Whether a worker was killed in that time, or just before or after."""
+        """True if a worker was killed during the interval, or shortly before or after it."""
         return any(begun - KILL_S <= kill <= ended + KILL_S for kill in self.kills)
 
 
@@ -46,7 +46,7 @@ def _all_along(changes: Sequence[tuple[float, bool]], begun: float, ended: float
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """kinds: of outcomes, counted. unrecorded: requests that should have a record and have none."""
+    """kinds: number of each outcome. unrecorded: requests whose record is missing."""
 
     requests: int
     kinds: dict[str, int]
@@ -64,7 +64,7 @@ class Found(Struct, frozen=True, kw_only=True):
         recorded: set[str],
         ended_s: float,
     ) -> "Found":
-        """recorded: the ids of requests in the database. ended_s: from SIGTERM to the end."""
+        """recorded: the ids of requests in the database. ended_s: from SIGTERM to the exit."""
         kinds: Counter[str] = Counter()
         refusals: Counter[str] = Counter()
         for one in outcomes:
@@ -92,7 +92,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
     @property
     def refused(self) -> float:
-        """The part that was refused while an upstream served."""
+        """Share of the requests that were rejected while an upstream served."""
         return sum(self.kinds.get(kind, 0) for kind in REFUSED) / max(self.requests, 1)
 
     @property
@@ -121,7 +121,7 @@ def _kind(one: Outcome, timeline: Timeline) -> str:
 
 
 def shown(found: Found) -> str:
-    """For people."""
+    """The result as text for a terminal."""
     lines = [f"{found.requests:,} requests, {found.timeline}"]
     lines += [f"{count:8,}  {kind}" for kind, count in found.kinds.items()]
     lines += [f"          {count:,} x {what}" for what, count in found.refusals.items()]

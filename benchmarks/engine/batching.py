@@ -1,13 +1,13 @@
-"""Eight requests at once, the engine beside transformers' continuous batching.
+"""Eight concurrent requests: the engine compared with transformers' continuous batching.
 
     python -m benchmarks.engine.batching [--shapes 125m] [--context 384] [--threads 2]
 
-`generate_batch` with its sdpa attention, which is what it has on a CPU; its own time stamps say
-when all requests had their first token, and when the last one ended. The sides take turns; see
-decode.py.
+transformers runs `generate_batch` with sdpa attention, the one it has on a CPU. Its own time stamps
+give the moment when all requests had their first token, and the end of the last one. The sides take
+turns; see decode.py.
 """
 
-# transformers annotates these members in part only:
+# transformers annotates these members only in part:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -31,7 +31,7 @@ BATCH, PAGE, TARGET = 8, 256, "2x"
 
 
 class _Output(Protocol):
-    """What `generate_batch` says of one request."""
+    """The output of `generate_batch` for one request."""
 
     prompt_ids: list[int]
     generated_tokens: list[int]
@@ -42,7 +42,7 @@ def main() -> int:
     options = _options()
     torch.set_num_threads(options.threads)
     dtype = choose_dtype("auto", "cpu", probe())
-    print(f"{conditions()}; {dtype}, {options.tokens} new tokens; wanted: {TARGET}\n")
+    print(f"{conditions()}; {dtype}, {options.tokens} new tokens; target: {TARGET}\n")
     table.head("shape", "batch", "context", *table.COMPARED, "same tokens")
     for name in options.shapes:
         shape = SHAPES[name]
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _generate_batch(model: PreTrainedModel, prompts: Sequence[list[int]], tokens: int) -> Run:
-    """Decoding's CPU time is its share of the whole: the stamps are of the clock alone."""
+    """CPU time of decoding is its share of the total: the stamps have wall time only."""
     pages = -(-(len(prompts[0]) + tokens) // PAGE) * len(prompts)
     watch = Stopwatch()
     outputs = cast(
@@ -103,7 +103,9 @@ class Options(argparse.Namespace):
 
 
 def _options() -> Options:
-    parser = argparse.ArgumentParser(description="beside transformers' continuous batching")
+    parser = argparse.ArgumentParser(
+        description="comparison with transformers' continuous batching"
+    )
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m"])
     parser.add_argument("--context", type=int, default=384)
     parser.add_argument("--tokens", type=int, default=16)

@@ -1,12 +1,12 @@
-"""Greedy decoding, the engine beside transformers' `generate()`: same weights, same process.
+"""Greedy decoding: the engine compared with `generate()`, same weights, same process.
 
     python -m benchmarks.engine.decode [--shapes 125m] [--batches 1,8] [--contexts 128,384]
         [--threads 2] [--dtype auto] [--peer-dtype float32] [--seconds 200]
 
-Random-weight models (`shapes.py`) whose weights are bfloat16 numbers, as most checkpoints' are.
-Both sides take turns; ratios are medians of the rounds' ratios, with quartiles, by the clock and
-by CPU time. What is timed is the tokens after the first. "Bandwidth used" is the least that a step
-of ours must read, at the rate at which the machine reads memory in this run, beside what it took.
+The models (`shapes.py`) have random weights in bfloat16, as most checkpoints. Both sides take
+turns; ratios are medians of the rounds' ratios, with quartiles, by wall time and by CPU time. The
+first token is not timed. "Bandwidth used" is the minimum that one of our steps must read, divided
+by the memory bandwidth measured in this run and by the time that the step took.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> int:
     theirs = DTYPES[options.peer_dtype] if options.peer_dtype else dtype
     speed = bandwidth()
     print(f"{conditions()}; memory {speed / 1e9:.1f} GB/s; {options.tokens} new tokens")
-    print(f"generate() {theirs}, ours {dtype}; wanted: {TARGET}\n")
+    print(f"generate() {theirs}, ours {dtype}; target: {TARGET}\n")
     table.head("shape", "batch", "context", *table.COMPARED, "bandwidth used", "same tokens")
     seconds = options.seconds / (len(options.shapes) * len(options.batches) * len(options.contexts))
     for name in options.shapes:
@@ -84,7 +84,7 @@ def _options() -> Options:
     def numbers(text: str) -> list[int]:
         return [int(one) for one in text.split(",")]
 
-    parser = argparse.ArgumentParser(description="decode speed beside transformers")
+    parser = argparse.ArgumentParser(description="decode speed compared with transformers")
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m"])
     parser.add_argument("--batches", type=numbers, default=[1, 8])
     parser.add_argument("--contexts", type=numbers, default=[128, 384])

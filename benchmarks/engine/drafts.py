@@ -1,13 +1,13 @@
-"""Prompt-lookup drafts on repetitive text: the engine with them beside the engine without.
+"""Prompt-lookup drafts on repetitive text: the engine with drafts and without.
 
     python -m benchmarks.engine.drafts [--shapes 125m,0.5b] [--drafts 7] [--threads 2]
 
-The models are random ones whose head is rearranged so that they say a text that repeats itself
-every 40 tokens: of the prompt's three rounds the drafts find what follows. So nearly every guess
-is right, which is the best case; a step still computes every layer for every guess.
+The models are random ones with a rearranged head, so that their output repeats every 40 tokens.
+The prompt contains three repetitions, in which the drafts find the continuation. Nearly every draft
+is accepted: the best case. A step still computes every layer for every draft.
 """
 
-# transformers annotates these members in part only:
+# transformers annotates these members only in part:
 # pyright: reportUnknownMemberType=false
 
 import argparse
@@ -28,7 +28,7 @@ from local_engine.device import choose_dtype, probe
 
 PERIOD, ROUNDS, TARGET = 40, 3, "2x"
 FAINT = 1e-3
-"""What is left of each layer's contribution, so that the next token follows from the last one."""
+"""Scale of each layer's contribution: small, so that the last token determines the next."""
 
 
 class _Weight(Protocol):
@@ -64,7 +64,7 @@ def main() -> int:
     dtype = choose_dtype("auto", "cpu", probe())
     speed = bandwidth()
     print(f"{conditions()}; memory {speed / 1e9:.1f} GB/s, {dtype}, batch 1")
-    print(f"{options.tokens} new tokens, at most {options.drafts} drafts; wanted: {TARGET}\n")
+    print(f"{options.tokens} new tokens, at most {options.drafts} drafts; target: {TARGET}\n")
     table.head("shape", *table.COMPARED, "same tokens")
     for name in options.shapes:
         shape = replace(SHAPES[name], name=f"{name}-repeating", tie_word_embeddings=False)
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def _repeating(shape: Shape) -> Path:
-    """A folder with a model after whose token t comes t + 1, and the first again after PERIOD."""
+    """A folder with a model in which t + 1 follows token t, and the first one after PERIOD."""
     path = cache_folder() / shape.name
     if (path / "config.json").exists():
         return path
@@ -114,7 +114,7 @@ class Options(argparse.Namespace):
 
 
 def _options() -> Options:
-    parser = argparse.ArgumentParser(description="prompt-lookup drafts, with and without")
+    parser = argparse.ArgumentParser(description="the engine with and without prompt-lookup drafts")
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m", "0.5b"])
     parser.add_argument("--drafts", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=64)

@@ -1,15 +1,15 @@
-"""Embedding, the engine beside the loop that sentence-transformers runs, same weights and process.
+"""Embeddings: the engine compared with sentence-transformers' loop, same weights and process.
 
     python -m benchmarks.engine.embedding [--inputs 96] [--rounds 3] [--threads 2]
 
-A random-weight BERT of all-MiniLM-L6-v2's shape: 6 layers, hidden 384, 12 heads; speed does not
-depend on what the weights say. Inputs of 8 to 128 tokens, most of them short. The peer sorts by
-length, pads batches of 32, and averages, as sentence-transformers' `encode` does. Two cases: all
-inputs in one call, and each in a call of its own, where the engine batches what waits and the peer
-cannot. Both sides take turns; the ratio is the median of the rounds' ratios.
+The model is a BERT of all-MiniLM-L6-v2's shape (6 layers, hidden 384, 12 heads). Its weights are
+random; speed does not depend on their values. Inputs have 8 to 128 tokens, most of them few. The
+peer sorts by length, pads batches of 32 and averages, as sentence-transformers' `encode` does. Two
+cases: all inputs in one call, and one call per input, where the engine batches waiting calls and
+the peer cannot. Both sides take turns; the ratio is the median of the rounds' ratios.
 """
 
-# transformers annotates these members in part only:
+# transformers annotates these members only in part:
 # pyright: reportUnknownMemberType=false
 
 import argparse
@@ -48,7 +48,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     rows = _rows(options.inputs)
     print(f"{len(rows)} inputs, {sum(map(len, rows))} tokens, {options.threads} thread(s)\n")
-    print("numbers    calls   peer inputs/s   engine inputs/s   ratio   least cosine")
+    print("numbers    calls   peer inputs/s   engine inputs/s   ratio   lowest cosine")
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         _model().save_pretrained(folder)
         fast = (torch.bfloat16,) if probe().cpu_bfloat16 else ()
@@ -89,7 +89,7 @@ def _timed(work: Callable[[], Tensor]) -> tuple[Tensor, float]:
 
 
 def _through(lane: EmbeddingLane, rows: Rows, calls: int) -> Tensor:
-    """All calls wait at once, as concurrent clients' do."""
+    """All calls are queued at the same time, as those of concurrent clients are."""
     size = len(rows) // calls
     for id in range(calls):
         lane.add(Inputs(lane="", id=id, rows=rows[id * size : (id + 1) * size]))

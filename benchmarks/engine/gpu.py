@@ -2,11 +2,11 @@
 
     python -m benchmarks.engine.gpu [--requests 256] [--seed 0]
 
-A random-weight model of Qwen3-0.6B's shape in bfloat16. Batch 1: milliseconds a token after a
-prompt of 128. nano-vllm's benchmark (https://github.com/GeeeekExplorer/nano-vllm): 256 requests
-at once, prompts and answers uniform in 100 … 1024 tokens; tokens generated a second, prompts
-included in the time. The targets are for an H200: on another GPU they are scaled by memory
-bandwidth, without one nothing is measured.
+The model has Qwen3-0.6B's shape and random bfloat16 weights. Batch 1: milliseconds per token after
+a prompt of 128. nano-vllm's benchmark (https://github.com/GeeeekExplorer/nano-vllm): 256 concurrent
+requests, prompts and answers uniform in 100 … 1024 tokens; tokens generated per second, with the
+prompts included in the time. The targets are for an H200. On another GPU they are scaled by memory
+bandwidth; without a GPU nothing is measured.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from benchmarks.engine.timing import Stopwatch
 
 SHAPE = SHAPES["0.6b"]
 BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.0e12}
-"""Bytes a second, as their maker says."""
+"""Bytes per second, from the manufacturer's data sheets."""
 LATENCY_MS, THROUGHPUT = 1.5, 25_000
 TOKENS = 128
 
@@ -37,16 +37,16 @@ def main() -> int:
     name = torch.cuda.get_device_name()
     bandwidth = next((rate for key, rate in BANDWIDTHS.items() if key in name), 0.0)
     if not bandwidth:
-        print(f"skipped: {name} is none of {', '.join(BANDWIDTHS)}", file=sys.stderr)
+        print(f"skipped: {name} is not one of {', '.join(BANDWIDTHS)}", file=sys.stderr)
         return 0
     scale = bandwidth / BANDWIDTHS["H200"]
     print(f"torch {torch.__version__}, {name}, memory {bandwidth / 1e12:.2f} TB/s, bfloat16\n")
-    table.head("case", "ours", "wanted here", "bandwidth's limit")
+    table.head("case", "ours", "target here", "bandwidth's limit")
     engine = Ours(SHAPE, torch.bfloat16, options.requests, device="cuda")
     took = _latency(engine)
     least = engine.step_bytes(1, TOKENS) / bandwidth * 1e3
     table.row(
-        "batch 1, ms a token", f"{took:.2f}", f"≤ {LATENCY_MS / scale:.2f}", f"{least:.2f} ms"
+        "batch 1, ms per token", f"{took:.2f}", f"≤ {LATENCY_MS / scale:.2f}", f"{least:.2f} ms"
     )
     speed, limit = _throughput(engine, options, bandwidth)
     table.row(
@@ -66,7 +66,7 @@ def _latency(engine: Ours) -> float:
 
 
 def _throughput(engine: Ours, options: "Options", bandwidth: float) -> tuple[float, float]:
-    """Tokens a second, and what reading weights and cache alone would allow."""
+    """Tokens per second, and the limit set by reading weights and cache."""
     source = random.Random(options.seed)
     asked = [
         [source.randrange(SHAPE.vocab_size) for _ in range(source.randint(100, 1024))]

@@ -1,10 +1,11 @@
-"""The engine beside llama.cpp or OpenVINO GenAI: batch 1, 8 at once, and a prefill of 512.
+"""The engine compared with llama.cpp or OpenVINO GenAI: batch 1, batch 8, a prefill of 512.
 
     python -m benchmarks.engine.native_peers llama_cpp --peer-python PATH [--dtype bf16]
     python -m benchmarks.engine.native_peers openvino --peer-python PATH
 
-The peer runs in the environment that PATH belongs to (peers/ says what it needs), on the same
-weights and as many threads; the sides take turns, see decode.py. Skipped where there is no peer.
+The peer runs in the environment of the interpreter PATH (the files in peers/ list what it needs),
+with the same weights and number of threads; the sides take turns, see decode.py. Without a peer the
+benchmark is skipped.
 """
 
 import sys
@@ -26,10 +27,10 @@ WANTED = {"llama_cpp": ("1.0x", "2x", "4x"), "openvino": ("0.75x", "0.9x", "0.9x
 
 def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in DTYPES:
-        print(f"skipped: say which peer, one of {', '.join(DTYPES)}", file=sys.stderr)
+        print(f"skipped: name the peer, one of {', '.join(DTYPES)}", file=sys.stderr)
         return 0
     peer = sys.argv.pop(1)
-    chosen = options(f"the engine beside {peer}", DTYPES[peer])
+    chosen = options(f"the engine compared with {peer}", DTYPES[peer])
     torch.set_num_threads(chosen.threads)
     try:
         for place, name in enumerate(chosen.shapes):
@@ -53,7 +54,7 @@ def _compare(kind: str, shape: Shape, chosen: Options, *, first: bool) -> None:
     if first:
         print(f"{conditions()}; memory {speed / 1e9:.1f} GB/s; {peer.name}, ours {dtype}")
         print(f"prompts of {chosen.context}, {chosen.tokens} new tokens\n")
-        table.head("shape", "case", "wanted", *table.COMPARED, "bandwidth used", "same tokens")
+        table.head("shape", "case", "target", *table.COMPARED, "bandwidth used", "same tokens")
     steps = chosen.tokens - 1
     names = ("batch 1", f"{BATCH} at once", f"prefill of {chosen.prefill}")
     cases = (

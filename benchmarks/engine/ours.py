@@ -1,4 +1,4 @@
-"""The engine's side of a comparison: one model's lane, stepped by the benchmark itself."""
+"""The engine's side of a comparison: the lane of one model, stepped by the benchmark."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ KV_BYTES = {"cpu": 2 << 30, "cuda": 64 << 30}
 
 
 class Ours:
-    """A model with room for `batch` answers of the whole context, without prefix cache."""
+    """A model with cache for `batch` answers of full context length, without prefix cache."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Ours:
         drafts: int = 0,
         path: Path | None = None,
     ) -> None:
-        """path: of the weights, where they are not the random ones of the shape."""
+        """path: the weights, if they are not the random ones of the shape."""
         loaded = load(str(path or folder(shape)), device=device, dtype=dtype)
         halves = any(isinstance(module, HalfLinear) for module in loaded.module.modules())
         self.weight_bytes = 2 if halves else dtype.itemsize
@@ -60,20 +60,20 @@ class Ours:
         self.lane = ModelLane(runner, Scheduler(limits, pool), sampler, drafts=drafts)
 
     def step_bytes(self, batch: int, context: int) -> int:
-        """The least that a decoding step of ours must read from memory."""
+        """Minimum number of bytes that a decoding step reads from memory."""
         weights = self._shape.linear_parameters() * self.weight_bytes
         return weights + batch * context * self._shape.cached_numbers() * self._dtype.itemsize
 
     def generate(
         self, prompts: Sequence[list[int]], tokens: int, params: Sequence[RowParams] = ()
     ) -> Run:
-        """All prompts at once, `tokens` new ones each; greedy without `params`."""
+        """All prompts in one batch, `tokens` new ones each; greedy without `params`."""
         return self.generate_each(prompts, [tokens] * len(prompts), params)
 
     def generate_each(
         self, prompts: Sequence[list[int]], counts: Sequence[int], params: Sequence[RowParams] = ()
     ) -> Run:
-        """The same with a number of new tokens for each prompt."""
+        """The same with a separate number of new tokens per prompt."""
         answers: dict[int, list[int]] = {}
         whole = decode = Stopwatch()
         for id, prompt in enumerate(prompts):

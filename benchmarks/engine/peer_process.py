@@ -1,8 +1,8 @@
-"""Peers that live in an environment of their own: one process each, a line of JSON at a time.
+"""Peers that run in their own environment: one process each, with lines of JSON.
 
-A peer script (peers/) gets a folder of weights and settings as arguments, answers with one line
-that names it, or says why it cannot run, and then answers each line `{"prompts", "tokens"}` with
-one of `Answer`. It waits between its turns, so that it takes nothing from the other side.
+A peer script (peers/) gets a folder of weights and settings as arguments and prints one line with
+its name, or with the reason why it cannot run. Then it answers each line `{"prompts", "tokens"}`
+with one line of `Answer`. It is idle between its turns, so that it does not slow the other side.
 """
 
 import argparse
@@ -20,7 +20,7 @@ SCRIPTS = Path(__file__).parent / "peers"
 
 
 class PeerMissing(RuntimeError):
-    """The peer is not installed, or cannot run this model; the text says which."""
+    """The peer is not installed or cannot run this model; the message says which."""
 
 
 class Hello(Struct, frozen=True, kw_only=True):
@@ -46,11 +46,11 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Peer:
-    """A peer's process. Raises PeerMissing where it does not start. Close it."""
+    """A peer's process. Raises PeerMissing if it does not start; must be closed."""
 
     def __init__(self, python: str, script: str, *arguments: str) -> None:
         if not python:
-            raise PeerMissing("no --peer-python given: the environment in which it is installed")
+            raise PeerMissing("no --peer-python given: the interpreter of the peer's environment")
         command = [python, str(SCRIPTS / script), *arguments]
         try:
             self._process = subprocess.Popen(
@@ -81,12 +81,12 @@ class Peer:
         self._process.wait()
 
     def _read(self) -> bytes:
-        """The next line of JSON; libraries print lines of their own."""
+        """The next line of JSON; skips lines that libraries print."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(b"{"):
                 return line
-        raise PeerMissing(f"the peer ended with status {self._process.wait()}")
+        raise PeerMissing(f"the peer exited with status {self._process.wait()}")
 
 
 class Options(argparse.Namespace):
@@ -102,11 +102,13 @@ class Options(argparse.Namespace):
 
 
 def options(description: str, dtypes: Sequence[str]) -> Options:
-    """The command line that benchmarks against such peers share."""
+    """The command line that all benchmarks with such peers share."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--peer-python", default="", help="the interpreter that has the peer")
+    parser.add_argument(
+        "--peer-python", default="", help="Python interpreter of the peer's environment"
+    )
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=["125m"])
-    parser.add_argument("--dtype", choices=dtypes, default=dtypes[0], help="the peer's")
+    parser.add_argument("--dtype", choices=dtypes, default=dtypes[0], help="of the peer")
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=24)
@@ -117,6 +119,6 @@ def options(description: str, dtypes: Sequence[str]) -> Options:
 
 
 def skip(exc: PeerMissing) -> int:
-    """Nothing to compare with is a result, not a failure."""
+    """A missing peer is reported and is not a failure."""
     print(f"skipped: {exc}", file=sys.stderr)
     return 0

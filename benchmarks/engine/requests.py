@@ -1,11 +1,11 @@
-"""Whole requests, the engine beside `generate()`: sampled together, and eight at once against
-eight in a row.
+"""Whole requests: the engine compared with `generate()`, sampled in a batch, and eight concurrent
+requests compared with eight in sequence.
 
     python -m benchmarks.engine.requests [--shape 0.5b] [--threads 2]
 
-sampled: 151,936 words, temperature 0.8, top_k 50, top_p 0.9, batch 8; the tokens after the first.
-eight in a row: what a server without batching does with eight requests that are there at once;
-the whole time, prompts included.
+sampled: vocabulary 151,936, temperature 0.8, top_k 50, top_p 0.9, batch 8; without the first token.
+eight in sequence: as a server without batching handles eight concurrent requests; total time,
+prompts included.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> int:
             Side(partial(engine.generate, asked, tokens, seeded), timing.decode),
         ),
         (
-            f"{BATCH} at once, theirs in a row",
+            f"{BATCH} concurrent, theirs in sequence",
             "6x",
             BATCH * tokens,
             Side(partial(one_after_the_other, model, asked, tokens), timing.whole),
@@ -71,7 +71,7 @@ class Options(argparse.Namespace):
 
 
 def _options() -> Options:
-    parser = argparse.ArgumentParser(description="whole requests beside generate()")
+    parser = argparse.ArgumentParser(description="whole requests compared with generate()")
     parser.add_argument("--shape", choices=list(SHAPES), default="0.5b")
     parser.add_argument("--context", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=24)

@@ -1,13 +1,13 @@
-"""The engine's sampler against transformers' warpers, interleaved in one run.
+"""The engine's sampler compared with transformers' warpers, interleaved in one run.
 
     python benchmarks/engine/sampler.py [--rounds 40] [--threads 1]
 
 One row is one token to draw: V = 151,936 logits in float32, temperature 0.8, top_k 50, top_p 0.9.
 transformers: TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, softmax, multinomial.
-Ours: every row with parameters and a seed of its own. Both draw from the same distribution, which
-the run checks before it measures. The sides take turns of a few draws each, so that neither
-measures the other's emptied caches alone. Prints medians, microseconds a row, and the ratio; with
-one thread these are CPU time, so that a busy machine disturbs them less.
+Ours: every row with its own parameters and seed. Both draw from the same distribution, which the
+run checks before it measures. The sides take turns of a few draws each, so that both meet the same
+cache state. Prints medians in microseconds per row, and the ratio; with one thread these are CPU
+time, which other load on the machine affects less.
 """
 
 import argparse
@@ -39,7 +39,7 @@ TURN = 10
 
 
 def zipf_rows(batch: int) -> Tensor:
-    """Logits whose probabilities fall like a power of the rank, as a language model's do."""
+    """Logits whose probabilities follow a power law of the rank, as those of language models."""
     random = torch.Generator().manual_seed(0)
     ranks = torch.log(1.0 / (torch.arange(VOCABULARY) + 2.7)) * 1.4
     rows = [ranks[torch.randperm(VOCABULARY, generator=random)] for _ in range(batch)]
@@ -47,7 +47,7 @@ def zipf_rows(batch: int) -> Tensor:
 
 
 def warpers(logits: Tensor) -> Callable[[], Tensor]:
-    """transformers' way from logits to tokens."""
+    """From logits to tokens with transformers."""
     chain = LogitsProcessorList(
         [TemperatureLogitsWarper(TEMPERATURE), TopKLogitsWarper(TOP_K), TopPLogitsWarper(TOP_P)]
     )
@@ -78,7 +78,7 @@ def seeded(batch: int) -> SamplingRows:
 
 
 def check(logits: Tensor, rows: SamplingRows) -> None:
-    """Both sides must draw from one distribution, or the comparison means nothing."""
+    """Check that both sides draw from the same distribution."""
     chain = [TemperatureLogitsWarper(TEMPERATURE), TopKLogitsWarper(TOP_K), TopPLogitsWarper(TOP_P)]
     none = torch.zeros((logits.size(0), 1), dtype=torch.int64)
     scores = LogitsProcessorList(chain)(none, logits)  # pyright: ignore[reportArgumentType]  # alias
@@ -114,7 +114,7 @@ def measure(batch: int, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="the sampler against transformers' warpers")
+    parser = argparse.ArgumentParser(description="the sampler compared with transformers' warpers")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
@@ -122,7 +122,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     print(
         f"torch {torch.__version__}, {platform.machine()}, {arguments.threads} thread(s), "
-        f"load {load:.1f}; V = {VOCABULARY}, k = {TOP_K}, p = {TOP_P}; microseconds a row"
+        f"load {load:.1f}; V = {VOCABULARY}, k = {TOP_K}, p = {TOP_P}; microseconds per row"
     )
     use_finder(cpu_kernels("auto", "cpu", torch.float32, print).best)
     with torch.inference_mode():

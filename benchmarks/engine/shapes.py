@@ -1,10 +1,10 @@
 """Random-weight models of known shapes, built once into a folder under the temporary directory.
 
-Speed does not depend on what the weights say, so no checkpoint is needed, and greedy tokens can
+Speed does not depend on the values of the weights, so no checkpoint is needed. Greedy tokens can
 still be compared with a peer's.
 """
 
-# transformers annotates these members in part only:
+# transformers annotates these members only in part:
 # pyright: reportUnknownMemberType=false
 
 import getpass
@@ -26,7 +26,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """A transformers configuration, by its own field names."""
+    """A transformers configuration, with transformers' field names."""
 
     name: str
     family: str
@@ -40,17 +40,17 @@ class Shape(Struct, frozen=True, kw_only=True):
     tie_word_embeddings: bool
 
     def linear_parameters(self) -> int:
-        """Weights that one step reads: all projections and the head; embeddings are looked up."""
+        """Weights that one step reads: all projections and the head, but not the embeddings."""
         heads = self.num_attention_heads + self.num_key_value_heads
         layer = self.hidden_size * (2 * heads * self.head_dim + 3 * self.intermediate_size)
         return self.num_hidden_layers * layer + self.vocab_size * self.hidden_size
 
     def cached_numbers(self) -> int:
-        """Keys and values that one token leaves in the cache, over all layers."""
+        """Numbers that one token adds to the key/value cache, over all layers."""
         return 2 * self.num_hidden_layers * self.num_key_value_heads * self.head_dim
 
     def step_bytes(self, dtype: torch.dtype, batch: int, context: int) -> int:
-        """The least that a decoding step must read."""
+        """Minimum number of bytes that a decoding step must read."""
         numbers = self.linear_parameters() + batch * context * self.cached_numbers()
         return numbers * dtype.itemsize
 
@@ -99,12 +99,12 @@ SHAPES = {
 
 
 def cache_folder() -> Path:
-    """Where models of benchmarks are kept from one run to the next."""
+    """The folder in which benchmark models are kept between runs."""
     return Path(tempfile.gettempdir()) / f"strowger-benchmarks-{getpass.getuser()}"
 
 
 def folder(shape: Shape) -> Path:
-    """Where the model's weights lie as bfloat16, made there if they don't."""
+    """The folder of the model's bfloat16 weights; created if it does not exist."""
     path = cache_folder() / shape.name
     if not (path / "config.json").exists():
         random_model(shape).save_pretrained(path)
@@ -112,7 +112,7 @@ def folder(shape: Shape) -> Path:
 
 
 def peer(shape: Shape, dtype: torch.dtype) -> PreTrainedModel:
-    """The same model as transformers runs it."""
+    """The same model in transformers."""
     path = folder(shape)
     model = cast(PreTrainedModel, AutoModelForCausalLM.from_pretrained(path, dtype=dtype))
     return model.eval()
@@ -126,7 +126,7 @@ def prompts(shape: Shape, batch: int, length: int) -> list[list[int]]:
 
 
 def random_model(shape: Shape) -> PreTrainedModel:
-    """In bfloat16, the same weights for the same shape."""
+    """A bfloat16 model; the same shape always has the same weights."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         shape.family,

@@ -1,4 +1,4 @@
-"""A comparison's result as a row of a Markdown table, to be pasted into docs/benchmarks.md."""
+"""Prints the result of a comparison as a row of a Markdown table, for docs/benchmarks.md."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ COMPARED = ("theirs tok/s", "ours tok/s", "ratio (quartiles)", "by CPU time", "l
 
 
 def compared(count: int, theirs: Sequence[Took], ours: Sequence[Took]) -> tuple[str, ...]:
-    """Cells under COMPARED, for `count` tokens in each turn."""
+    """The cells of the columns COMPARED, for `count` tokens per turn."""
     return (
         f"{count / median_wall(theirs):.1f}",
         f"{count / median_wall(ours):.1f}",
@@ -29,5 +29,5 @@ def compared(count: int, theirs: Sequence[Took], ours: Sequence[Took]) -> tuple[
 
 
 def limit(step_bytes: int, bandwidth: float, took: Sequence[Took], steps: int) -> str:
-    """How much of the memory's bandwidth the steps used, or how far it is away."""
+    """Share of the memory bandwidth that the steps used."""
     return f"{step_bytes / bandwidth * steps / median_wall(took):.0%}"

@@ -1,6 +1,6 @@
 """transformers' side of a comparison: `generate()` on the same weights, in the same process."""
 
-# transformers annotates these members in part only:
+# transformers annotates these members only in part:
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def generate(
     first: list[Stopwatch] = []
 
     def stamp(ids: torch.Tensor, scores: object) -> torch.Tensor:
-        """A stopping criterion is asked once a step; this one never stops."""
+        """A stopping criterion is called once per step; this one never stops."""
         if not first:
             first.append(Stopwatch())
         return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
@@ -46,7 +46,7 @@ def generate(
 
 
 def one_after_the_other(model: PreTrainedModel, prompts: Sequence[list[int]], tokens: int) -> Run:
-    """Each prompt alone, the next one when the last one is answered."""
+    """One prompt at a time, each after the previous answer is complete."""
     watch = Stopwatch()
     answers = [generate(model, [prompt], tokens).tokens[0] for prompt in prompts]
     return Run(tokens=answers, whole=watch.read(), decode=watch.read())

@@ -1,4 +1,4 @@
-"""Contenders take turns, so that a busy machine slows all of them; ratios are of the same round."""
+"""Contenders take turns, so that other load slows all of them; ratios are within one round."""
 
 import os
 import platform
@@ -14,17 +14,17 @@ STREAM_BYTES = 1 << 29
 
 
 class Took(Struct, frozen=True, kw_only=True):
-    """Seconds by the clock, and seconds of CPU of all threads that worked on it."""
+    """Wall seconds, and CPU seconds of all threads that worked on it."""
 
     wall: float
     cpu: float
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """An answer to some prompts.
+    """The answers to a list of prompts.
 
-    tokens: the new ones of each prompt. whole: from the prompts to the last token.
-    decode: from the moment all had their first token to the end.
+    tokens: the new tokens of each prompt. whole: from the prompts to the last token.
+    decode: from the moment when all had their first token to the end.
     """
 
     tokens: list[list[int]]
@@ -75,7 +75,7 @@ class Stopwatch:
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """The middle of some numbers, and the quartiles around it."""
+    """Median and quartiles."""
 
     low: float
     middle: float
@@ -95,7 +95,7 @@ def spread(numbers: Sequence[float]) -> Spread:
 def take_turns(
     contenders: Sequence[Callable[[], Took]], *, rounds: int, seconds: float
 ) -> list[list[Took]]:
-    """What each contender took, round by round, after one round that is not counted.
+    """The times of each contender per round, after one warm-up round that is not counted.
 
     Ends after `rounds`, or when the next one would end after `seconds` and there are MIN_ROUNDS.
     """
@@ -113,12 +113,12 @@ def take_turns(
 
 
 def wall_ratio(theirs: Sequence[Took], ours: Sequence[Took]) -> Spread:
-    """How many times as fast we are, by the clock."""
+    """Speed of ours relative to theirs, by wall time."""
     return spread([a.wall / b.wall for a, b in zip(theirs, ours, strict=True)])
 
 
 def cpu_ratio(theirs: Sequence[Took], ours: Sequence[Took]) -> Spread:
-    """The same by CPU time, which other work on the machine disturbs less."""
+    """The same by CPU time, which other load on the machine affects less."""
     return spread([a.cpu / b.cpu for a, b in zip(theirs, ours, strict=True)])
 
 
@@ -127,7 +127,7 @@ def median_wall(took: Sequence[Took]) -> float:
 
 
 def bandwidth() -> float:
-    """Bytes a second that the CPU reads from memory with torch's threads, best of some tries."""
+    """Bytes per second that the CPU reads from memory with torch's threads; best of several."""
     numbers = torch.zeros(STREAM_BYTES // 4)
     best = float("inf")
     for _ in range(6):
@@ -138,7 +138,7 @@ def bandwidth() -> float:
 
 
 def conditions() -> str:
-    """The machine, in a line that belongs above every table."""
+    """Describes the machine in one line; print it above every table."""
     kind = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     threads, load = torch.get_num_threads(), os.getloadavg()[0]
     return f"torch {torch.__version__}, {kind}, {threads} thread(s), load {load:.1f}"

@@ -1,10 +1,10 @@
-"""Strowger beside nginx and beside the obvious handler, in one run.
+"""Strowger compared with nginx and with a minimal handler, in one run.
 
 python -m benchmarks.gateway [--rounds 5] [--seconds 4]
 
-One core for the contender, one for the load and the mock provider. Rounds alternate between the
-contenders; medians are printed, and ratios, which are what holds on another machine. CPU time is
-the contender's own accounting, so a noisy neighbour hardly shows in it.
+One core runs the contender, the other one the load and the mock provider. Rounds alternate between
+the contenders. Prints medians, and ratios, which are comparable between machines. CPU time is that
+of the contender's process, so other load on the machine has little effect on it.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from benchmarks.gateway.load import first_token_ms, wrk
 from benchmarks.gateway.mock import EVENTS
 
 _ROWS = (
-    ("cpu_request", "CPU µs a request, 64 connections", "≤ 7x nginx, ≤ 1/15 bare"),
-    ("cpu_event", "CPU µs an SSE event, 64 streams", "≤ 3.5x nginx"),
+    ("cpu_request", "CPU µs per request, 64 connections", "≤ 7x nginx, ≤ 1/15 bare"),
+    ("cpu_event", "CPU µs per SSE event, 64 streams", "≤ 3.5x nginx"),
     ("p50", "added p50 µs, 1 connection", "≤ 3x nginx"),
     ("first", "first token ms, 64 streams", "≤ 4 ms"),
     ("rss", "resident MB after the run", "≤ 80 MB"),

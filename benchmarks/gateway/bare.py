@@ -1,4 +1,4 @@
-"""The obvious gateway, to measure against: a Litestar route and `httpx.AsyncClient`, no more."""
+"""A minimal gateway as a reference: a Litestar route and `httpx.AsyncClient`, nothing else."""
 
 import os
 from collections.abc import AsyncIterator

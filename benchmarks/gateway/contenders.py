@@ -1,4 +1,4 @@
-"""What is measured: each contender as a process of its own, pinned to one core."""
+"""The contenders: each a separate process, pinned to one core."""
 
 import os
 import shutil
@@ -64,7 +64,7 @@ class Contender(Struct, frozen=True, kw_only=True):
     port: int
 
     def cpu_s(self) -> float:
-        """Seconds of CPU that all threads of the process have used, to the nanosecond."""
+        """CPU seconds of all threads of the process, with nanosecond resolution."""
         total = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[0])
@@ -85,10 +85,10 @@ def free_port() -> int:
 
 @contextmanager
 def contenders(folder: Path) -> Generator[tuple[int, list[Contender]], None, None]:
-    """The port of the mock for whole answers; nginx, the bare handler and Strowger before it.
+    """The port of the mock for whole answers, and nginx, the bare handler and Strowger.
 
-    Whole answers come from an nginx, so that the contender and not the mock is the one that has
-    too much to do; streams come from benchmarks.gateway.mock.
+    Whole answers come from an nginx, so that the contender and not the mock is the bottleneck;
+    streams come from benchmarks.gateway.mock.
     """
     whole, stream, ports = free_port(), free_port(), [free_port() for _ in range(3)]
     python = sys.executable

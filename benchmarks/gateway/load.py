@@ -17,7 +17,7 @@ _PROMPT = "Explain in one paragraph why the sky is blue, for a child of ten. " *
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """requests: answered with 200. p50_us: the median time of one, microseconds."""
+    """requests: answered with 200. p50_us: median latency, microseconds."""
 
     requests: int
     p50_us: float
@@ -41,7 +41,7 @@ def body(*, stream: bool) -> bytes:
 
 
 def wrk(folder: Path, port: int, *, connections: int, seconds: float, stream: bool) -> Run:
-    """Raises RuntimeError when any answer was not a success."""
+    """Raises RuntimeError if any answer is not a success."""
     script = folder / f"post-{stream}.lua"
     script.write_text(
         'wrk.method = "POST"\n'
@@ -67,7 +67,7 @@ def wrk(folder: Path, port: int, *, connections: int, seconds: float, stream: bo
 
 
 def first_token_ms(port: int, streams: int) -> float:
-    """Median milliseconds from sending to the first event, with `streams` streams at once."""
+    """Median milliseconds from sending to the first event, with `streams` concurrent streams."""
     return uvloop.run(_first_tokens(port, streams))
 
 

@@ -1,7 +1,7 @@
-"""An OpenAI-dialect provider for benchmarks: constant answers, as cheap as Python can make them.
+"""A provider with OpenAI's dialect for benchmarks: constant answers at minimal CPU cost.
 
-python -m benchmarks.gateway.mock PORT. A request whose body holds `"stream":true` gets EVENTS
-events, one write each, PAUSE seconds apart; every other one a chat answer of about 400 bytes.
+python -m benchmarks.gateway.mock PORT. A request with `"stream":true` in its body gets EVENTS
+events, one write each, PAUSE seconds apart; any other gets a chat answer of about 400 bytes.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ _END = (
 
 
 class Mock(asyncio.Protocol):
-    """Requests come one at a time on a connection, each in at most a few reads."""
+    """A connection has one request at a time, which arrives in a few reads."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

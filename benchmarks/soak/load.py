@@ -1,6 +1,6 @@
-"""The clients of a long run: whole answers without end, streams that are left, a crowd of streams.
+"""The clients of a long run: whole answers, abandoned streams, many concurrent streams.
 
-They speak HTTP/1.1 themselves, and read no more of an answer than they need, so that one core
+They implement HTTP/1.1 themselves and read only as much of an answer as they need, so that one core
 is enough for them and the provider.
 """
 
@@ -15,11 +15,11 @@ from msgspec import Struct
 _CONTENT = re.compile(rb'"content":"(\d{6,}) ')
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LEFT_AFTER = 2
-"""Events that a client sees of a stream before it hangs up."""
+"""Events that a client receives before it abandons a stream."""
 
 
 class Late(Struct, frozen=True, kw_only=True):
-    """How long after they had left the provider a crowd's events came, seconds, ascending."""
+    """Delays of all events from the provider to the client, seconds, ascending."""
 
     delays: list[float]
     broken: int
@@ -29,7 +29,7 @@ class Late(Struct, frozen=True, kw_only=True):
 
 
 def request(*, stream: bool, events: int = 1) -> bytes:
-    """About 300 bytes of a chat, ready to be sent."""
+    """A chat request of about 300 bytes."""
     said = "Explain in one paragraph why the sky is blue, for a child of ten."
     body = (
         f'{{"model":"chat","messages":[{{"role":"user","content":"{said}"}}],'
@@ -43,7 +43,7 @@ def request(*, stream: bool, events: int = 1) -> bytes:
 
 
 class _Asking(asyncio.Protocol):
-    """One connection that asks again as long as it is told to."""
+    """One connection that sends requests as long as `more` returns true."""
 
     def __init__(self, more: Callable[[], bool], done: asyncio.Future[None]) -> None:
         self._more = more
@@ -86,7 +86,7 @@ class _Asking(asyncio.Protocol):
 async def ask(
     port: int, requests: int, *, connections: int = 64, told: Callable[[], object] | None = None
 ) -> None:
-    """So many whole answers. told: called for each. Raises RuntimeError unless all are 200."""
+    """Receive whole answers. told: called for each. Raises RuntimeError unless all are 200."""
     loop, left = asyncio.get_running_loop(), requests
 
     def more() -> bool:
@@ -105,7 +105,7 @@ async def ask(
 async def leave(
     port: int, streams: int, *, at_once: int = 64, told: Callable[[], object] | None = None
 ) -> None:
-    """So many streams, each left by its client after two events. told: called for each."""
+    """Begin streams and abandon each after two events. told: called for each."""
     left = streams
     wanted = request(stream=True, events=1_000)
 
@@ -125,7 +125,7 @@ async def leave(
 
 
 async def listen(port: int, streams: int, *, events: int, over_s: float) -> Late:
-    """A crowd of streams at once, begun within `over_s` seconds, each of so many events."""
+    """Concurrent streams that begin within `over_s` seconds and have `events` events each."""
     delays: list[float] = []
     broken = 0
     wanted = request(stream=True, events=events)
@@ -153,7 +153,7 @@ async def listen(port: int, streams: int, *, events: int, over_s: float) -> Late
 
 
 async def streams_open(port: int) -> int:
-    """Of the provider at `port`."""
+    """Number of streams that the provider at `port` is sending."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /open HTTP/1.1\r\nhost: localhost\r\n\r\n")
     head = await reader.readuntil(b"\r\n\r\n")

@@ -1,8 +1,8 @@
-"""A provider for long runs: constant answers, and streams whose events say when they left.
+"""A provider for long runs: constant answers, and streams whose events contain their send time.
 
 python -m benchmarks.soak.provider PORT. A request with `"stream":true` gets as many events as its
 max_tokens, PACE_S apart; the content of each is the monotonic clock's microseconds. GET /open
-answers how many streams are being sent right now.
+returns the number of streams that are being sent.
 """
 
 import asyncio

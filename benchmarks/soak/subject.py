@@ -1,4 +1,4 @@
-"""A gateway and a provider behind it, each a process of its own, and how much memory they have."""
+"""A gateway and its provider, each in its own process, and the gateway's memory."""
 
 import socket
 import subprocess
@@ -31,20 +31,20 @@ logging: {{format: json}}
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """port: the gateway's. provider: the port behind it. pid: of the gateway's main process."""
+    """port: of the gateway. provider: its port. pid: of the gateway's main process."""
 
     port: int
     provider: int
     pid: int
 
     def resident_mb(self) -> float:
-        """Of the gateway, its workers included."""
+        """Resident memory of the gateway including its workers, MB."""
         return sum(_resident_kb(pid) for pid in (self.pid, *_children(self.pid))) / 1024
 
 
 @contextmanager
 def subject(folder: Path, *, workers: int = 1, pinned: bool = False) -> Generator[Subject]:
-    """Both are ready when it is entered. pinned: the gateway's worker has core 0 for itself."""
+    """Both processes, ready to serve. pinned: core 0 runs only the gateway's worker."""
     port, provider = free_port(), free_port()
     config = folder / "soak.yaml"
     config.write_text(_CONFIG.format(port=port, provider=provider, workers=workers, folder=folder))

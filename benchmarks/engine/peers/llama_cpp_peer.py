@@ -2,11 +2,11 @@
 
     pip install llama-cpp-python gguf numpy     (builds llama.cpp: g++, cmake and ninja)
 
-Writes the folder's safetensors as GGUF once, without a vocabulary, and decodes all prompts in one
-batch, the best token each. See ../peer_process.py for the lines that it reads and writes.
+Writes the folder's safetensors as GGUF once, without a vocabulary, and decodes all prompts greedily
+in one batch. ../peer_process.py describes the lines that it reads and writes.
 """
 
-# None of its libraries is a dependency of ours, and ctypes has no types to check:
+# Its libraries are not dependencies of this project, and ctypes has no types to check:
 # pyright: basic, reportMissingImports=false
 
 import ctypes
@@ -116,7 +116,7 @@ def write_gguf(folder, config, path, dtype):
 
 
 def interleaved(weight, heads):
-    """llama.cpp rotates neighbours for this architecture, where transformers rotates halves."""
+    """llama.cpp rotates neighbours for this architecture; transformers rotates halves."""
     rows, columns = weight.shape
     halves = weight.reshape(heads, 2, rows // heads // 2, columns)
     return halves.swapaxes(1, 2).reshape(rows, columns)

@@ -2,11 +2,12 @@
 
     pip install openvino-genai optimum-intel torch      (optimum-intel converts the model)
 
-Converts the folder once (optimum's text-generation-with-past) and asks ContinuousBatchingPipeline
-for all prompts at once. See ../peer_process.py for the lines that it reads and writes.
+Converts the folder once (optimum's text-generation-with-past) and sends all prompts to
+ContinuousBatchingPipeline in one call. ../peer_process.py describes the lines that it reads and
+writes.
 """
 
-# None of its libraries is a dependency of ours:
+# Its libraries are not dependencies of this project:
 # pyright: basic, reportMissingImports=false
 
 import json
