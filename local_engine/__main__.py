@@ -1,7 +1,7 @@
-"""Starts the engine process without garbage collections while its modules load.
+"""Start the engine process with garbage collection off while its modules load.
 
-torch and transformers bring some 2,500 modules, whose objects all stay: the collector would look
-through them again and again and find nothing, which took 8 % of their loading.
+torch and transformers import some 2,500 modules whose objects all stay alive. Collections during
+the import free nothing and took 8 % of the loading time.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""What an engine process is told at its start: the device, its limits, and the models to load."""
+"""Configuration of an engine process: the device, its limits and the models to load."""
 
 from typing import Literal
 
@@ -12,15 +12,15 @@ DTypeName = Literal["auto", "float32", "bfloat16", "float16"]
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model of an engine.
 
-    path: a folder as Hugging Face lays it out (config.json, *.safetensors, tokenizer files),
+    path: a folder in Hugging Face's layout (config.json, *.safetensors, tokenizer files),
           a name at the Hugging Face hub, `bundled:NAME`, or `package:NAME/FOLDER`.
-    revision: of a model at the hub: a branch, a tag or a commit; "" is its main branch.
-    special_tokens_in_prompts: of raw prompts and inputs: "parse" makes the spelling of a special
-          token that token, "text" makes it ordinary text.
-    matryoshka: of an embedding model: requests may ask for fewer dimensions, although the
-          model's files don't say that it was trained for that.
-    token_inputs: of an embedding model: whether inputs may be token ids. Nothing tells whose
-          tokenizer made them, and those of another one are mostly in range.
+    revision: branch, tag or commit of a model at the hub; "" is its main branch.
+    special_tokens_in_prompts: for raw prompts and inputs: "parse" turns the spelling of a special
+          token into that token, "text" keeps it ordinary text.
+    matryoshka: for an embedding model: requests may ask for fewer dimensions even if the model's
+          files do not say that it was trained for that.
+    token_inputs: for an embedding model: whether inputs may be token ids. The engine cannot see
+          which tokenizer made them, and ids of another tokenizer are mostly in range.
     """
 
     name: str
@@ -33,9 +33,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class LoraConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A low-rank adapter, served as a model of its own name beside its base.
+    """A LoRA adapter, served under its own model name next to its base.
 
-    path: a folder as peft saves it. base: one of the generating models.
+    path: a folder saved by peft. base: one of the generating models.
     """
 
     name: str
@@ -44,27 +44,28 @@ class LoraConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One engine process. `"auto"` values are settled on the machine itself.
+    """One engine process. `"auto"` values are resolved on the machine itself.
 
-    threads:         CPU threads of the forward pass; 0 leaves torch's own choice.
+    threads:         CPU threads of the forward pass; 0 keeps torch's default.
     max_seq_len:     prompt and answer together, tokens; `None` is each model's own.
-    max_new_tokens:  ceiling for `max_tokens` and its default in chats; `None`: the context's end.
+    max_new_tokens:  upper limit of `max_tokens` and its default in chats; `None`: the rest of the
+                     context.
     max_step_tokens: token budget of one forward pass; `None`: 512 on a CPU, else 8192.
-    max_sequences:   answers in progress at once, each model.
-    max_waiting:     answers waiting for their turn, each model; more are refused as busy.
+    max_sequences:   concurrent answers per model.
+    max_waiting:     queued answers per model; further ones are rejected as busy.
     kv_cache:        bytes for keys and values, shared evenly by the generating models.
-    compile:         kernels made for this CPU by its compiler; "auto" wherever there is one.
+    compile:         compile kernels for this CPU; "auto" does so if a compiler is installed.
     prefix_cache:    reuse the keys and values of equal prompt beginnings of one tenant.
-    max_first_token_wait_s: seconds in the queue that make up for one priority; who has waited so
-                     long, and has not begun, may take the place of an answer that ranks lower.
-    draft_tokens:    guessed ahead by prompt lookup, at most, where few answers are in progress; a
-                     guess that is wrong costs time and changes nothing. 0: no guesses.
-    max_logits_bytes: of context and generation logits in one answer.
-    step_timeout_s:  a step that takes longer ends the process, which then starts again.
-    environment:     names of variables that the process gets beside the usual ones.
-    engines:         processes that share this machine, which divides an `auto` kv_cache.
-    accept_lora:     requests may bring adapters of their own; max_loras, max_lora_bytes: how many
-                     of those, and of how many bytes, are kept for later requests.
+    max_first_token_wait_s: seconds in the queue that count as one priority level. An answer that
+                     waited this long without starting may preempt one that now ranks lower.
+    draft_tokens:    most tokens drafted by prompt lookup per step while few answers run; a wrong
+                     draft costs time and does not change the answer. 0: no drafts.
+    max_logits_bytes: limit for context and generation logits in one answer.
+    step_timeout_s:  a longer step ends the process, which then restarts.
+    environment:     names of environment variables passed to the process besides the usual ones.
+    engines:         processes that share this machine and divide an `auto` kv_cache.
+    accept_lora:     requests may send their own adapters; max_loras, max_lora_bytes: how many of
+                     them, and how many bytes, are cached for later requests.
     """
 
     models: tuple[ModelConfig, ...]

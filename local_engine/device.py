@@ -1,7 +1,7 @@
-"""Which device and number format the engine uses, and why not a better one.
+"""Choose the device and number format of the engine, and say why not a better one.
 
-The only place, beside ops/, that may import torch_npu. torch itself would import an installed
-torch_npu at its start and fail on a machine without CANN, so its autoloading is turned off here.
+Only this module and ops/ may import torch_npu. torch would import an installed torch_npu at
+startup and fail on a machine without CANN, so autoloading is turned off here.
 """
 
 import os
@@ -28,7 +28,7 @@ DTYPES: dict[DTypeName, torch.dtype] = {
 
 
 class Available(Struct, frozen=True, kw_only=True):
-    """What this machine has. Each reason is "" where the device can be used."""
+    """The devices of this machine. Each reason is "" if the device can be used."""
 
     npu: str
     cuda: str
@@ -36,16 +36,16 @@ class Available(Struct, frozen=True, kw_only=True):
 
 
 def probe() -> Available:
-    """Looks at this machine; imports torch_npu if it is installed."""
+    """Detect the devices of this machine; imports torch_npu if it is installed."""
     return Available(
         npu=_npu_problem(),
-        cuda="" if torch.cuda.is_available() else "torch sees no CUDA device",
+        cuda="" if torch.cuda.is_available() else "torch finds no CUDA device",
         cpu_bfloat16=_cpu_has_bfloat16(Path("/proc/cpuinfo")),
     )
 
 
 def choose_device(wanted: DeviceName, available: Available) -> str:
-    """`auto` is npu, then cuda, then cpu. Raises InvalidConfig for a device that isn't there."""
+    """Resolve `auto` to npu, cuda or cpu. Raises InvalidConfig for a missing device."""
     problems = {"npu": available.npu, "cuda": available.cuda, "cpu": ""}
     if wanted == "auto":
         return next(name for name, problem in problems.items() if not problem)
@@ -55,7 +55,7 @@ def choose_device(wanted: DeviceName, available: Available) -> str:
 
 
 def choose_dtype(wanted: DTypeName, device: str, available: Available) -> torch.dtype:
-    """`auto` is bfloat16, but float32 on a CPU whose bfloat16 is emulated."""
+    """Resolve `auto` to bfloat16, or to float32 on a CPU that emulates bfloat16."""
     if wanted != "auto":
         return DTYPES[wanted]
     slow = device == "cpu" and not available.cpu_bfloat16
@@ -63,7 +63,7 @@ def choose_dtype(wanted: DTypeName, device: str, available: Available) -> torch.
 
 
 def free_bytes(device: str) -> int:
-    """Memory that a new tensor may take on the device now, bytes."""
+    """Return the memory available for new tensors on the device now, in bytes."""
     if device == "cpu":
         return _available_memory(Path("/proc/meminfo"))
     free, _ = torch.get_device_module(device).mem_get_info()
@@ -76,11 +76,11 @@ def _npu_problem() -> str:
     try:
         import torch_npu  # noqa: F401  # pyright: ignore
     except (ImportError, OSError) as exc:
-        return f"torch-npu is installed, but CANN's libraries are missing: {exc}"
+        return f"torch-npu is installed but CANN's libraries are missing: {exc}"
     except RuntimeError as exc:
         return f"torch-npu cannot start: {exc}"
     if not torch.get_device_module("npu").is_available():
-        return "torch-npu is installed, but sees no NPU"
+        return "torch-npu is installed but finds no NPU"
     return ""
 
 
@@ -95,7 +95,7 @@ def _cpu_has_bfloat16(cpuinfo: Path) -> bool:
 
 
 def _available_memory(meminfo: Path) -> int:
-    """Linux's own estimate; 4 GiB where it cannot be read."""
+    """Return Linux's MemAvailable in bytes; 4 GiB if it cannot be read."""
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
             name, _, value = line.partition(":")

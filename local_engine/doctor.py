@@ -1,7 +1,7 @@
-"""`python -m local_engine.doctor`: what the engine finds here, and one call of each kernel.
+"""`python -m local_engine.doctor`: report the devices and call each kernel once.
 
-Prints a JSON list of [what, found] pairs. A process of its own, because the gateway imports no
-torch, and because a broken installation of torch-npu can end the process that imports it.
+Prints a JSON list of [what, found] pairs. It is a separate process because the gateway does not
+import torch and a broken torch-npu installation can crash the process that imports it.
 """
 
 import os
@@ -28,7 +28,7 @@ CANN_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 CANN_DEFAULT = Path("/usr/local/Ascend")
 
 TYPICAL = Shape(heads=32, kv_heads=8, width=128, hidden=4096)
-"""Of a model of eight billion parameters; the trials take a few tokens of it."""
+"""The shape of a model with eight billion parameters; the self-tests compute a few tokens."""
 
 
 def main() -> int:
@@ -52,56 +52,56 @@ def lines() -> Iterator[Line]:
 
 
 def pairing_problem(torch_version: str, npu_version: str) -> str:
-    """ "" if the two belong together, or there is no torch-npu. Versions as pip gives them, "" for
-    a package that is missing.
+    """Return "" if the versions match or torch-npu is not installed, else the problem.
 
-    torch-npu X.Y.Z, whatever its .postN, is built for torch X.Y.Z and no other.
+    Versions are pip's, "" for a missing package. torch-npu X.Y.Z (any .postN) is built for torch
+    X.Y.Z only.
     """
     if not npu_version:
         return ""
     if _release(torch_version) == _release(npu_version):
         return ""
     return (
-        f"torch-npu {npu_version} is for torch {_release(npu_version)}, and {torch_version} is "
-        "installed; install the pair that docs/ascend.md names"
+        f"torch-npu {npu_version} needs torch {_release(npu_version)}, but {torch_version} is "
+        "installed; install a matching pair (docs/ascend.md)"
     )
 
 
 def cann(environment: Mapping[str, str], default: Path) -> str:
-    """Where Ascend's toolkit is, as far as can be seen without loading it."""
+    """Return where Ascend's toolkit is installed, without loading it."""
     for name in CANN_HOMES:
         if home := environment.get(name):
-            found = "" if Path(home).is_dir() else ", which is no folder"
+            found = "" if Path(home).is_dir() else ", which is not a folder"
             return f"{name} is {home}{found}"
     if default.is_dir():
-        return f"{default} is there, but its set_env.sh has not been sourced"
+        return f"{default} exists, but its set_env.sh was not sourced"
     return "not found"
 
 
 def dtype_reason(device: str, available: Available) -> str:
     if device != "cpu":
-        return "half the memory of float32, and what the device is made for"
+        return "half the memory of float32, and native to the device"
     if available.cpu_bfloat16:
-        return "this CPU has instructions for it"
+        return "this CPU has bfloat16 instructions"
     return "this CPU has no bfloat16 instructions (AMX or AVX512-BF16)"
 
 
 def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
-    """Every kernel of the device is called once, and its result compared with torch's."""
+    """Call every kernel of the device once and compare its result with torch's."""
     selection = select_kernels(device, dtype, TYPICAL, thorough=True)
     for trial in selection.trials:
-        yield f"kernel {trial.kernel}", trial.problem or f"right, for {trial.role}"
+        yield f"kernel {trial.kernel}", trial.problem or f"matches torch, used for {trial.role}"
     if not selection.trials:
         reported: list[str] = []
         cpu_kernels("auto", device, dtype, reported.append)
-        yield "kernels", reported[-1] if reported else "of torch itself"
+        yield "kernels", reported[-1] if reported else "torch's own kernels"
     if selection.probe is not None:
         reason = f"; {selection.probe.problem}" if selection.probe.problem else ""
         yield "sampling operator", selection.probe.version.value + reason
 
 
 def _release(version: str) -> str:
-    """2.13.0 of 2.13.0.post2+cpu."""
+    """Return 2.13.0 for 2.13.0.post2+cpu."""
     found = re.match(r"\d+(\.\d+)*", version)
     return found.group() if found else version
 

@@ -1,9 +1,9 @@
 """The engine process: `python -m local_engine --socket PATH`.
 
-The configuration comes as one line of JSON on stdin (or from a file, `--config`). stdin stays
-open for as long as the parent lives: its end is the engine's end. One line a stage goes to
-stdout, the last of them `ready`; people read stderr. Exit status: 0 was stopped, 1 the engine
-broke, 2 the configuration cannot be served.
+The configuration is one line of JSON on stdin (or a file, `--config`). The parent keeps stdin
+open; when stdin closes, the engine stops. The engine writes one line per startup stage to stdout,
+the last one `ready`, and logs for humans to stderr. Exit status: 0 stopped, 1 the engine crashed,
+2 the configuration cannot be served.
 """
 
 import argparse
@@ -34,7 +34,7 @@ BROKEN, UNSERVABLE = 1, 2
 
 
 class StopSignals:
-    """Who says when to stop: SIGTERM, and the end of stdin, also while the weights load."""
+    """Stops the process on SIGTERM and on the end of stdin, also while the weights load."""
 
     def __init__(self) -> None:
         self._stop: Callable[[], object] = lambda: os._exit(0)
@@ -42,7 +42,7 @@ class StopSignals:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def then(self, stop: Callable[[], object]) -> None:
-        """From now on `stop` is called instead of leaving at once; from any thread."""
+        """From now on, call `stop` (from any thread) instead of exiting at once."""
         self._stop = stop
 
     def watch_stdin(self) -> None:
@@ -89,14 +89,14 @@ def main(arguments: list[str], hosting: Hosting = host) -> int:
 
 
 def guard(service: Service, limit_s: float) -> Watchdog:
-    """Ends the process when a step hangs, and tells where it does.
+    """Return a watchdog that logs all stacks and ends the process when a step hangs.
 
-    Where not even the watchdog's own thread gets to run any more, because a kernel never gives
-    the interpreter back, faulthandler's does: it needs no interpreter.
+    If a kernel never releases the interpreter lock, the watchdog's own thread cannot run.
+    faulthandler's thread still can, because it does not need the lock.
     """
 
     def end(line: str) -> None:
-        _report(f"{line}; the process ends, so that another starts")
+        _report(f"{line}; ending the process so that it restarts")
         faulthandler.dump_traceback(all_threads=True)
         os._exit(BROKEN)
 
@@ -107,7 +107,7 @@ def guard(service: Service, limit_s: float) -> Watchdog:
 
 
 async def _serve(service: Service, path: Path, stop_signals: StopSignals) -> int:
-    """Listens until it is told to stop, or the engine's thread ends by itself."""
+    """Serve until a stop signal arrives or the engine's thread ends by itself."""
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
     stop_signals.then(lambda: loop.call_soon_threadsafe(stop_requested.set))
@@ -127,7 +127,7 @@ async def _serve(service: Service, path: Path, stop_signals: StopSignals) -> int
 
 
 def _listener(path: Path) -> socket.socket:
-    """A Unix socket that only this user can reach; one that a dead engine left behind goes."""
+    """Return a Unix socket that only this user can open; replaces one left by a dead engine."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     mask = os.umask(0o177)
@@ -148,7 +148,7 @@ def _configuration(path: Path | None) -> EngineConfig:
 
 
 def _report(line: str) -> None:
-    """For the parent on stdout, for people on stderr; a parent that is gone does not matter."""
+    """Write a line to the parent (stdout) and to stderr; ignore a parent that is gone."""
     try:
         print(f"engine: {line}", file=sys.stderr, flush=True)
         os.write(sys.stdout.fileno(), line.replace("\n", " ").encode() + b"\n")

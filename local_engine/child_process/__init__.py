@@ -1,1 +1,1 @@
-"""Work that can hold the interpreter for long, in child processes that can be ended."""
+"""Work that can block the interpreter for long, in child processes that can be killed."""

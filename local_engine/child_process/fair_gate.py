@@ -1,4 +1,4 @@
-"""Turns at something scarce, given out fairly between tenants."""
+"""A semaphore that shares its slots fairly between tenants."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -11,17 +11,17 @@ RETRY_AFTER_S = 1.0
 
 
 class Gate:
-    """A number of slots. Tenants that wait get the next free slot in rotation.
+    """A semaphore with a fixed number of slots; waiting tenants get free slots in rotation.
 
-    One tenant never holds the last slot as long as there are two or more, so a tenant whose work
-    takes long delays others by one turn at most.
+    With two or more slots, one tenant never holds all of them, so a tenant with long work delays
+    others by at most one slot.
     """
 
     def __init__(self, what: str, *, slots: int, waiting: int, wait_s: float, name: str) -> None:
-        """what: the work, for errors. slots: turns at a time, at least 1.
+        """what: the work, for error messages. slots: concurrent holders, at least 1.
 
-        waiting: requests of one tenant that may wait; wait_s: seconds that one waits at most.
-        name: of the engine or provider, for errors.
+        waiting: requests of one tenant that may wait; wait_s: longest wait in seconds.
+        name: of the engine or provider, for error messages.
         """
         self._what = what
         self._free = slots
@@ -34,11 +34,11 @@ class Gate:
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncGenerator[None, None]:
-        """Holds a slot. Cancelling the task leaves the queue, or gives the slot back.
+        """Hold a slot. Cancelling the task leaves the queue or returns the slot.
 
-        Raises Throttled where too many requests of this tenant are waiting, or those before this
-        one took too long, and Unavailable where it got no slot in time because of others. Neither
-        makes a gateway avoid the backend for others.
+        Raises Throttled if too many requests of this tenant are waiting or its earlier requests
+        took too long, and Unavailable if other tenants held the slots for too long. Neither opens
+        the gateway's circuit breaker for the backend.
         """
         await self._enter(tenant)
         try:
@@ -53,7 +53,7 @@ class Gate:
         queue = self._queues.setdefault(tenant, deque())
         if len(queue) >= self._waiting:
             raise Throttled(
-                f"{len(queue)} requests of this key are waiting for {self._what}; "
+                f"{len(queue)} requests of this key are already waiting for {self._what}; "
                 "wait for their answers",
                 retry_after=RETRY_AFTER_S,
             )
@@ -71,12 +71,12 @@ class Gate:
                 raise
             if self._active[tenant] >= self._each:
                 raise Throttled(
-                    f"no turn at {self._what} within {self._wait_s:g} s behind this key's own "
+                    f"no slot for {self._what} within {self._wait_s:g} s because of this key's own "
                     "requests; wait for their answers",
                     retry_after=RETRY_AFTER_S,
                 ) from exc
             raise Unavailable(
-                f"{self._name}: no turn at {self._what} within {self._wait_s:g} s",
+                f"{self._name}: no slot for {self._what} within {self._wait_s:g} s",
                 retry_after=RETRY_AFTER_S,
             ) from exc
 

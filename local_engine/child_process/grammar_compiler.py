@@ -1,4 +1,4 @@
-"""Grammars compiled by llguidance, within its limits.
+"""Compile grammars with llguidance, within its limits.
 
 https://github.com/guidance-ai/llguidance compiles lark grammars, regular expressions and JSON
 schemas to token masks. A child process compiles first, because the compiler cannot be stopped;
@@ -15,11 +15,11 @@ from msgspec import Struct
 from local_engine.child_process.messages import Compiled, Guide
 
 _NO_FORCING = '%llguidance {"no_forcing": true}\n'
-"""Forced text would be spelt out when the grammar is compiled, and a short grammar can force
-gigabytes; without, it is found token by token."""
+"""With forcing, the compiler writes out forced text at compile time, and a short grammar can force
+gigabytes. Without it, forced text is found token by token."""
 
 _REASON = 400
-"""Characters of the compiler's own words that are passed on."""
+"""Characters of the compiler's message that are passed on."""
 
 _WHERE = re.compile(r"^at \d+\(\d+\): ")
 
@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def compiled(tokenizer: LLTokenizer, guide: Guide) -> tuple[LLMatcher | None, Compiled]:
-    """The matcher in its first state, `None` where there is a problem."""
+    """Return the matcher in its first state, or `None` if there is a problem."""
     client, field = guide.client, guide.parts[0].field
     if guide.gbnf:
         try:
@@ -58,7 +58,7 @@ def compiled(tokenizer: LLTokenizer, guide: Guide) -> tuple[LLMatcher | None, Co
 
 
 def matcher_of(tokenizer: LLTokenizer, lark: str, client: str) -> LLMatcher:
-    """In its first state; the mask of that is computed here, because it costs the most.
+    """Return a matcher in its first state, with the first mask computed: it costs the most.
 
     Each later mask is bounded by llguidance's own limits: 200,000 units of lexer work (about
     14 ms) and 50,000 items (about 2.5 ms). Errors are kept in the matcher.
@@ -80,7 +80,7 @@ def matcher_of(tokenizer: LLTokenizer, lark: str, client: str) -> LLMatcher:
 
 
 def reason(message: str) -> str:
-    """The compiler's first line, and the last where that tells what the first only announces."""
+    """Return the compiler's first line, and the first "error: " line after it, if any."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if not lines:
         return "it cannot be compiled"

@@ -1,8 +1,8 @@
-"""The child process: `python -m local_engine.child_process.main`, frames on stdin, answers on
+"""The child process: `python -m local_engine.child_process.main`, tasks on stdin, replies on
 stdout.
 
-It holds no secret and no model, only tokenizers, and it may be killed at any time: by its parent,
-by the kernel when a task takes more CPU time or memory than it may, and with its parent.
+It holds tokenizers, but no secrets and no models. It may be killed at any time: by its parent, by
+the kernel when a task exceeds its CPU time or memory, and together with its parent.
 """
 
 import ctypes
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from local_engine.child_process.text_encoder import BatchEncoder
 
 STACK_BYTES = 256 << 20
-"""Address space, not memory: the grammar compiler recurses through the client's rules."""
+"""Address space, not resident memory: the grammar compiler recurses through the client's rules."""
 
 MEMORY_BYTES = 4 << 30
 REASON = 400
 """Characters of an exception that are passed on."""
 
 NICE = 5
-"""Answers in progress come first."""
+"""Running answers have priority over compiling and encoding."""
 
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG, see prctl(2)."""
 
 
 class Child:
-    """Serves tasks one after the other until stdin ends."""
+    """Serves tasks one at a time until stdin ends."""
 
     def __init__(self) -> None:
         self._sources: dict[str, str] = {}
@@ -55,7 +55,7 @@ class Child:
                     messages.write(replies, self._done(task))
 
     def _done(self, task: messages.Task) -> messages.Reply:
-        """Rust code panics with an exception that is not an Exception."""
+        """Run one task. Panics of Rust code are BaseExceptions, not Exceptions."""
         try:
             return self._encode(task) if isinstance(task, messages.Encode) else self._compile(task)
         except BaseException as exc:  # noqa: BLE001  the parent reports it to the client
@@ -89,7 +89,7 @@ class Child:
 
 
 def limit_cpu(seconds: int) -> None:
-    """The kernel ends this process (SIGXCPU) once it has used so much more CPU time."""
+    """Let the kernel end this process (SIGXCPU) after `seconds` more of CPU time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
     resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))

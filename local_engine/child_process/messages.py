@@ -1,6 +1,6 @@
-"""What a child process is asked to do, and what it answers: frames on its stdin and stdout.
+"""Messages to and from a child process: frames on its stdin and stdout.
 
-A frame is its length, four bytes, big-endian, and a msgpack map, as between worker and engine.
+A frame is its length (four bytes, big-endian) and a msgpack map, as between worker and engine.
 """
 
 from typing import BinaryIO
@@ -12,16 +12,16 @@ HEAD_BYTES = 4
 
 
 class Load(Struct, frozen=True, kw_only=True, tag="load"):
-    """Remember a tokenizer under `key`. tokenizer: the content of a tokenizer.json. No answer."""
+    """Store a tokenizer under `key`. tokenizer: the content of a tokenizer.json. No reply."""
 
     key: str
     tokenizer: str
 
 
 class Encode(Struct, frozen=True, kw_only=True, tag="encode"):
-    """Turn text into tokens. special: add what the model expects around a text.
+    """Turn text into tokens. special: add the tokens that the model expects around a text.
 
-    most: tokens that are sent back at most, the last ones; `None`: all.
+    most: return at most this many tokens, the last ones; `None`: all.
     """
 
     key: str
@@ -31,18 +31,18 @@ class Encode(Struct, frozen=True, kw_only=True, tag="encode"):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """Something that the client wrote. field: its name in the request. lark: as a grammar."""
+    """A part written by the client. field: its name in the request. lark: as a grammar."""
 
     field: str
     lark: str
 
 
 class Guide(Struct, frozen=True, kw_only=True):
-    """What an answer must match, not compiled.
+    """The grammar that an answer must match, not yet compiled.
 
     lark:  the rules, `start` first; `client` may be used as `@client`.
     client: a grammar that the client wrote; gbnf: its syntax is GBNF and not lark's.
-    parts: what the client wrote, each by itself, to tell which of them is at fault.
+    parts: the client's parts, each on its own, to find the one with the error.
     """
 
     lark: str
@@ -52,7 +52,7 @@ class Guide(Struct, frozen=True, kw_only=True):
 
 
 class Compile(Struct, frozen=True, kw_only=True, tag="compile"):
-    """Find out whether a guide compiles. width: tokens of the mask. ends: the end tokens."""
+    """Check whether a guide compiles. width: tokens of the mask. ends: the end tokens."""
 
     key: str
     guide: Guide
@@ -68,7 +68,7 @@ class Encoded(Struct, frozen=True, kw_only=True, tag="encoded"):
 
 
 class Compiled(Struct, frozen=True, kw_only=True, tag="compiled"):
-    """client: the guide's own grammar in lark. problem: "" where it compiles; field: whose."""
+    """client: the client's grammar in lark. problem: "" if it compiles; field: the one at fault."""
 
     client: str = ""
     problem: str = ""
@@ -76,13 +76,13 @@ class Compiled(Struct, frozen=True, kw_only=True, tag="compiled"):
 
 
 class Broken(Struct, frozen=True, kw_only=True, tag="broken"):
-    """The task raised an exception that no other answer stands for."""
+    """The task raised an exception that no other reply covers."""
 
     reason: str
 
 
 class CpuLimit(Struct, frozen=True, kw_only=True, tag="limits"):
-    """For the task that follows. cpu_s: CPU seconds; a child that needs more is killed."""
+    """Limit of the next task. cpu_s: CPU seconds; a child that needs more is killed."""
 
     cpu_s: int
 
@@ -97,7 +97,7 @@ decode_reply: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 def write(stream: BinaryIO, message: ToChild | Reply) -> None:
-    """Raises OSError where the other side is gone."""
+    """Write one frame. Raises OSError if the other side is gone."""
     body = _encode(message)
     stream.write(len(body).to_bytes(HEAD_BYTES, "big"))
     stream.write(body)
@@ -105,7 +105,7 @@ def write(stream: BinaryIO, message: ToChild | Reply) -> None:
 
 
 def read(stream: BinaryIO) -> bytes:
-    """The next frame's body; b"" at the end, be it inside a frame."""
+    """Return the next frame's body; b"" at the end of the stream, even inside a frame."""
     head = stream.read(HEAD_BYTES)
     if len(head) < HEAD_BYTES:
         return b""

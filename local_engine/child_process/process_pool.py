@@ -1,7 +1,7 @@
-"""Child processes for work that cannot be stopped in a thread, and that would hold up the process.
+"""Child processes for work that cannot be stopped in a thread and would block the process.
 
-A child is started when it is first needed and used again afterwards. It is killed when the client
-that waits for it leaves, when the task takes too long, and when this process ends.
+A child starts when it is first needed and is reused. It is killed when the waiting client
+disconnects, when the task takes too long, and when this process ends.
 """
 
 import asyncio
@@ -19,29 +19,29 @@ from typing import BinaryIO, cast
 from local_engine.child_process import messages as messages
 
 IDLE = 2
-"""Children that are kept for the next task."""
+"""Idle children that are kept for the next task."""
 
 THREADS = 8
-"""That wait for a child's answer; how many tasks there are at a time is up to the gates."""
+"""Threads that wait for a child's reply; the gates limit how many tasks run at a time."""
 
 LARGE_BYTES = 4 << 20
-"""Of a task; a child that had one ends afterwards, because it does not give its memory back."""
+"""Task size from which a child ends afterwards, because it does not return its memory."""
 
 START_S, WALL_TIMES = 15.0, 4
-"""A task may take so much longer than its CPU time where the machine has other things to do, and
-the child has to be started."""
+"""Allowance in wall time for starting the child, and the factor on the CPU time for a busy
+machine."""
 
 
 class TooMuchWork(Exception):
-    """The task needs more CPU time or memory than it may, or it ended the child."""
+    """The task exceeded its CPU time or memory, or crashed the child."""
 
 
 class Starved(Exception):
-    """The task had not enough of the machine to be done in time; it may be right."""
+    """The machine was too busy to finish the task in time; the task itself may be valid."""
 
 
 class Pool:
-    """Its verbs are called on an event loop, of which there may be several in a row."""
+    """Call its methods on an event loop; several loops may follow each other."""
 
     def __init__(self) -> None:
         self._idle: list[_Child] = []
@@ -51,12 +51,12 @@ class Pool:
     async def run(
         self, task: messages.Task, *, tokenizer: str, cpu_s: int, size: int = 0
     ) -> messages.Reply:
-        """tokenizer: the tokenizer.json that the task's `key` stands for. size: bytes of the task.
+        """tokenizer: the tokenizer.json named by the task's `key`. size: bytes of the task.
 
         Cancelling kills the child. Raises TooMuchWork and Starved.
         """
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="apart")
+            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="child-process")
             atexit.register(self.close)
         child = self._idle.pop() if self._idle else _Child()
         self._all.add(child)
@@ -79,7 +79,7 @@ class Pool:
                 child.end()
 
     def close(self) -> None:
-        """Ends all children. Later tasks start new ones."""
+        """End all children. Later tasks start new ones."""
         self._idle.clear()
         while self._all:
             self._all.pop().end()
@@ -100,7 +100,7 @@ class _Child:
         self._ended = False
 
     def call(self, task: messages.Task, tokenizer: str, cpu_s: int) -> messages.Reply:
-        """Blocks, so it runs in a thread. Raises TooMuchWork, and Starved where it was ended."""
+        """Run one task; blocks. Raises TooMuchWork, and Starved if the child was ended."""
         with self._lock:
             if self._ended:
                 raise Starved
@@ -123,7 +123,7 @@ class _Child:
     def _exchange(
         self, process: subprocess.Popen[bytes], task: messages.Task, tokenizer: str, cpu_s: int
     ) -> bytes:
-        """The answer's bytes; b"" where the child ended before it."""
+        """Return the reply's bytes; b"" if the child ended before it."""
         tasks, replies = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
         try:
             if self._known.get(task.key) is not tokenizer:
@@ -136,7 +136,7 @@ class _Child:
             return b""
 
     def end(self) -> None:
-        """Kills it; `call`, if it runs, returns at once and reaps it."""
+        """Kill the child; a running `call` returns at once and reaps it."""
         with self._lock:
             self._ended = True
             process = self._process
@@ -184,4 +184,4 @@ def _ending(status: int) -> str:
 
 
 pool = Pool()
-"""Of this process."""
+"""The pool of this process."""

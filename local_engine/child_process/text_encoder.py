@@ -1,8 +1,8 @@
-"""Text to tokens without holding up others, for the engine and for the gateway's own tokenizers.
+"""Text to tokens without blocking other requests; used by the engine and the gateway.
 
-What a text costs goes by its length: a short one is encoded where the request is read, a longer
-one in a thread, and a long one in a child process, which can be stopped. The tokenizers library
-lets other threads run while it encodes a batch, and only then.
+The cost depends on the length: a short text is encoded where the request is read, a longer one in
+a thread, and a long one in a child process, which can be stopped. The tokenizers library releases
+the interpreter lock only while it encodes a batch.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
 from schemas.errors import InvalidRequest, Unavailable
 
 INLINE = 4096
-"""Characters, or tokens, that are worked on in the event loop; more go to a thread."""
+"""Characters or tokens that are processed on the event loop; longer requests go to a thread."""
 
 LONG = 256 * 1024
-"""Characters from which on a child process encodes."""
+"""Characters above which a child process encodes."""
 
 ENCODE_SECONDS = 30
-"""CPU time for one text."""
+"""CPU time limit for one text."""
 
 TURNS, WAITING, WAIT_S = 2, 4096, 300.0
-"""Long requests that are read at a time; those of one tenant that wait, and how long, seconds."""
+"""Long requests read at a time; how many of one tenant may wait, and how long, in seconds."""
 
 _Result = TypeVar("_Result")
 
@@ -46,16 +46,16 @@ class BatchEncoder(Protocol):
 
 
 class Offload:
-    """Lets a thread that reads a request wait for child processes, for as long as it is wanted."""
+    """Lets a thread that reads a request call child processes until the client disconnects."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """loop: the one that the request came on."""
+        """loop: the one on which the request arrived."""
         self._loop = loop
         self._waits: Future[Reply] | None = None
         self._abandoned = False
 
     def run(self, task: Encode, tokenizer: str) -> Reply:
-        """Blocks. Raises TooMuchWork and Starved, the latter too where nobody waits any more."""
+        """Run the task; blocks. Raises TooMuchWork, and Starved, also after `abandon`."""
         if self._abandoned:
             raise Starved
         work = pool.run(task, tokenizer=tokenizer, cpu_s=ENCODE_SECONDS, size=len(task.text))
@@ -68,14 +68,14 @@ class Offload:
             raise Starved from exc
 
     def abandon(self) -> None:
-        """Called on the loop: the client has left, or the work is done."""
+        """Cancel the running task. Call it on the loop: the client left, or the work is done."""
         self._abandoned = True
         if self._waits is not None:
             self._waits.cancel()
 
 
 async def run_offloaded(work: Callable[[Offload], _Result]) -> _Result:
-    """Does it in a thread. Cancelling ends the child process that it waits for."""
+    """Run `work` in a thread. Cancelling ends the child process that it waits for."""
     offload = Offload(asyncio.get_running_loop())
     try:
         return await asyncio.to_thread(work, offload)
@@ -84,15 +84,15 @@ async def run_offloaded(work: Callable[[Offload], _Result]) -> _Result:
 
 
 def reading_gate(name: str) -> Gate:
-    """For requests of more than INLINE. name: of the engine or provider, for errors."""
+    """Return the gate for requests above INLINE. name: of the engine or provider, for errors."""
     return Gate("reading a long prompt", slots=TURNS, waiting=WAITING, wait_s=WAIT_S, name=name)
 
 
 class TextEncoder:
-    """One tokenizer's way from text to tokens. `encode` may be called from any thread."""
+    """Encodes text with one tokenizer. `encode` may be called from any thread."""
 
     def __init__(self, backend: BatchEncoder, key: str, source: Callable[[], str]) -> None:
-        """key: names the tokenizer in child processes. source: its tokenizer.json, made once."""
+        """key: names the tokenizer in child processes. source: returns tokenizer.json, once."""
         self._backend = backend
         self._key = key
         self._source = source
@@ -101,11 +101,11 @@ class TextEncoder:
     def encode(
         self, text: str, *, special: bool, most: int | None = None, offload: Offload | None = None
     ) -> tuple[list[int], int]:
-        """The tokens, and how many there are: of more than `most` only the last so many are given.
+        """Return the last `most` tokens (`None`: all) and the count of all tokens.
 
-        special: add what the model expects around a text (its begin token).
-        errand: where a child process may be waited for; without, all texts are encoded here.
-        Raises InvalidRequest for a text that takes too long, and Unavailable.
+        special: add the tokens that the model expects around a text (its begin token).
+        offload: runs long texts in a child process; without it, every text is encoded here.
+        Raises InvalidRequest for a text that takes too long, and Unavailable on a busy machine.
         """
         if offload is None or len(text) <= LONG:
             (found,) = self._backend.encode_batch_fast([text], add_special_tokens=special)

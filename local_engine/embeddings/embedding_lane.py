@@ -58,7 +58,7 @@ class EmbeddingLane:
         self._left[inputs.id] = len(inputs.rows)
 
     def drop(self, id: int, outcome: str = "cancelled") -> None:
-        """Frees a request's inputs at once; one that has ended is none of our business."""
+        """Free a request's inputs at once; one that has ended is none of our business."""
         self._queue.drop(id)
         self._found.pop(id, None)
         if self._left.pop(id, None) is not None:

@@ -92,7 +92,7 @@ class InputQueue:
         self.count += len(inputs.rows)
 
     def drop(self, id: int) -> None:
-        """Forgets a request; its inputs are skipped where they are found."""
+        """Forget a request; its inputs are skipped where they are found."""
         waiting = self._waiting.pop(id, None)
         if waiting is not None:
             self.count -= len(waiting.taken) - sum(waiting.taken)
@@ -173,7 +173,7 @@ class InputQueue:
         self._by_length[length].append(pick)
 
     def _sweep(self) -> None:
-        """Forgets, at the front of each length, what was taken or dropped."""
+        """Forget, at the front of each length, what was taken or dropped."""
         for length in list(self._lengths):
             picks = self._by_length[length]
             while picks and self._is_gone(picks[0]):

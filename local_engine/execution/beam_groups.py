@@ -44,13 +44,13 @@ class BeamGroups:
         )
 
     def end(self, job: Job) -> None:
-        """Frees what the search's beams hold."""
+        """Free what the search's beams hold."""
         for id in [id for id, search in self._of.items() if search.job is job]:
             for beam in self._of.pop(id).live:
                 self._scheduler.finish(beam.sequence)
 
     def offer(self, rows: StepRows) -> list[BeamSearch]:
-        """Hands a step's rows to their searches; returns those that have all of their beams'."""
+        """Hand a step's rows to their searches; returns those that have all of their beams'."""
         touched: dict[int, BeamSearch] = {}
         for kept in rows.kept:
             search = self._of.get(kept.chunk.sequence.id)

@@ -153,7 +153,7 @@ class BeamSearch:
         del self.hypotheses[self.beams.width :]
 
     def _closed(self, best: float, length: int) -> bool:
-        """Whether no live beam, the best of which scores `best`, can still improve the answer."""
+        """True if no live beam, the best of which scores `best`, can still improve the answer."""
         if len(self.hypotheses) < self.beams.width:
             return False
         if self.beams.early_stopping is True:

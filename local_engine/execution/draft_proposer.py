@@ -23,7 +23,7 @@ class DraftProposer:
         self._lookups: dict[int, PromptLookup] = {}
 
     def propose(self, jobs: Iterable[Job], running: int) -> None:
-        """Gives each job drafts for its next step: none past an end token, or the answer's last
+        """Give each job drafts for its next step: none past an end token, or the answer's last
         place. crowd: answers in progress."""
         if self._most == 0 or running > MAX_RUNNING:
             return

@@ -62,7 +62,7 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the step in progress; whatever is unfinished fails."""
+        """End after the step in progress; whatever is unfinished fails."""
         self._inbox.put(None)
         self._thread.join()
 
@@ -73,7 +73,7 @@ class Engine:
             self._fail_late_jobs()
 
     def cancel(self, id: int) -> None:
-        """Frees the sequence before the next step; no further delta is promised or forbidden."""
+        """Free the sequence before the next step; no further delta is promised or forbidden."""
         self._inbox.put(id)
 
     def _run(self) -> None:
@@ -104,7 +104,7 @@ class Engine:
         return results
 
     def _drain_inbox(self) -> bool:
-        """Empties the inbox, waiting for it where there is nothing else to do. False: stop."""
+        """Empty the inbox, waiting for it where there is nothing else to do. False: stop."""
         wait = not any(lane.busy for lane in self._all)
         while True:
             try:

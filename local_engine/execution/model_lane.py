@@ -76,7 +76,7 @@ class ModelLane:
             self._beam_groups.begin(job)
 
     def drop(self, id: int) -> None:
-        """Frees a sequence at once; one that has ended already is none of our business.
+        """Free a sequence at once; one that has ended already is none of our business.
 
         Siblings that were waiting for its prompt go on without it.
         """
@@ -205,7 +205,7 @@ class ModelLane:
     def _append_tokens(
         self, draw: DrawRequest, drawn: list[SampledToken], logits: Tensor, now: float
     ) -> Delta:
-        """Appends the tokens, up to one that ends the answer."""
+        """Append the tokens, up to one that ends the answer."""
         job, sequence = draw.job, draw.job.sequence
         first = sequence.generated == 0
         outcome: Outcome | None = None

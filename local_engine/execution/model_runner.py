@@ -128,7 +128,7 @@ class Runner:
 
     @torch.inference_mode()
     def forward(self, chunks: Sequence[Chunk]) -> StepRows:
-        """Computes the chunks in one pass. Single tokens go first, in the order of their slots."""
+        """Compute the chunks in one pass. Single tokens go first, in the order of their slots."""
         size = self.block_size
         laid = [(chunk, _runs(chunk, size)) for chunk in chunks]
         laid.sort(key=lambda pair: (pair[0].count > 1, len(pair[1]) > 1, pair[1][0][0]))
@@ -178,7 +178,7 @@ class Runner:
 
     @property
     def fused(self) -> bool:
-        """Whether the model runs without transformers' modules."""
+        """True if the model runs without transformers' modules."""
         return self._fused is not None
 
     def _adapt(self, laid: "Laid") -> None:
@@ -300,7 +300,7 @@ def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]
 
 
 def _groups(singles: Sequence[tuple[int, int]], slots: int) -> Iterable[Group]:
-    """Cuts decoding sequences (slot, keys), by slot, into batches of equal distances."""
+    """Cut decoding sequences (slot, keys), by slot, into batches of equal distances."""
     row = 0
     while row < len(singles):
         end, stride = row + 1, 0

@@ -57,7 +57,7 @@ class PromptLookup:
             self._pause = min(1 << self._misses, MAX_PAUSE)
 
     def _index(self, tokens: Sequence[int]) -> None:
-        """Notes where each run of tokens ended last, but for the one that the answer ends with."""
+        """Note where each run of tokens ended last, but for the one that the answer ends with."""
         for end in range(max(self._read, SHORT), len(tokens)):
             for size in (LONG, SHORT):
                 if end >= size:

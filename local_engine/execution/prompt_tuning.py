@@ -73,7 +73,7 @@ def read_table(
 def overlay(
     chunks: Sequence[tuple[TokenSequence, int]], ids: list[int], vocabulary: int, device: str
 ) -> Overlay | None:
-    """Takes the ids past the vocabulary out of a packed step, and says what stands for them.
+    """Take the ids past the vocabulary out of a packed step, and says what stands for them.
 
     chunks: each chunk's sequence and token count, in packed order. ids: of all their tokens;
     those that select rows of a table become 0.

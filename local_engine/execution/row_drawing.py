@@ -36,7 +36,7 @@ class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def stateful(self) -> bool:
-        """Whether a row's distribution depends on the tokens drawn before it in this step."""
+        """True if a row's distribution depends on the tokens drawn before it in this step."""
         return self.job.history is not None or self.job.grammar is not None
 
 
@@ -79,5 +79,5 @@ def draw_tokens(
 
 
 def _right(draw: DrawRequest, drawn: Sequence[SampledToken]) -> bool:
-    """Whether what was drawn so far is what was guessed."""
+    """True if what was drawn so far is what was guessed."""
     return all(one.token == draft for one, draft in zip(drawn, draw.drafts, strict=False))

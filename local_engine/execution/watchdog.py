@@ -59,7 +59,7 @@ class Watchdog:
         self._thread.join()
 
     def check(self) -> bool:
-        """Whether the thread hangs; then that has been told."""
+        """True if the thread hangs; then that has been told."""
         self._tick()
         begun = self._pulse.begun
         if begun is None or self._pulse.clock() - begun[1] <= self._limit_s:

@@ -1,7 +1,7 @@
-"""Grammars compiled for one model's tokenizer, and the masks that come of them.
+"""Compile grammars for one model's tokenizer, and compute their token masks.
 
-What clients send is bounded in bytes, in the compiler's own work and in time, compiled first in a
-child process that can be stopped, and in turns by tenant; a compiled grammar is kept.
+A client's grammar is limited in bytes, compiler work and time, compiled first in a child process
+that can be stopped, and scheduled fairly by tenant. Compiled grammars are cached.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
 from schemas.errors import InvalidRequest, Unavailable
 
 MAX_PART_BYTES = 128 * 1024
-"""Of one schema, pattern or grammar."""
+"""Bytes of one schema, pattern or grammar."""
 
 MAX_BYTES = 512 * 1024
-"""Of all that one request wants to be matched."""
+"""Bytes of all grammars of one request."""
 
 NAME = "local engine"
 
@@ -37,13 +37,13 @@ COMPILE_SECONDS = 5
 """CPU time."""
 
 REFUSED_S = 60.0
-"""For so long a grammar that took too much is refused without another try."""
+"""Seconds for which a grammar that took too long is rejected without another try."""
 
 KEPT = 64
-"""Compiled grammars per model, and as many that were refused."""
+"""Cached grammars per model; the same number of rejected ones is remembered."""
 
 SLOTS, WAITING, WAIT_S = 2, 1024, 30.0
-"""Grammars that compile at a time; those of one tenant that wait, and for how long, seconds."""
+"""Grammars that compile at a time; how many of one tenant may wait, and how long, in seconds."""
 
 _THREADS = 2
 _STACK_BYTES = 256 << 20
@@ -64,7 +64,7 @@ class MaskedGrammar:
     ) -> None:
         """width: tokens that the matcher knows, at least V. own_ends: the model's end tokens.
 
-        ends: tokens that end this answer. field: of the request, where its form comes from.
+        ends: tokens that end this answer. field: the request's field with the grammar.
         """
         self.field = field
         self._matcher = matcher
@@ -104,11 +104,11 @@ class MaskedGrammar:
     def failure(self) -> str:
         if not self._matcher.is_error():
             return ""
-        return f"the grammar cannot go on: {reason(self._matcher.get_error())}"
+        return f"the grammar matcher failed: {reason(self._matcher.get_error())}"
 
 
 class GuideCompiler:
-    """One model's compiler and what it has compiled. Its verbs are called on the event loop."""
+    """One model's compiler and its cache. Call its methods on the event loop."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class GuideCompiler:
         """tokenizer: tokenizer.json's text. vocabulary: V. known: tokens of the tokenizer.
 
         ends: the model's end tokens. seconds: CPU time that one request's grammar may take.
-        A tokenizer that the compiler cannot read is an error of the requests that need it.
+        A tokenizer that the compiler cannot read fails only the requests that need a grammar.
         """
         self._source = tokenizer
         self._key = sha256(tokenizer.encode()).hexdigest()
@@ -142,17 +142,17 @@ class GuideCompiler:
             self._unreadable = str(exc)
 
     def spell(self, marker: str, token: int | None) -> str:
-        """A marker of the model's own in lark: its token where it is one, else its text."""
+        """Return a marker of the model in lark: its token if it is one, else its text."""
         if token is not None and self._tokenizer and self._tokenizer.is_special_token(token):
             return f"<[{token}]>"
         return quote(marker)
 
     async def compile(self, guide: Guide, ends: frozenset[int], tenant: str = "") -> MaskedGrammar:
-        """A fresh state. ends: the tokens that end this answer. tenant: whose turn this takes.
+        """Return a fresh state. ends: tokens that end this answer. tenant: whose slot this uses.
 
-        Raises InvalidRequest naming the field that is too large, wrong, or takes too long,
-        Throttled where too many of the tenant's own grammars are waiting, and Unavailable where
-        those of others, or the machine, left it no time.
+        Raises InvalidRequest naming the field that is too large, invalid, or takes too long,
+        Throttled if too many grammars of this tenant are waiting, and Unavailable if other
+        tenants or a busy machine left no time.
         """
         matcher = self._compiled.get(guide)
         if matcher is None:
@@ -171,11 +171,11 @@ class GuideCompiler:
         )
 
     async def _compile(self, guide: Guide, tenant: str) -> LLMatcher:
-        """First in a child process, which can be stopped; what compiles there compiles here."""
+        """Compile in a child process first, which can be stopped; if it works, compile here."""
         field = guide.parts[0].field
         if self._tokenizer is None:
             raise InvalidRequest(
-                f"{field}: this model's tokenizer cannot be guided: {self._unreadable}",
+                f"{field}: guided decoding is not supported: {self._unreadable}",
                 param=field,
             )
         _refuse_large(guide)
@@ -196,13 +196,15 @@ class GuideCompiler:
         return matcher
 
     async def _compile_in_child(self, guide: Guide) -> Compiled:
-        """What a child process makes of it. Raises InvalidRequest for too much work."""
+        """Compile in a child process. Raises InvalidRequest for too much work."""
         task = Compile(key=self._key, guide=guide, width=self._width, ends=self._own_ends)
         field = guide.parts[0].field
         try:
             answer = await pool.run(task, tokenizer=self._source, cpu_s=self._seconds)
         except TooMuchWork as exc:
-            problem = f"{field}: not compiled within {self._seconds} s of work: {exc}; simplify it"
+            problem = (
+                f"{field}: not compiled within {self._seconds} s of CPU time: {exc}; simplify it"
+            )
             self._refused[guide] = (time.monotonic() + REFUSED_S, problem)
             if len(self._refused) > KEPT:
                 self._refused.popitem(last=False)
@@ -215,7 +217,7 @@ class GuideCompiler:
         return answer
 
     def _refuse_again(self, guide: Guide) -> None:
-        """Raises InvalidRequest for a guide that took too long a short while ago."""
+        """Raises InvalidRequest for a guide that took too long recently."""
         until, problem = self._refused.get(guide, (0.0, ""))
         if until > time.monotonic():
             raise InvalidRequest(problem, param=guide.parts[0].field)
@@ -223,7 +225,7 @@ class GuideCompiler:
 
 
 def quote(text: str) -> str:
-    """A lark literal."""
+    """Return `text` as a lark literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -233,14 +235,14 @@ def _refuse_large(guide: Guide) -> None:
         size = len(part.lark.encode()) + len(guide.client.encode()) * ("@client" in part.lark)
         if size > MAX_PART_BYTES:
             raise InvalidRequest(
-                f"{part.field}: {size} bytes are too much to match; {MAX_PART_BYTES} is the most",
+                f"{part.field}: {size} bytes are too many; send at most {MAX_PART_BYTES}",
                 param=part.field,
             )
     total = sum(len(part.lark.encode()) for part in guide.parts)
     if total > MAX_BYTES:
         field = guide.parts[0].field.partition("[")[0]
         raise InvalidRequest(
-            f"{field}: {total} bytes together are too much to match; {MAX_BYTES} is the most",
+            f"{field}: {total} bytes together are too many; send at most {MAX_BYTES}",
             param=field,
         )
 
@@ -250,7 +252,7 @@ _Task = Callable[[], _Matched]
 
 
 class _Compilers:
-    """Threads with deep stacks, started when they are first needed; they die with the process."""
+    """Daemon threads with deep stacks, started on first use."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[tuple[Future[_Matched], _Task]] = SimpleQueue()
@@ -275,7 +277,7 @@ class _Compilers:
                 continue
             try:
                 future.set_result(task())
-            except BaseException as exc:  # noqa: BLE001  whatever it is, who waits is told
+            except BaseException as exc:  # noqa: BLE001  passed to the waiting caller
                 future.set_exception(exc)
 
 

@@ -1,4 +1,4 @@
-"""What guided decoding asks of a grammar, whoever has compiled it."""
+"""The interface of a compiled grammar for guided decoding."""
 
 from typing import Protocol
 
@@ -6,34 +6,34 @@ from torch import Tensor
 
 
 class Grammar(Protocol):
-    """The state of one answer in its grammar; the engine's thread owns it."""
+    """The state of one answer in its grammar; owned by the engine's thread."""
 
     @property
     def field(self) -> str:
-        """The request's field that demands this form."""
+        """The request's field with the grammar."""
         ...
 
     def allow(self, row: Tensor) -> None:
-        """Writes what may come next into `row`, bool [V] on the CPU: True is permitted.
+        """Write the permitted next tokens into `row`, bool [V] on the CPU: True is permitted.
 
-        End tokens are permitted where the answer may end. At least one token always is.
+        End tokens are permitted where the answer may end. At least one token is always permitted.
         """
         ...
 
     def advance(self, token: int) -> None:
-        """The answer got `token`, which was permitted or is its end."""
+        """Advance the state by `token`, which is permitted or ends the answer."""
         ...
 
     def fork(self) -> "Grammar":
-        """An independent copy, for an answer that goes on from here."""
+        """Return an independent copy for another answer that continues from here."""
         ...
 
     @property
     def over(self) -> bool:
-        """The answer is complete, and nothing can follow."""
+        """True if the answer is complete and nothing can follow."""
         ...
 
     @property
     def failure(self) -> str:
-        """Why the answer cannot go on, "" as long as it can."""
+        """Why the answer cannot continue; "" while it can."""
         ...

@@ -1,4 +1,4 @@
-"""How models write tool calls, told by their chat templates; one row a way of writing."""
+"""Formats in which models write tool calls, recognised by their chat templates."""
 
 import secrets
 import string
@@ -9,15 +9,14 @@ _ALPHABET = string.ascii_letters + string.digits
 
 
 class ToolFormat(Struct, frozen=True, kw_only=True):
-    """One way of writing calls.
+    """One format of tool calls.
 
-    open, close: markers around each call ("" where there are none); around the list of all calls
-                 where `listed`.
+    open, close: markers around each call ("" for none), or around the list if `listed`.
     listed:   the calls are a JSON array.
-    key:      what the arguments are called.
-    between:  what stands between calls.
-    bare:     a text that begins as JSON is a call although no marker says so.
-    id:       of this many letters and digits, after `prefix`.
+    key:      the name of the arguments.
+    between:  the separator of calls.
+    bare:     text that starts as JSON is a call even without a marker.
+    id:       length of a call's id in letters and digits, after `prefix`.
     """
 
     name: str
@@ -40,13 +39,13 @@ HERMES = ToolFormat(name="hermes", open="<tool_call>", close="</tool_call>", bet
 MISTRAL = ToolFormat(
     name="mistral", open="[TOOL_CALLS]", listed=True, between=", ", prefix="", id=9
 )
-"""https://docs.mistral.ai/capabilities/function_calling; its templates demand such ids."""
+"""https://docs.mistral.ai/capabilities/function_calling; its templates require such ids."""
 
 LLAMA = ToolFormat(name="llama", open="<|python_tag|>", key="parameters", between="; ", bare=True)
 """https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/; the marker is optional."""
 
 GENERIC = ToolFormat(name="json", between="; ", bare=True)
-"""For models whose way of writing we do not know."""
+"""For models with an unknown format."""
 
 _SIGNS: tuple[tuple[ToolFormat, tuple[str, ...], tuple[str, ...]], ...] = (
     (HERMES, ("<tool_call>",), ("<function=", "<arg_key>")),
@@ -54,7 +53,7 @@ _SIGNS: tuple[tuple[ToolFormat, tuple[str, ...], tuple[str, ...]], ...] = (
     (LLAMA, ("<|python_tag|>",), ()),
     (LLAMA, ('"parameters": dictionary',), ()),
 )
-"""A format, what a template of it mentions, and what it does not."""
+"""A format, the strings that a template with it contains, and strings that it does not."""
 
 
 def format_of(template: str) -> ToolFormat:

@@ -1,4 +1,4 @@
-"""Tool calls in the text of an answer that arrives in pieces."""
+"""Parse tool calls from the text of an answer that arrives in pieces."""
 
 import re
 
@@ -29,7 +29,7 @@ _object = msgspec.json.Decoder(dict[str, object])
 class Value:
     """Finds the end of a JSON object or array that arrives in pieces.
 
-    done: it has ended. wrong: what follows can be no JSON.
+    done: the value has ended. wrong: the text cannot be JSON.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Value:
         self.wrong = False
 
     def feed(self, text: str) -> int:
-        """How many characters of `text` belong to the value; it may begin with blanks."""
+        """Return how many characters of `text` belong to the value; it may begin with blanks."""
         for place, character in enumerate(text):
             if self._quoted:
                 if self._escaped:
@@ -65,11 +65,11 @@ class Value:
 
 
 class ToolCallParser:
-    """Feed it an answer's text; it gives text and tool calls. calls: how many it has found.
+    """Splits an answer's text into text and tool calls. calls: number of calls so far.
 
-    A marker is never shown by half, and what looks like a call and is none stays text. Calls that
-    nothing guarantees are shown when they are complete; where a grammar has seen to it that they
-    are right, their arguments are shown as they come.
+    Half a marker is never shown, and text that looks like a call but is not one stays text. Without
+    a grammar, calls are returned when they are complete; if a grammar guarantees valid calls, their
+    arguments are streamed.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class ToolCallParser:
         required: bool,
         index: int,
     ) -> None:
-        """names: the functions there are. sure: a grammar writes the calls. demanded: the answer
-        is calls and nothing else, which goes with `guaranteed`. index: of the choice."""
+        """names: the available functions. guaranteed: a grammar writes the calls. required: the
+        answer consists of calls only (implies `guaranteed`). index: of the choice."""
         self._format = format
         self._names = names
         self._guaranteed = guaranteed
@@ -105,7 +105,7 @@ class ToolCallParser:
         return events
 
     def close(self) -> list[Event]:
-        """The answer is over: what waited for its end is text."""
+        """Return the remaining text: the answer is complete."""
         rest, self._buffer = self._buffer, ""
         if self._step == self._tail:
             rest = ""
@@ -117,7 +117,7 @@ class ToolCallParser:
         return [TextDelta(text=rest, index=self._index)] if rest else []
 
     def _prose(self, events: list[Event]) -> bool:
-        """Text up to the next marker. Each step: whether there may be more to do."""
+        """Return text up to the next marker. Each step returns True if there may be more to do."""
         text, marker = self._buffer, self._format.open
         if self._fresh and self._format.bare:
             begun = text.lstrip(_BLANK + ";")
@@ -147,7 +147,7 @@ class ToolCallParser:
         return True
 
     def _seek(self, events: list[Event]) -> bool:
-        """Of sure calls: up to the arguments of the next one."""
+        """Read guaranteed calls up to the arguments of the next one."""
         end = "]" if self._format.listed else self._format.close
         head = _HEAD.search(self._buffer)
         at = self._buffer.find(end) if end and self._found and not self._required else -1
@@ -175,7 +175,7 @@ class ToolCallParser:
         return self._value.done
 
     def _whole(self, events: list[Event]) -> bool:
-        """Of other calls: all of it."""
+        """Read other calls as a whole."""
         text = self._buffer
         begun = text.lstrip(_BLANK)
         if not begun:
@@ -196,7 +196,7 @@ class ToolCallParser:
         return True
 
     def _tail(self, events: list[Event]) -> bool:
-        """Blanks and the closing marker, if there is one."""
+        """Skip blanks and the closing marker, if there is one."""
         close = self._format.close
         begun = self._buffer.lstrip(_BLANK)
         if close and begun.startswith(close):
@@ -212,7 +212,7 @@ class ToolCallParser:
         return True
 
     def _refuse(self, events: list[Event], count: int) -> bool:
-        """This is no call: the marker, and as much as was read after it, is text."""
+        """Return the marker and the text after it as text: this is not a call."""
         text = self._marker + self._buffer[:count]
         if text:
             events.append(TextDelta(text=text, index=self._index))
@@ -232,7 +232,7 @@ class ToolCallParser:
         )
 
     def _decoded(self, text: str) -> list[tuple[str, str]] | None:
-        """Names and arguments; `None` unless all of them are calls of functions that there are."""
+        """Return names and arguments; `None` unless all are calls of available functions."""
         try:
             listed = text.lstrip(_BLANK).startswith("[")
             calls = _calls.decode(text) if listed else [_call.decode(text)]
@@ -243,7 +243,7 @@ class ToolCallParser:
 
 
 def _arguments_of(call: _Call) -> str:
-    """As the model wrote them; some write an object's text in quotes. Raises DecodeError."""
+    """Return the arguments as written; some models quote the object. Raises DecodeError."""
     raw = call.parameters if call.arguments is UNSET else call.arguments
     if raw is UNSET:
         return "{}"

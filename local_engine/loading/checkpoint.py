@@ -78,7 +78,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) -> Loaded:
-    """Reads the weights. adapters: its layers are to take low-rank adapters.
+    """Read the weights. adapters: its layers are to take low-rank adapters.
 
     Raises InvalidConfig naming the model and why it cannot be served.
     """

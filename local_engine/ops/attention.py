@@ -100,7 +100,7 @@ class LayerCaches(Protocol):
         plan: "Plan",
         params: "AttentionParams",
     ) -> Tensor:
-        """Writes the step's keys and values, and attends to all of each sequence's.
+        """Write the step's keys and values, and attends to all of each sequence's.
 
         query: [T, H, D]; key, value: [T, K, D]. Returns [T, H, D].
         """
@@ -150,7 +150,7 @@ def attend(
     is_causal: bool | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """Writes the step's keys and values to the cache and attends to all of each sequence's.
+    """Write the step's keys and values to the cache and attends to all of each sequence's.
 
     query: [1, H, T, D]; key, value: [1, K, T, D] in any floating dtype; the mask must be `None`.
     sliding_window: a token sees so many keys, itself included. s_aux: [H] sink logits.

@@ -205,6 +205,6 @@ def cuda_offers(
 
 
 def in_one_piece(share: Share) -> bool:
-    """Whether its pages are neighbours, in order."""
+    """True if its pages are neighbours, in order."""
     first = share.blocks[0]
     return share.blocks == tuple(range(first, first + len(share.blocks)))

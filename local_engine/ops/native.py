@@ -44,7 +44,7 @@ class NativeLibrary(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def library(folder: Path | None = None) -> NativeLibrary:
-    """Compiles native.cpp (about two seconds) unless `folder` has it already.
+    """Compile native.cpp (about two seconds) unless `folder` has it already.
 
     folder: by default `$XDG_CACHE_HOME/strowger`. Raises NoCompiler.
     """

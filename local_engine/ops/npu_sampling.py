@@ -66,7 +66,7 @@ class Probe(Struct, frozen=True, kw_only=True):
 
 
 def has_operator(soc: str) -> bool:
-    """Whether the product may have it, by the name that torch.npu.get_device_name gives.
+    """True if the product may have it, by the name that torch.npu.get_device_name gives.
 
     A product newer than the table is tried.
     """
@@ -107,7 +107,7 @@ def _problem(vendor: SamplingNPU, dtype: torch.dtype, device: str) -> str:
 
 
 def operator_takes(version: Version, row: RowParams, vocabulary: int) -> bool:
-    """Whether the operator draws this row from the distribution that our own sampler does.
+    """True if the operator draws this row from the distribution that our own sampler does.
 
     Rows whose client sent a seed are ours, as they must replay anywhere; so are rows that report
     log probabilities, greedy rows, and whatever the operator has no argument for.

@@ -124,7 +124,7 @@ class PagedCache:
 
 
 def fits(width: int, kv_heads: int, plan: Plan, params: AttentionParams) -> bool:
-    """Whether the fused attention does all that this layer asks of this step."""
+    """True if the fused attention does all that this layer asks of this step."""
     windowed = params.window and any(share.keys > params.window for share in plan.shares)
     return (
         params.plain

@@ -56,7 +56,7 @@ class AdapterBank:
             return found
 
     def put(self, task: AdapterKey, adapter: Adapter) -> Adapter:
-        """Keeps it under the task's name, in use until `release`; equal weights are kept once.
+        """Keep it under the task's name, in use until `release`; equal weights are kept once.
 
         Returns the one to use. Raises UpstreamBusy where everything that could give way is in use.
         """

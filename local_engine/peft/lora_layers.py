@@ -55,7 +55,7 @@ class Product(Struct, frozen=True, kw_only=True, eq=False):
     ups: tuple[tuple[int, int, Tensor], ...]
 
     def delta(self, x: Tensor, y: Tensor) -> None:
-        """Adds to y: [n, all outputs], in place; x: [n, inputs]."""
+        """Add to y: [n, all outputs], in place; x: [n, inputs]."""
         low = x @ self.down
         for first, rank, up in self.ups:
             y[:, first : first + up.shape[1]].addmm_(low[:, rank : rank + up.shape[0]], up)
@@ -153,7 +153,7 @@ class AdapterSites:
         return self._place[name]
 
     def wrap(self, model: nn.Module) -> None:
-        """Puts an AdaptedLinear where each site is, or where it and its siblings are joined."""
+        """Put an AdaptedLinear where each site is, or where it and its siblings are joined."""
         first = next(model.parameters())
         self._dtype, self._device = first.dtype, first.device
         joined: dict[int, list[tuple[int, Site]]] = {}

@@ -1,1 +1,1 @@
-"""What the gateway and the engine send each other; no torch."""
+"""Messages between the gateway and the engine; no torch."""

@@ -1,4 +1,4 @@
-"""Which request fields the engine honours, by task; the names are those of schemas.fields.
+"""Request fields that the engine supports, by task; the names are those of schemas.fields.
 
 No torch here: the gateway reads this to route without loading a model.
 """
@@ -42,7 +42,7 @@ _SAMPLING = frozenset(
         "early_stopping",
     }
 )
-"""pad_id is honoured in that nothing is ever padded."""
+"""pad_id is accepted because nothing is ever padded."""
 
 SUPPORTED: dict[Task, frozenset[str] | None] = {
     "chat": _SAMPLING
@@ -69,7 +69,7 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
     },
     "embeddings": frozenset({"instruction", "dimensions", "user", "input.tokens"}),
 }
-"""`None`: the engine does not do this."""
+"""`None`: the engine does not support this task."""
 
 _STREAMS = frozenset({"stream_options.continuous_usage_stats"})
 

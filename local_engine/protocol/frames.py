@@ -1,7 +1,7 @@
-"""What travels between a worker and an engine process: frames on a Unix socket.
+"""Messages between a worker and an engine process: frames on a Unix socket.
 
-A frame is its length, four bytes, big-endian, and a msgpack map. No torch here: both sides
-import this.
+A frame is its length (four bytes, big-endian) and a msgpack map. No torch here: both sides
+import this module.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest
 _T = TypeVar("_T")
 HEAD_BYTES = 4
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""A request's body is bounded far below; a longer frame is no frame of ours."""
+"""Request bodies are limited to far less; a longer frame is a protocol error."""
 
 
 class Submit(Struct, frozen=True, kw_only=True, tag="submit"):
@@ -55,7 +55,7 @@ class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):
-    """Nobody waits for `id` any more. Unknown and finished ones are ignored."""
+    """The client of `id` is gone. Unknown and finished ids are ignored."""
 
     id: int
 
@@ -65,9 +65,9 @@ class StatsRequest(Struct, frozen=True, kw_only=True, tag="ask"):
 
 
 class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
-    """The first frame from an engine: it is warm, and hosts these models.
+    """The first frame from an engine: it is warmed up and serves these models.
 
-    reaches: how long a prompt of each model may be.
+    reaches: the longest prompt of each model.
     """
 
     models: tuple[str, ...]
@@ -83,13 +83,13 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class Deltas(Struct, frozen=True, kw_only=True, tag="deltas"):
-    """What one step brought for all requests of a connection."""
+    """The events of one step for all requests of a connection."""
 
     batches: tuple[Batch, ...]
 
 
 class Vectors(Struct, frozen=True, kw_only=True, tag="vectors"):
-    """A piece of an embedding answer; pieces come in order.
+    """A piece of an embedding answer; pieces arrive in order.
 
     values: little-endian float32, vector after vector. width: numbers of each.
     tokens: of all inputs. last: the answer is complete.
@@ -103,7 +103,7 @@ class Vectors(Struct, frozen=True, kw_only=True, tag="vectors"):
 
 
 class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
-    """The request is over. kind: a name in KINDS; any other is a failure of the engine's."""
+    """The request failed. kind: a name in KINDS; any other name means that the engine failed."""
 
     id: int
     kind: str
@@ -114,7 +114,7 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 class StatsReply(Struct, frozen=True, kw_only=True, tag="measured"):
-    """What the process runs on, and counts by model."""
+    """The device and process of the engine, and its counters by model."""
 
     machine: Machine
     stats: dict[str, Stats]
@@ -149,7 +149,7 @@ encode_request = msgspec.json.Encoder().encode
 
 
 class BrokenFrame(ValueError):
-    """The other side sent something that is no frame."""
+    """The other side sent bytes that are not a frame."""
 
 
 def frame(message: ToEngine | ToWorker) -> bytes:
@@ -175,7 +175,7 @@ def _decoded(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
 
 
 def failed(id: int, error: GatewayError) -> Failed:
-    """An error as it travels. The upstream's name in front of a message stays behind."""
+    """Encode an error. The upstream's name at the start of a message is removed."""
     message = error.message if not isinstance(error, UpstreamError) else str(error)
     if isinstance(error, UpstreamError):
         message = message.removeprefix(f"{error.upstream}: ")
@@ -190,7 +190,7 @@ def failed(id: int, error: GatewayError) -> Failed:
 
 
 def raised(failure: Failed, upstream: str) -> GatewayError:
-    """The error again, now in the name of the provider that the engine is to the gateway."""
+    """Decode an error, now with the name of the gateway's provider."""
     kind = KINDS.get(failure.kind, UpstreamFailed)
     if issubclass(kind, UpstreamError):
         return kind(
@@ -205,20 +205,22 @@ def raised(failure: Failed, upstream: str) -> GatewayError:
 
 
 class FrameReader:
-    """Cuts bytes into frames, however they arrive."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Whole frames' bodies. Raises BrokenFrame for a length that cannot be."""
+        """Yield the bodies of complete frames. Raises BrokenFrame for an impossible length."""
         rest = self._rest
         rest += data
         at = 0
         while len(rest) - at >= HEAD_BYTES:
             length = int.from_bytes(rest[at : at + HEAD_BYTES], "big")
             if length > MAX_FRAME_BYTES:
-                raise BrokenFrame(f"a frame of {length} bytes; {MAX_FRAME_BYTES} is the most")
+                raise BrokenFrame(
+                    f"a frame has {length} bytes, more than the limit of {MAX_FRAME_BYTES}"
+                )
             if len(rest) - at - HEAD_BYTES < length:
                 break
             at += HEAD_BYTES

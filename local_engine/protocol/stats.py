@@ -1,6 +1,6 @@
-"""What one model of the engine tells of itself, as metrics and the admin interface show it.
+"""Statistics of one model of the engine, as metrics and the admin interface show them.
 
-Where TensorRT-LLM has a name for a number, it is that name
+Numbers that TensorRT-LLM also has use its names
 (https://github.com/NVIDIA/TensorRT-LLM, triton_backend/all_models/inflight_batcher_llm).
 No torch here: the gateway reads these.
 """
@@ -11,11 +11,11 @@ BOUNDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0),
 )
-"""Upper bounds of every histogram's buckets, seconds, themselves included."""
+"""Inclusive upper bounds of every histogram's buckets, in seconds."""
 
 
 class Histogram(Struct, frozen=True, kw_only=True):
-    """counts: observations a bucket of BOUNDS, not cumulative, and one more for those above all.
+    """counts: observations per bucket of BOUNDS, not cumulative, plus one bucket above the last.
 
     sum: of the observations, seconds.
     """
@@ -28,9 +28,9 @@ class Histogram(Struct, frozen=True, kw_only=True):
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """Where `share` of the observations lie at or below, interpolated inside a bucket.
+        """Return the value that `share` of the observations do not exceed, interpolated.
 
-        share: above 0, at most 1. `None` without observations; the last bound where it lies above.
+        share: above 0, at most 1. `None` without observations; at most the last bound.
         """
         wanted = share * self.count
         seen = 0
@@ -44,26 +44,26 @@ class Histogram(Struct, frozen=True, kw_only=True):
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """Counts since the model was loaded, but for those marked "now".
+    """Counters since the model was loaded, except those marked "now".
 
     waiting, running:         answers, now.
-    blocks_total, blocks_free: pages of the cache, now; a free one may have a reusable content.
+    blocks_total, blocks_free: pages of the cache, now; a free one may have reusable content.
     cache_bytes, weights_bytes: memory that the pages and the weights take, now.
-    loaded_since:             Unix time, seconds; 0 where it is not known.
-    steps:                    forward passes that brought something.
+    loaded_since:             Unix time, seconds; 0 if unknown.
+    steps:                    forward passes that computed something.
     preemptions:              running answers that lost their pages to others.
-    computed_tokens:          through the model, of prompts and answers.
-    cached_tokens:            of prompts, given by the prefix cache instead.
-    num_input_tokens:         of the prompts that were begun; num_output_tokens: generated.
-    total_draft_tokens:       proposed; total_accepted_draft_tokens: of these, kept.
-    kv_cache_alloc_new_blocks: pages taken; kv_cache_reused_blocks: found in the prefix cache
-                              instead; kv_cache_alloc_total_blocks: both.
+    computed_tokens:          prompt and answer tokens that went through the model.
+    cached_tokens:            prompt tokens served by the prefix cache instead.
+    num_input_tokens:         tokens of started prompts; num_output_tokens: generated tokens.
+    total_draft_tokens:       proposed drafts; total_accepted_draft_tokens: accepted ones.
+    kv_cache_alloc_new_blocks: pages allocated; kv_cache_reused_blocks: pages found in the prefix
+                              cache instead; kv_cache_alloc_total_blocks: both.
     finished:                 answers by outcome: eos_token, stop_sequence, length, expired,
                               failed, cancelled.
     queue_time:               from an answer's arrival to its first step.
     time_to_first_token:      from an answer's arrival to its first token.
     time_between_tokens:      several tokens of one step share its time evenly.
-    step_time:                of a step, from choosing what to compute to its last token.
+    step_time:                of a step, from scheduling to its last token.
     """
 
     waiting: int = 0
@@ -92,23 +92,23 @@ class Stats(Struct, frozen=True, kw_only=True):
 
     @property
     def cache_used_share(self) -> float:
-        """Pages that answers hold now, 0 … 1."""
+        """Share of pages that answers hold now, 0 … 1."""
         return 1.0 - self.blocks_free / self.blocks_total if self.blocks_total else 0.0
 
     @property
     def prefix_hit_rate(self) -> float:
-        """Prompt tokens that the prefix cache gave, 0 … 1."""
+        """Share of prompt tokens served by the prefix cache, 0 … 1."""
         return self.cached_tokens / self.num_input_tokens if self.num_input_tokens else 0.0
 
     @property
     def acceptance_rate(self) -> float:
-        """Draft tokens that were kept, 0 … 1."""
+        """Share of draft tokens that were accepted, 0 … 1."""
         proposed = self.total_draft_tokens
         return self.total_accepted_draft_tokens / proposed if proposed else 0.0
 
 
 class Footprint(Struct, frozen=True, kw_only=True):
-    """What a model takes of the device; as in Stats."""
+    """Device memory of a model; fields as in Stats."""
 
     weights_bytes: int = 0
     cache_bytes: int = 0
@@ -119,7 +119,7 @@ NOWHERE = Footprint()
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """What an engine process runs on. resident_bytes: of the process now, 0 where unknown."""
+    """The device of an engine process. resident_bytes: of the process now, 0 if unknown."""
 
     device: str = ""
     dtype: str = ""

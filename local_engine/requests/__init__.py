@@ -1,1 +1,1 @@
-"""From a request to tokens, and from tokens to an answer."""
+"""Requests to tokens, and tokens to answers."""

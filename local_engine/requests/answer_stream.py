@@ -1,4 +1,4 @@
-"""One answer on its way out: new tokens become text, log probabilities and, at last, an end."""
+"""Stream one answer: turn new tokens into text and log probabilities, and finish the answer."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -29,7 +29,7 @@ UINT64 = (1 << 64) - 1
 
 
 class TokenNames:
-    """The text and bytes of tokens in log probabilities, cached: one object per model."""
+    """Text and bytes of tokens for log probabilities, cached; one object per model."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         @lru_cache(maxsize=1 << 16)
@@ -80,7 +80,7 @@ class TokenNames:
 
 
 class _PendingToken(Struct, frozen=True, kw_only=True):
-    """A token whose text is not shown yet: characters start … end of the answer."""
+    """A token whose text is not sent yet: characters start … end of the answer."""
 
     token: int
     start: int
@@ -89,14 +89,14 @@ class _PendingToken(Struct, frozen=True, kw_only=True):
 
 
 class AnswerStream:
-    """Feed it the deltas of one sequence; it gives the events of one choice.
+    """Turns the deltas of one sequence into the events of one choice.
 
     count: tokens drawn, the end token included. reasoned: those inside the reasoning.
-    ended: the choice's `Finished` is out.
-    Text and log probabilities wait while a stop string may have begun. The text of an end token,
-    of a client's stop token and of a stop string is never shown. An answer in text has a log
-    probability for each of their tokens all the same, because `count` includes them; an answer in
-    ids has the ids and log probabilities of all but those inside a stop string.
+    ended: the choice's `Finished` event was returned.
+    Text and log probabilities are held back while a stop string may have begun. The text of an end
+    token, a client's stop token or a stop string is never sent. A text answer still has a log
+    probability for each of these tokens, because `count` includes them; a token answer has the ids
+    and log probabilities of all tokens except those inside a stop string.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class AnswerStream:
         tokenizer: Tokenizer,
         names: TokenNames,
     ) -> None:
-        """index: of the choice. prompt: which of the order's. seed: this choice's own."""
+        """index: of the choice. prompt: index of its prompt in `request`. seed: of this choice."""
         self._request = request
         self.index = index
         self._seed = seed
@@ -135,7 +135,7 @@ class AnswerStream:
 
     @property
     def score(self) -> float:
-        """Mean log probability a token: by this, best_of finds the best."""
+        """Mean log probability per token; best_of ranks answers by it."""
         return self.cum_logprob / max(self.count, 1)
 
     def begin(self, now: float, echo: str) -> list[Event]:
@@ -144,7 +144,7 @@ class AnswerStream:
         return [TextDelta(text=echo, index=self.index)] if echo and not later else []
 
     def echo(self, text: str, drawn: Sequence[SampledToken]) -> list[Event]:
-        """The prompt with its log probabilities; nothing is known of its first token."""
+        """Return the prompt with its log probabilities; its first token has none."""
         first, *places = self._names.offsets(text, self._prompt)
         scored = [self._names.unscored(self._prompt[0], first)]
         for token, place in zip(drawn, places, strict=True):
@@ -152,7 +152,7 @@ class AnswerStream:
         return [TextDelta(text=text, index=self.index, logprobs=tuple(scored))]
 
     def feed(self, delta: Delta, now: float) -> list[Event]:
-        """`delta.outcome` is none of `expired` and `failed`; see `expire`. now: loop time."""
+        """Return the events of a delta that is neither `expired` nor `failed`. now: loop time."""
         events: list[Event] = []
         for place, drawn in enumerate(delta.drawn):
             last = place == len(delta.drawn) - 1
@@ -186,10 +186,10 @@ class AnswerStream:
             case "eos_token" | "stop_sequence" | "length" as finish:
                 return self._finish(piece, finish, match, now)
             case "expired" | "failed":
-                raise ValueError(f"{outcome} brings no token")
+                raise ValueError(f"a delta with outcome {outcome} must not have tokens")
 
     def expire(self, now: float) -> list[Event]:
-        """Time is over: what there is, is the answer."""
+        """End the answer at its deadline with the text so far."""
         return self._finish("", "length", (), now)
 
     def _flow(self, piece: str, now: float) -> list[Event]:
@@ -225,7 +225,7 @@ class AnswerStream:
         return [*self._show(text, now, last=True), *self._end("stop_sequence", match)]
 
     def _show(self, text: str, now: float, *, last: bool = False) -> list[Event]:
-        """Everything up to the end of `text`, and the tokens that lie in it."""
+        """Return the events for everything up to the end of `text`, and for its tokens."""
         self._shown += len(text)
         if not text and not last and not self._request.as_tokens:
             return []
@@ -254,7 +254,7 @@ class AnswerStream:
     def _with_logprobs(
         self, events: list[Event], logprobs: tuple[TokenLogprob, ...]
     ) -> list[Event]:
-        """Log probabilities belong to text: they wait for it, and go with what is none."""
+        """Attach log probabilities to the next text event; other events discard them."""
         self._unshown_logprobs += logprobs
         for place, event in enumerate(events):
             self._in_text = isinstance(event, TextDelta)
@@ -264,7 +264,7 @@ class AnswerStream:
         return events
 
     def _flush_parser(self, parser: OutputParser) -> list[Event]:
-        """What is left of an answer, and the log probability of the token that ends its text."""
+        """Return the rest of the answer and the log probability of the token that ends its text."""
         events = self._with_logprobs(parser.close(), ())
         if self._unshown_logprobs and self._in_text:
             events.append(TextDelta(text="", index=self.index, logprobs=self._unshown_logprobs))
@@ -293,7 +293,7 @@ class AnswerStream:
 
 
 def _within(pending: _PendingToken, end: int) -> _PendingToken:
-    """The token with no offset beyond the end of the choice's text."""
+    """Return the token with its offsets limited to the end of the choice's text."""
     inside = tuple(
         one if one.offset is None or one.offset <= end else msgspec.structs.replace(one, offset=end)
         for one in pending.logprobs

@@ -1,4 +1,4 @@
-"""From a chat request to its prompt, to what the answer must match, and to how it is read."""
+"""Prepare a chat request: its prompt, the grammar of the answer, and how to parse the answer."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -17,7 +17,7 @@ from schemas.requests import ChatRequest
 
 
 class PreparedChat(Struct, frozen=True, kw_only=True, eq=False):
-    """guide: `None` for free text. form: `None` where the text is shown as it is."""
+    """guide: `None` for free text. output_format: `None` if the text is returned unparsed."""
 
     prompt: tuple[int, ...]
     guide: Guide | None
@@ -25,14 +25,14 @@ class PreparedChat(Struct, frozen=True, kw_only=True, eq=False):
 
 
 NO_CHAT = PreparedChat(prompt=(), guide=None, output_format=None)
-"""Of a request that is no conversation."""
+"""For requests that are not chats."""
 
 
 class ChatReader:
     """Reads chat requests for one model. Safe to call from any thread."""
 
     def __init__(self, tokenizer: Tokenizer, guides: GuideCompiler, reach: Reach) -> None:
-        """reach: of the longest prompt."""
+        """reach: the longest prompt."""
         self._reach = reach
         self._tokenizer = tokenizer
         self._guides = guides
@@ -42,16 +42,19 @@ class ChatReader:
     def read_question(
         self, text: str, offload: Offload | None = None, *, room: int | None = None
     ) -> tuple[int, ...]:
-        """The prompt of a conversation that is one question.
+        """Return the prompt of a conversation with one user message.
 
-        room: tokens to which a prompt that is too long is cut; `None`: it is refused.
+        room: tokens to which a prompt that is too long is cut; `None`: it is rejected.
         """
         message = Message(role="user", content=text)
         rendered = self._tokenizer.chat.rendered((message,), (), self._tokenizer.controls)
         return self._encode(rendered, "prompt", offload, room)
 
     def read(self, request: ChatRequest, offload: Offload | None = None) -> PreparedChat:
-        """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
+        """Prepare a request. offload: see TextEncoder.encode.
+
+        Raises InvalidRequest naming the field.
+        """
         choice = request.tool_choice
         tools = _offered(request)
         body = body_of(request.response_format)
@@ -83,7 +86,7 @@ class ChatReader:
         *,
         guided: bool,
     ) -> OutputFormat:
-        """guided: calls must be written by a grammar although no function is strict."""
+        """guided: a grammar must write the calls even if no function is strict."""
         end = prompt.rstrip()
         thinking = self._thinking
         if thinking is not None and end.endswith(thinking.close):
@@ -101,7 +104,7 @@ class ChatReader:
         )
 
     def _literals(self, thinking: Thinking | None, format: ToolFormat | None) -> dict[int, str]:
-        """The markers that are special tokens, whose text a decoder leaves out."""
+        """Return the markers that are special tokens; a decoder leaves out their text."""
         markers = [] if thinking is None else [thinking.open, thinking.close]
         markers += [] if format is None else [format.open, format.close]
         found = {self._tokenizer.token_of(marker): marker for marker in markers if marker}
@@ -127,14 +130,14 @@ class ChatReader:
 
 
 def _offered(request: ChatRequest) -> tuple[Tool, ...]:
-    """The tools that the model is told of."""
+    """Return the tools to put into the prompt."""
     choice = request.tool_choice
     tools = () if request.tools is UNSET else request.tools
     if choice is UNSET or not tools:
         return tools
     if choice.mode == "opaque":
         raise InvalidRequest(
-            "tool_choice: this form is not known here; use none, auto, required or a function",
+            "tool_choice: this form is not supported; send none, auto, required or a function",
             param="tool_choice",
         )
     return () if choice.mode == "none" else tools

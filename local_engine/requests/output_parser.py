@@ -1,4 +1,4 @@
-"""What a chat model says: reasoning first, if it reasons, then text and tool calls."""
+"""Parse a chat model's output: reasoning first, if any, then text and tool calls."""
 
 from collections.abc import Mapping
 
@@ -23,17 +23,17 @@ _KNOWN = (Thinking(open="<think>", close="</think>"), Thinking(open="[THINK]", c
 
 
 def thinking_of(template: str) -> Thinking | None:
-    """Whether the model reasons, by what its chat template mentions."""
+    """Return the model's reasoning markers if its chat template mentions them."""
     return next((one for one in _KNOWN if one.close in template), None)
 
 
 class OutputFormat(Struct, frozen=True, kw_only=True):
-    """How an answer's text is to be read.
+    """How to parse an answer's text.
 
-    opened:   the prompt ends inside the reasoning already.
-    tools:    how calls are written, `None` where there are none to expect; names: the functions.
-    sure, demanded: see ToolCallParser.
-    literals: special tokens among the markers; a decoder would leave their text out.
+    opened:   the prompt already ends inside the reasoning.
+    tools:    the format of tool calls, `None` if none are expected; names: the functions.
+    guaranteed, required: see ToolCallParser.
+    literals: special tokens among the markers; a decoder would leave out their text.
     """
 
     thinking: Thinking | None = None
@@ -46,7 +46,7 @@ class OutputFormat(Struct, frozen=True, kw_only=True):
 
 
 class OutputParser:
-    """Feed it one choice's text, in whatever pieces."""
+    """Parses one choice's text, which arrives in pieces of any size."""
 
     def __init__(self, output_format: OutputFormat, index: int) -> None:
         self._index = index
@@ -69,7 +69,7 @@ class OutputParser:
 
     @property
     def reasoning(self) -> bool:
-        """The model is reasoning."""
+        """True while the model is reasoning."""
         return self._split is not None and self._split.inside
 
     @property
@@ -84,7 +84,7 @@ class OutputParser:
         return [*self._thought(thought), *self._said(said)]
 
     def close(self) -> list[Event]:
-        """The answer is over."""
+        """Return the last events: the answer is complete."""
         events: list[Event] = []
         if self._split is not None:
             thought, said = self._split.close()
@@ -103,7 +103,7 @@ class OutputParser:
 
 
 class _Reasoning:
-    """Cuts a text into what stands between the markers at its beginning, and the rest.
+    """Splits a text into the reasoning between the markers at its beginning, and the rest.
 
     Blanks around the reasoning belong to neither.
     """
@@ -116,7 +116,7 @@ class _Reasoning:
         self._before = not opened
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """Reasoning and text that are certain now."""
+        """Return the reasoning and the text that are certain now."""
         self._buffer += piece
         if self._before and not self._begun():
             return "", ""
@@ -129,7 +129,7 @@ class _Reasoning:
         return (rest.rstrip(_BLANK), "") if self.inside else ("", rest)
 
     def _begun(self) -> bool:
-        """Whether it is decided how the answer begins."""
+        """True once it is known whether the answer begins with reasoning."""
         text = self._buffer.lstrip(_BLANK)
         if text.startswith(self._markers.open):
             self._buffer = text[len(self._markers.open) :]

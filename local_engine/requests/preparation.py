@@ -1,7 +1,7 @@
-"""What happens to a request before it reaches a lane, and what its failures there mean.
+"""Prepare a request before it reaches a lane, and classify failures on the way.
 
-Whatever fails there fails because of this request's content: no other request is affected, and
-the same request would fail again. So nothing there is a failure of the engine as a backend.
+A failure here is caused by the request's content: no other request is affected, and the same
+request would fail again. So it never counts as a failure of the engine as a backend.
 """
 
 import sys
@@ -19,10 +19,10 @@ _Result = TypeVar("_Result")
 
 @contextmanager
 def preparing() -> Generator[None]:
-    """Turns what our code did not expect into an error of this request alone.
+    """Turn unexpected exceptions into an error of this request only.
 
-    Raises InvalidRequest for a request that is nested too deep, and for any other exception a
-    plain GatewayError (500): our bug, which no retry, no other backend and no breaker cures.
+    Raises InvalidRequest for a request that is nested too deep, and a plain GatewayError (500) for
+    any other exception: a bug of the engine that no retry, other backend or breaker fixes.
     """
     try:
         yield
@@ -33,14 +33,14 @@ def preparing() -> Generator[None]:
     except Exception as exc:
         _log(exc)
         raise GatewayError(
-            "the engine cannot read this request, which is a bug of its own"
+            "the engine failed to read this request because of a bug in the engine"
         ) from exc
 
 
 async def read(
     reader: Callable[[Offload | None], _Result], *, size: int, gate: Gate, tenant: str
 ) -> _Result:
-    """What is long is read in a thread, in turns by tenant. size: characters or tokens."""
+    """Read a request; a long one in a thread, fairly by tenant. size: characters or tokens."""
     if size <= INLINE:
         return reader(None)
     async with gate.turn(tenant):
@@ -48,8 +48,8 @@ async def read(
 
 
 def _log(exc: Exception) -> None:
-    """One line, with the file and line of our own or of a library's code."""
+    """Log one line with the file and line where the exception was raised."""
     *_, last = traceback.extract_tb(exc.__traceback__)
     error = f"{type(exc).__name__}: {exc}"[:400]
     where = f"{last.filename}:{last.lineno}"
-    print(f"a request cannot be read, at {where}: {error!r}", file=sys.stderr, flush=True)
+    print(f"failed to read a request at {where}: {error!r}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""How much of everything one request may have: generous, and finite. No torch here.
+"""Limits for the content of one request, generous but finite. No torch here.
 
-The gateway checks them before it sends a request to an engine, and the engine before it works.
+The gateway checks them before it sends a request to an engine, and the engine checks them again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +21,13 @@ from schemas.requests import (
 from schemas.sampling import Sampling
 
 MAX_STOPS, MAX_STOP_CHARACTERS = 128, 4096
-"""Stop strings of a request, and their characters together. Each token is compared with all."""
+"""Stop strings per request, and their total characters. Each token is compared with all of them."""
 
 MAX_TOKEN_STOPS = 4096
-"""stop_token_ids, and tokens of all stop_words together."""
+"""stop_token_ids, and total tokens of stop_words."""
 
 MAX_BAD_WORDS, MAX_BAD_CHARACTERS = 1024, 16384
-"""bad_words, and their characters together; bad_word_ids, and their tokens together."""
+"""bad_words and their total characters; bad_word_ids and their total tokens."""
 
 MAX_BIASES = 32_768
 """Entries of logit_bias."""
@@ -40,17 +40,17 @@ MAX_PROMPTS = 4096
 
 MAX_MESSAGES = 32_768
 MAX_CALLS = 1024
-"""tool_calls of a message, and tools of a request."""
+"""tool_calls per message, and tools per request."""
 
 MAX_JSON = 1_000_000
-"""Characters of one call's arguments, and of all functions' parameters together."""
+"""Characters of one call's arguments, and total characters of all functions' parameters."""
 
 JUDGED_AS_SENT = 1_000_000
-"""Characters: a conversation of more is judged by what was sent, even where the chat template
-would leave out part of it. A shorter one is judged by what the template makes of it."""
+"""Characters above which a conversation is measured as sent, even if the chat template would leave
+out part of it. A shorter one is measured after rendering."""
 
 TURN = 16
-"""Characters that a turn counts for beside its text."""
+"""Characters added per message for its role and markers."""
 
 
 def refuse_excess(request: GenerateRequest) -> None:
@@ -94,7 +94,7 @@ def refuse_unfit(request: GenerateRequest | EmbeddingsRequest, reach: Reach) -> 
 
 
 def characters(request: GenerateRequest) -> int:
-    """What there is to read in a request: characters, tokens, and a little for each turn."""
+    """Return the size of a request: characters, tokens, and TURN per message."""
     match request:
         case ChatRequest():
             tools = 0 if request.tools is UNSET else sum(_size(tool) for tool in request.tools)
@@ -157,7 +157,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def length(message: Message) -> int:
-    """What there is to read in a message, characters."""
+    """Return the size of a message in characters."""
     names = len(message.name or "") + len(message.tool_call_id or "")
     return TURN * (1 + len(message.tool_calls)) + names + _total(_texts(message))
 
@@ -176,5 +176,5 @@ def _total(many: Iterable[Sequence[object]] | UnsetType) -> int:
 def _refuse(field: str, count: int, most: int, what: str) -> None:
     if count > most:
         raise InvalidRequest(
-            f"{field}: {count} {what} are too many; {most} is the most", param=field
+            f"{field}: {count} {what} are too many; send at most {most}", param=field
         )

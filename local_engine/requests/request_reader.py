@@ -1,4 +1,4 @@
-"""From a request to what the engine needs: tokens, settled sampling, and what ends an answer."""
+"""Read a request: its tokens, resolved sampling parameters and stop conditions."""
 
 import secrets
 from typing import TypeVar
@@ -32,22 +32,22 @@ COMPLETION_TOKENS = 16
 
 
 class PreparedRequest(Struct, frozen=True, kw_only=True, eq=False):
-    """A request, read.
+    """A request, ready for the engine.
 
-    prompts:  their tokens. echoes: text to begin each prompt's answers with, "" for none.
+    prompts:  their tokens. echoes: text at the start of each prompt's answers, "" for none.
     params:   with the seed of the first choice.
-    max_new:  most tokens of an answer; 0: the answer is its echo, and the token that the engine
-              draws after the prompt is left out.
-    ends:     the model's end tokens that count; stops: the client's own single tokens;
-              words: longer token sequences; strings: stop strings.
-    choices:  answers a prompt; shown: how many of them the client gets, best first.
-    logprobs: the client wants them; without, they may still be computed to find the best.
-    truncate: an answer that is out of time ends, instead of failing.
-    as_tokens: the client wants ids.
-    beams:    beam search instead of drawing; `choices` are its best hypotheses.
-    guide:    what an answer must match. form: how its text is read; `None`: as it is.
-    draft, proposal: guesses of the answer's first tokens, and the logits they come from.
-    context, generation, prompt_logprobs: as a job's.
+    max_new:  most tokens per answer; 0: the answer is its echo, and the token that the engine
+              draws after the prompt is dropped.
+    ends:     the model's end tokens that apply; stops: the client's single stop tokens;
+              words: longer stop token sequences; strings: stop strings.
+    choices:  answers per prompt; shown: how many of them the client gets, best first.
+    logprobs: return log probabilities; if False, they may still be computed for ranking.
+    truncate: at the deadline, end the answer instead of failing it.
+    as_tokens: return token ids.
+    beams:    beam search instead of sampling; `choices` are its best hypotheses.
+    guide:    grammar of the answer. output_format: how to parse its text; `None`: unparsed.
+    draft, proposal: drafts of the answer's first tokens, and the logits they were drawn from.
+    context, generation, prompt_logprobs: as in Job.
     """
 
     prompts: tuple[tuple[int, ...], ...]
@@ -77,7 +77,7 @@ class PreparedRequest(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def drawn(self) -> int:
-        """Most tokens that the engine draws for an answer: at least one."""
+        """Most tokens that the engine draws per answer: at least one."""
         return max(self.max_new, 1)
 
 
@@ -97,12 +97,11 @@ class RequestReader:
         hidden: int = 0,
         max_logits_bytes: int = 0,
     ) -> None:
-        """longest: tokens of prompt and answer. max_new: the operator's ceiling.
+        """longest: tokens of prompt and answer. max_new: the operator's limit.
 
-        max_logits_bytes: of logits in one answer; more are refused.
-
-        defaults: what the checkpoint recommends where the client of a text request is silent.
-        hidden: the width of its embeddings, which the rows of a prompt table must have.
+        max_logits_bytes: limit for logits in one answer.
+        defaults: the checkpoint's recommendation for parameters that a text request leaves out.
+        hidden: width of the model's embeddings, and of the rows of a prompt table.
         """
         self._tokenizer = tokenizer
         self.reach = reach_of(tokenizer.describe(), longest - 1)
@@ -116,7 +115,7 @@ class RequestReader:
         self._max_logits_bytes = max_logits_bytes
 
     def read(self, request: GenerateRequest, offload: Offload | None = None) -> PreparedRequest:
-        """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
+        """Read a request. Raises InvalidRequest naming the field. offload: as in TextEncoder."""
         refuse_unsupported(request)
         refuse_excess(request)
         refuse_unfit(request, self.reach)
@@ -177,7 +176,7 @@ class RequestReader:
                 )
 
     def _with_tensors(self, prepared: PreparedRequest, request: TokenRequest) -> PreparedRequest:
-        """What TensorRT-LLM's request has beside sampling."""
+        """Add the fields of TensorRT-LLM's requests other than sampling."""
         context = _or(request.return_context_logits, False)
         generation = _or(request.return_generation_logits, False)
         rows = len(prepared.prompts[0]) if context else 0
@@ -185,8 +184,8 @@ class RequestReader:
         if rows * self._vocabulary * 4 > self._max_logits_bytes:
             field = "return_context_logits" if context else "return_generation_logits"
             raise InvalidRequest(
-                f"{field}: {rows} rows of {self._vocabulary} float32 are more than "
-                f"max_logits_bytes, {self._max_logits_bytes}; ask for fewer tokens",
+                f"{field}: {rows} rows of {self._vocabulary} float32 exceed "
+                f"max_logits_bytes ({self._max_logits_bytes}); request fewer tokens",
                 param=field,
             )
         draft = request.draft
@@ -195,7 +194,7 @@ class RequestReader:
         tokens = self._checked(draft.tokens, "draft_input_ids")
         if prepared.beams is not None:
             raise InvalidRequest(
-                "draft_input_ids: beam search takes no drafts; leave them out, or beam_width",
+                "draft_input_ids: beam search does not take drafts; remove them or beam_width",
                 param="draft_input_ids",
             )
         shape = (len(tokens), self._vocabulary)
@@ -235,7 +234,7 @@ class RequestReader:
         room: int | None,
         offload: Offload | None,
     ) -> tuple[int, ...]:
-        """room: tokens to which a prompt that is too long is cut; `None`: it is refused."""
+        """room: tokens to which a prompt that is too long is cut; `None`: it is rejected."""
         if not isinstance(prompt, str):
             kept = prompt if room is None else prompt[-room:]
             return self._checked(kept, f"prompt[{place}]")
@@ -253,7 +252,7 @@ class RequestReader:
         return prompt if isinstance(prompt, str) else self._tokenizer.decode(list(prompt))
 
     def _checked(self, tokens: tuple[int, ...], where: str, rows: int = 0) -> tuple[int, ...]:
-        """rows: of a prompt table, which the ids past the vocabulary select."""
+        """rows: of the prompt table, selected by ids past the vocabulary."""
         end = self._vocabulary + rows
         for place, token in enumerate(tokens):
             if not 0 <= token < end:
@@ -273,7 +272,11 @@ class RequestReader:
         if requested < least:
             raise InvalidRequest(
                 f"max_tokens: {requested} must be {least} or more"
-                + (" (0 scores a prompt: a completion with echo: true)" if least else ""),
+                + (
+                    " (0 is allowed for a completion with echo: true, to score a prompt)"
+                    if least
+                    else ""
+                ),
                 param="max_tokens",
             )
         return min(requested, self._ceiling)
@@ -288,30 +291,32 @@ class RequestReader:
             ends = frozenset[int]()
         words = _or(sampling.stop_words, ())
         if any(not word for word in words):
-            raise InvalidRequest("stop_words: a word has no tokens", param="stop_words")
+            raise InvalidRequest("stop_words: a word is empty", param="stop_words")
         single = {word[0] for word in words if len(word) == 1}
         stops = frozenset({*_or(sampling.stop_token_ids, ()), *single})
         return ends, stops, tuple(word for word in words if len(word) > 1)
 
     def _bad_words(self, sampling: Sampling) -> tuple[tuple[int, ...], ...]:
-        """Each string as it is written at a text's beginning, and after a space."""
+        """Return each string's tokens at the start of a text and after a space."""
         spelt: dict[tuple[int, ...], None] = {}
         for word in _or(sampling.bad_words, ()):
             if not word.strip():
-                raise InvalidRequest("bad_words: a word is blank", param="bad_words")
+                raise InvalidRequest(
+                    "bad_words: a word is blank; send words with text", param="bad_words"
+                )
             for text in (word, f" {word.lstrip()}"):
                 spelt[tuple(self._tokenizer.encode(text, special=False))] = None
         return tuple(spelt)
 
 
 def refuse_unsupported(request: GenerateRequest) -> None:
-    """Raises InvalidRequest for the first field that asks for something the engine can't do."""
+    """Raises InvalidRequest for the first field that the engine does not support."""
     task = task_of(request)
     unknown = sent_fields(request) - (SUPPORTED[task] or frozenset())
     wanted = sorted(field for field in unknown if not is_neutral(request, field))
     for field in (*wanted, *sorted(extra_fields(request) - EXTRA.get(task, frozenset()))):
         raise InvalidRequest(
-            f"{field}: the local engine cannot do this; leave it out or ask another model",
+            f"{field}: not supported by the local engine; remove it or use another model",
             param=field,
         )
 
@@ -319,7 +324,7 @@ def refuse_unsupported(request: GenerateRequest) -> None:
 def _refuse_contradiction(params: RowParams, max_new: int) -> None:
     if params.min_tokens > max_new:
         raise InvalidRequest(
-            f"min_tokens: {params.min_tokens} is more than max_tokens, which is {max_new}",
+            f"min_tokens: {params.min_tokens} must be at most max_tokens, {max_new}",
             param="min_tokens",
         )
 
@@ -329,7 +334,7 @@ def _or(value: _T | UnsetType, silent: _T) -> _T:
 
 
 def _with_defaults(sampling: Sampling, defaults: Sampling) -> Sampling:
-    """A client that asks for sampling, and not for a temperature, does not get a greedy one."""
+    """Fill in defaults. do_sample without a temperature overrides a default temperature of 0."""
     if defaults.temperature == 0.0 and _or(sampling.do_sample, False):
         defaults = msgspec.structs.replace(defaults, temperature=UNSET)
     silent = {
@@ -363,7 +368,7 @@ def _beams(sampling: Sampling) -> Beams | None:
         value = getattr(sampling, name)
         if value is not UNSET and value not in (off, 0, 1):
             raise InvalidRequest(
-                f"{name}: beam search cuts no candidates; leave it out, or beam_width",
+                f"{name}: not supported with beam search; remove it or beam_width",
                 param=name,
             )
     return Beams(
@@ -374,10 +379,10 @@ def _beams(sampling: Sampling) -> Beams | None:
 
 
 def _hypotheses(sampling: Sampling, beams: Beams, *, tokens: bool) -> int:
-    """How many are shown: n; where that is silent one, or for tokens all, as TensorRT-LLM does."""
+    """Return how many to show: n, by default 1 for text, all for tokens (as TensorRT-LLM)."""
     if sampling.best_of is not UNSET and sampling.best_of != _or(sampling.n, 1):
         raise InvalidRequest(
-            "best_of: beam search ranks its own hypotheses; leave it out, or beam_width",
+            "best_of: beam search ranks its own hypotheses; remove it or beam_width",
             param="best_of",
         )
     shown = _or(sampling.n, beams.width if tokens else 1)

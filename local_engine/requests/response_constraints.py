@@ -1,4 +1,4 @@
-"""What a chat request demands of its answer's form, as rules for the grammar compiler.
+"""Translate a chat request's constraints on its answer into rules for the grammar compiler.
 
 Syntax: https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md
 """
@@ -18,36 +18,36 @@ from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat
 
 MOST_CALLS = 16
-"""In one answer that a grammar writes."""
+"""Most tool calls in one answer that a grammar writes."""
 
 MAX_GBNF = 16 * 1024
-"""Characters; the translation to lark is plain Python, and slow where rules are many."""
+"""Characters; the translation to lark is plain Python and slow for many rules."""
 
 _BLANKS = r"[ \t\r\n]{1,20}"
-"""Between reasoning and answer, and between the parts of JSON whose schema allows blanks there;
-without a bound, some models write nothing else."""
+"""Blanks between reasoning and answer, and between parts of JSON if the schema allows them there;
+without a limit, some models write only blanks."""
 
 _COMPACT: dict[str, object] = {
     "whitespace_flexible": False,
     "item_separator": ", ?",
     "key_separator": ": ?",
 }
-"""How JSON is laid out: on one line, with one space behind a comma or colon, or none.
+"""Layout of JSON: one line, with at most one space after a comma or colon.
 
 https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md#whitespace-handling
 """
 
 _OPTIONS = "x-guidance"
-"""Where a schema says otherwise."""
+"""Key under which a schema overrides the layout."""
 
 _PROSE = r"/(.|\n)+/"
 
 Spell = Callable[[str], str]
-"""From a marker of the model's to how lark writes it."""
+"""Converts a marker of the model to lark."""
 
 
 class Body(Struct, frozen=True, kw_only=True):
-    """What takes the place of free text. rule: the right side of a lark rule."""
+    """The constraint that replaces free text. rule: the right side of a lark rule."""
 
     field: str
     rule: str
@@ -73,7 +73,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def body_of(format: ResponseFormat | UnsetType) -> Body | None:
-    """`None` for free text. Raises InvalidRequest naming the field."""
+    """Return the constraint, or `None` for free text. Raises InvalidRequest naming the field."""
     if format is UNSET or format.type == "text":
         return None
     if format.type == "opaque":
@@ -95,7 +95,7 @@ def guide_of(
     parallel: bool,
     spell: Spell,
 ) -> Guide | None:
-    """`None` where nothing is demanded.
+    """Return the grammar of the answer, or `None` without constraints.
 
     tools: the functions that may be called; unless `output_format` is `guaranteed`, calls are
            free text.
@@ -127,7 +127,7 @@ def guide_of(
 
 
 def _answer(output_format: OutputFormat, body: Body | None, parallel: bool) -> str:
-    """What follows the reasoning."""
+    """Return the rule for the text after the reasoning."""
     format = output_format.tools
     if not output_format.guaranteed or format is None:
         return "body"
@@ -143,14 +143,14 @@ def _answer(output_format: OutputFormat, body: Body | None, parallel: bool) -> s
 
 
 def _thinking(markers: Thinking, opened: bool, spell: Spell) -> list[str]:
-    """`think`: the rest of the reasoning, or all of it if the model chooses to reason."""
+    """Return the rule `think`: the rest of the reasoning, or all of it if the model reasons."""
     closing = _until(spell(markers.close))
     whole = "thought BLANKS?" if opened else f"({spell(markers.open)} thought BLANKS?)?"
     return [f"think: {whole}", closing.format(name="thought")]
 
 
 def _until(marker: str) -> str:
-    """A rule `{name}`: free text up to a marker and the marker, which is a token or text."""
+    """Return a rule `{name}`: free text up to and including a marker, which is a token or text."""
     if marker.startswith("<["):
         return "{name}: PROSE? " + marker
     return r"{name}[lazy]: /(.|\n)*/ " + marker.replace("{", "{{").replace("}", "}}")
@@ -159,7 +159,7 @@ def _until(marker: str) -> str:
 def _calls(
     format: ToolFormat, tools: Sequence[FunctionTool], parallel: bool, spell: Spell
 ) -> tuple[list[str], list[Part]]:
-    """Rules for `calls`, and for `opening` and what follows it, and each function's arguments."""
+    """Return the rules for `calls` and `opening`, and each function's arguments."""
     rules: list[str] = []
     parts: list[Part] = []
     for place, tool in enumerate(tools):
@@ -194,20 +194,18 @@ def _arguments(tool: FunctionTool, field: str) -> str:
     schema = _schema(tool.parameters, field)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise InvalidRequest(
-            f"{field}.type: a function's parameters are an object, not {kind}", param=field
-        )
+        raise InvalidRequest(f"{field}.type: must be object, not {kind}", param=field)
     return _json({**schema, "type": "object"}, strict=bool(tool.strict))
 
 
 def _json(schema: dict[str, object], *, strict: bool) -> str:
-    """strict: keywords that cannot be enforced are refused; otherwise they are passed over."""
+    """strict: reject keywords that cannot be enforced; otherwise ignore them."""
     options = {**_layout(schema.get(_OPTIONS)), "lenient": not strict}
     return "%json " + _encode({**schema, _OPTIONS: options}).decode()
 
 
 def _layout(wanted: object) -> dict[str, object]:
-    """The compiler's options for blanks. wanted: the schema's own, which the compiler checks."""
+    """Return the compiler's options for blanks. wanted: the schema's, checked by the compiler."""
     own = cast("dict[str, object]", wanted) if isinstance(wanted, dict) else {}
     flexible = own.get("whitespace_flexible", "whitespace_pattern" in own)
     if flexible is False:
@@ -224,12 +222,12 @@ def _schema(raw: Raw, field: str) -> dict[str, object]:
         return _object.decode(raw)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise InvalidRequest(
-            f"{field}: not a JSON schema, which is an object: {exc}", param=field
+            f"{field}: must be a JSON schema (an object): {exc}", param=field
         ) from exc
 
 
 def _other(raw: Raw | UnsetType) -> Body:
-    """Forms that OpenAI has not: {type: regex, pattern} and {type: grammar, definition}."""
+    """Read formats beyond OpenAI's: {type: regex, pattern} and {type: grammar, definition}."""
     text = b"{}" if raw is UNSET else bytes(raw)
     field = "response_format"
     kind = msgspec.json.decode(text, type=_Typed).type
@@ -242,7 +240,7 @@ def _other(raw: Raw | UnsetType) -> Body:
                 grammar = msgspec.json.decode(text, type=_Grammar)
             case _:
                 raise InvalidRequest(
-                    f"{field}.type: {kind!r} is none of text, json_object, json_schema, regex "
+                    f"{field}.type: {kind!r} must be one of text, json_object, json_schema, regex "
                     "and grammar",
                     param=f"{field}.type",
                 )
@@ -250,11 +248,13 @@ def _other(raw: Raw | UnsetType) -> Body:
         raise InvalidRequest(f"{field}: {exc}", param=field) from exc
     field = f"{field}.definition"
     if "%llguidance" in grammar.definition:
-        raise InvalidRequest(f"{field}: %llguidance: the options are the engine's", param=field)
+        raise InvalidRequest(
+            f"{field}: remove %llguidance; the engine sets the compiler's options", param=field
+        )
     if grammar.syntax == "ebnf" and len(grammar.definition) > MAX_GBNF:
         raise InvalidRequest(
-            f"{field}: {len(grammar.definition)} characters of GBNF are too much to translate; "
-            f"{MAX_GBNF} is the most; write it in lark",
+            f"{field}: {len(grammar.definition)} characters of GBNF are too many to translate; "
+            f"send at most {MAX_GBNF}, or lark",
             param=field,
         )
     return Body(

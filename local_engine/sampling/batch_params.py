@@ -91,7 +91,7 @@ class RowOperator(Protocol):
     """A device's own sampling kernel."""
 
     def takes(self, row: RowParams, vocabulary: int) -> bool:
-        """Whether it draws such a row from the distribution that our sampler does."""
+        """True if it draws such a row from the distribution that our sampler does."""
         ...
 
     def draw(self, values: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ class SamplingRows:
 
     @property
     def needs_tokens(self) -> bool:
-        """Whether a row's next step depends on which tokens were drawn in this one."""
+        """True if a row's next step depends on which tokens were drawn in this one."""
         return self.processors.needs_tokens
 
     def _cut_rows(self, params: Sequence[RowParams], places: list[int]) -> CutRows:

@@ -148,7 +148,7 @@ def new_history(
 
 
 def needs_history(params: RowParams) -> bool:
-    """Whether the next token's logits or filters depend on the tokens before it."""
+    """True if the next token's logits or filters depend on the tokens before it."""
     return (
         params.repetition_penalty != 1
         or params.presence_penalty != 0

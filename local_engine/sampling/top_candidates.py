@@ -119,7 +119,7 @@ def top_candidates(
 
 
 def _suits(logits: Tensor, peaks: Tensor, count: int) -> bool:
-    """Whether the finder can be asked; many candidates are left to vectorised sorts."""
+    """True if the finder can be asked; many candidates are left to vectorised sorts."""
     return (
         0 < count <= _FEW
         and count < peaks.size(1)

@@ -22,7 +22,7 @@ class CorruptBlocks(RuntimeError):
 def extend_hashes(
     hashes: list[bytes], tokens: Sequence[int], count: int, block_size: int, salt: bytes
 ) -> None:
-    """Makes `hashes` cover the first `count` full blocks of `tokens`. Chained, 16 bytes each."""
+    """Make `hashes` cover the first `count` full blocks of `tokens`. Chained, 16 bytes each."""
     parent = hashes[-1] if hashes else blake2b(salt, digest_size=16).digest()
     for index in range(len(hashes), count):
         content = array("q", tokens[index * block_size : (index + 1) * block_size])
@@ -58,7 +58,7 @@ class BlockPool:
         return -(-tokens // self.block_size)
 
     def grow(self, blocks: list[int], count: int) -> bool:
-        """Appends `count` free pages to `blocks`, or none at all and returns False."""
+        """Append `count` free pages to `blocks`, or none at all and returns False."""
         if count > self.free:
             return False
         if count > len(self._clean):
@@ -77,7 +77,7 @@ class BlockPool:
         return True
 
     def release(self, blocks: list[int]) -> None:
-        """Gives up one reference to each and empties the list.
+        """Give up one reference to each and empties the list.
 
         The last page becomes the oldest, so that beginnings survive longest.
         """
@@ -154,7 +154,7 @@ class BlockPool:
             raise CorruptBlocks("a clean page has a hash")
 
     def _evict(self, count: int) -> None:
-        """Forgets the content of up to `count` idle pages, the longest unused first."""
+        """Forget the content of up to `count` idle pages, the longest unused first."""
         for _ in range(min(count, len(self._idle))):
             block, _ = self._idle.popitem(last=False)
             del self._block_of[self._hash_of.pop(block)]

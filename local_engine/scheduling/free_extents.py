@@ -20,7 +20,7 @@ class FreeExtents:
             yield from range(start, start + self._lengths[start])
 
     def add(self, first: int, count: int = 1) -> None:
-        """Adds `first` … `first + count - 1`, none of which may be in the set."""
+        """Add `first` … `first + count - 1`, none of which may be in the set."""
         at = bisect_left(self._starts, first)
         self._count += count
         if at < len(self._starts) and self._starts[at] == first + count:
@@ -32,7 +32,7 @@ class FreeExtents:
         self._lengths[first] = count
 
     def take(self, first: int, limit: int) -> int:
-        """Removes `first` and its right neighbours, at most `limit`; returns how many there were.
+        """Remove `first` and its right neighbours, at most `limit`; returns how many there were.
 
         0: `first` is not in the set.
         """

@@ -128,7 +128,7 @@ class Scheduler:
         self._waiting.append(sequence)
 
     def schedule(self, now: float) -> Step:
-        """Chooses the next step and reserves its pages. An empty step: nothing can run.
+        """Choose the next step and reserves its pages. An empty step: nothing can run.
 
         Where all that run are beams waiting for others of their search, which wait for pages, the
         worst rank gives way until one of these gets in.
@@ -163,7 +163,7 @@ class Scheduler:
             self.blocks.publish(sequence.blocks[index], sequence.hashes[index])
 
     def fork(self, parent: Sequence, child: Sequence) -> tuple[int, int] | None:
-        """Lets `child` go on from the pages of the running parent.
+        """Let `child` go on from the pages of the running parent.
 
         All tokens of the child but its last are the parent's, as far as those are computed.
         Full pages are shared; of a last, partial one the child gets a copy, which the caller
@@ -187,7 +187,7 @@ class Scheduler:
         return (parent.blocks[full], child.blocks[full]) if partial else None
 
     def finish(self, sequence: Sequence) -> None:
-        """Takes it out, wherever it is, and frees its pages. Finishing twice is allowed."""
+        """Take it out, wherever it is, and frees its pages. Finishing twice is allowed."""
         if sequence.state is State.RUNNING:
             self._running.remove(sequence)
         elif sequence.state is State.WAITING:
@@ -301,7 +301,7 @@ class Scheduler:
         return victims
 
     def _make_room(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
-        """Preempts from the worst rank up, itself at the last; returns the budget won back."""
+        """Preempt from the worst rank up, itself at the last; returns the budget won back."""
         refund = 0
         while not self._reserve(sequence, count):
             victim = max(self._running, key=lambda s: s.rank)

@@ -1,4 +1,4 @@
-"""One worker's connection to the engine process: its requests, and what goes back to it."""
+"""One worker's connection to the engine process: requests in, events out."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -32,16 +32,16 @@ from schemas.errors import GatewayError, UpstreamBroken
 from schemas.events import Event
 
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
-"""A worker that leaves more than this unread loses its requests; the step waits for nobody."""
+"""A worker with more unread bytes than this loses its requests; steps never wait for a worker."""
 
 PIECE_BYTES = 64 * 1024
-"""Of the vectors that are written before the worker has read what came before."""
+"""Bytes of vectors written before the worker must have read the previous piece."""
 
 _decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 
 
 class Connection(asyncio.Protocol):
-    """Everything that a worker asked for dies with its connection."""
+    """Closing the connection cancels all requests of the worker."""
 
     def __init__(self, service: Service, *, max_unsent: int = MAX_UNSENT_BYTES) -> None:
         self._service = service
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
             self._write(failed(submit.id, exc))
 
     async def _embed(self, embed: Embed) -> None:
-        """Vectors may be many: one answer at a time is written, as fast as it is read."""
+        """Answers can be large: write one at a time, as fast as the worker reads."""
         try:
             inputs = decode_inputs(embed.request)
             found = await self._service.embed(inputs, model=embed.model, tenant=embed.tenant)
@@ -135,15 +135,21 @@ class Connection(asyncio.Protocol):
                 )
 
     def _done(self, id: int, task: asyncio.Task[None]) -> None:
-        """A bug costs its own request, and is told to the worker and to stderr."""
+        """Finish a request. A bug fails only this request and is reported to worker and stderr."""
         del self._tasks[id]
         if task.cancelled() or (exc := task.exception()) is None:
             return
-        self._write(Failed(id=id, kind="UpstreamFailed", message="the engine failed: its own bug"))
+        self._write(
+            Failed(
+                id=id,
+                kind="UpstreamFailed",
+                message="the request failed because of a bug in the engine",
+            )
+        )
         self._loop.call_exception_handler({"message": "a request failed", "exception": exc})
 
     def _put(self, id: int, events: list[Event], *, last: bool = False) -> None:
-        """Collects what a step brings for all requests; their tasks run one after the other."""
+        """Collect what a step brings for all requests; their tasks run one after the other."""
         if not self._batches:
             self._loop.call_soon(self._flush)
         self._batches.append(Batch(id=id, events=tuple(events), last=last))
@@ -154,7 +160,7 @@ class Connection(asyncio.Protocol):
             return
         self._transport.write(frame(Deltas(batches=tuple(batches))))
         if self._transport.get_write_buffer_size() > self._max_unsent:
-            slow = UpstreamBroken("the answers were not read in time", upstream=NAME)
+            slow = UpstreamBroken("the worker did not read the answers in time", upstream=NAME)
             for id, task in self._tasks.items():
                 if task.cancel():
                     self._transport.write(frame(failed(id, slow)))

@@ -1,4 +1,4 @@
-"""Where the deltas of one request wait for the task that turns them into events."""
+"""Queue of one request's deltas, read by the task that turns them into events."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ class DeltaQueue:
             self._waiter.set_result(None)
 
     async def take(self) -> list[tuple[float, Delta]]:
-        """Everything since the last time, each delta after its time; waits for at least one.
+        """Return all deltas since the last call with their times; waits for at least one.
 
         One reader only.
         """

@@ -1,6 +1,6 @@
-"""From an engine's configuration to embedding models in memory, each with its lane.
+"""Load the configured embedding models, each with its lane.
 
-Loaded before the generating models, whose caches take what memory is left.
+They load before the generating models, whose caches use the remaining memory.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from local_engine.text.tokenizer import Tokenizer
 
 
 class Embedder(Struct, frozen=True, kw_only=True, eq=False):
-    """A model that embeds."""
+    """A loaded embedding model."""
 
     name: str
     reader: TextReader
@@ -30,9 +30,9 @@ class Embedder(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def host_embedders(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Embedder]:
-    """Loads every embedding model, in order. Reports and raises as `host` does.
+    """Load every embedding model, in order. Reports and raises as `host` does.
 
-    `dtype: auto` is the checkpoint's own here, but float32 on a CPU whose bfloat16 is emulated.
+    `dtype: auto` is the checkpoint's dtype here, but float32 on a CPU that emulates bfloat16.
     """
     models = [model for model in config.models if model.task == "embed"]
     if not models:

@@ -1,4 +1,4 @@
-"""The asyncio face of the embedding models: a request in, all of its vectors out at once."""
+"""Asyncio interface of the embedding models: one request in, all of its vectors out at once."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ from schemas.errors import (
 from schemas.requests import EmbeddingsRequest
 
 MAX_WAITING = 65_536
-"""Inputs of one model that may wait; more are refused as busy."""
+"""Queued inputs per model; further ones are rejected as busy."""
 
 
 class EmbeddingResult(Struct, frozen=True, kw_only=True, eq=False):
@@ -38,7 +38,7 @@ class EmbeddingResult(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class EngineQueue(Protocol):
-    """What is asked of the engine, from any thread."""
+    """The engine's queue; call it from any thread."""
 
     def submit(self, job: Inputs) -> None: ...
 
@@ -51,9 +51,9 @@ class EmbeddingService:
     def __init__(
         self, embedders: Mapping[str, Embedder], ids: Iterator[int], name: str, reading: Gate
     ) -> None:
-        """ids: no two requests of the engine share one. name: of the engine, for errors.
+        """ids: unique within the engine. name: of the engine, for error messages.
 
-        reading: turns at long requests.
+        reading: limits long requests that are read at a time.
         """
         self._reading = reading
         self._embedders = embedders
@@ -67,7 +67,9 @@ class EmbeddingService:
     async def embed(
         self, request: EmbeddingsRequest, *, model: str, tenant: str = ""
     ) -> EmbeddingResult:
-        """Cancelling the task frees its inputs before the next batch. `model` must be here.
+        """Embed a request's inputs. Cancelling the task frees them before the next batch.
+
+        model: must be one of the embedders.
 
         Raises InvalidRequest, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
         """
@@ -78,7 +80,7 @@ class EmbeddingService:
         match ended.outcome:
             case "expired":
                 raise DeadlineExceeded(
-                    f"the vectors were not complete within {rows.timeout_s} s (timeout)",
+                    f"the embeddings were not complete within {rows.timeout_s} s (timeout)",
                     param="timeout",
                 )
             case "failed":
@@ -120,10 +122,10 @@ class EmbeddingService:
         count = len(rows.rows)
         if count > MAX_WAITING:
             raise InvalidRequest(
-                f"input: {count} inputs are too many; {MAX_WAITING} is the most", param="input"
+                f"input: {count} inputs are too many; send at most {MAX_WAITING}", param="input"
             )
         if self._counts[model] + count > MAX_WAITING:
-            raise UpstreamBusy("too many inputs are waiting", upstream=self._name, retry_after=1.0)
+            raise UpstreamBusy("too many inputs are queued", upstream=self._name, retry_after=1.0)
         inputs = Inputs(
             lane=model,
             id=next(self._ids),
@@ -144,7 +146,7 @@ class EmbeddingService:
 
 
 def shortened(vectors: Tensor, width: int, *, unit: bool) -> Tensor:
-    """The first `width` numbers of each vector, of unit length again if they were.
+    """Return the first `width` numbers of each vector, renormalised if `unit`.
 
     vectors: [N, W] float32, W >= width. Returns [N, width] float32.
     """

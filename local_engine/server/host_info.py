@@ -1,4 +1,4 @@
-"""What the engine's process runs on, for those who watch it."""
+"""The device and memory of the engine's process, for monitoring."""
 
 import os
 from pathlib import Path
@@ -12,9 +12,9 @@ from local_engine.protocol.stats import Machine
 
 
 def machine(config: EngineConfig) -> Machine:
-    """The device and number format that the configuration comes to here.
+    """Return the device and number format that the configuration resolves to here.
 
-    Raises InvalidConfig for a device that isn't there.
+    Raises InvalidConfig for a missing device.
     """
     available = probe()
     device = choose_device(config.device, available)
@@ -23,14 +23,14 @@ def machine(config: EngineConfig) -> Machine:
 
 
 def as_of_now(machine: Machine) -> Machine:
-    """With the numbers that may change."""
+    """Return `machine` with its current threads and memory."""
     return replace(
         machine, threads=torch.get_num_threads(), resident_bytes=_resident(Path("/proc/self/statm"))
     )
 
 
 def _resident(statm: Path) -> int:
-    """Linux's own count, bytes; 0 where it cannot be read."""
+    """Return Linux's count in bytes; 0 if it cannot be read."""
     if not statm.exists():
         return 0
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

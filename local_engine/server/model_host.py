@@ -1,4 +1,4 @@
-"""From an engine's configuration to models in memory, each with its lane through the loop."""
+"""Load the configured generating models, each with its lane in the engine loop."""
 
 import os
 import time
@@ -39,9 +39,9 @@ STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}
 
 
 class ServedModel(Struct, frozen=True, kw_only=True, eq=False):
-    """A model that answers. `context` is prompt and answer together, tokens.
+    """A loaded model, or a LoRA adapter on it. context: tokens of prompt and answer together.
 
-    base: the model whose lane computes it, itself or the one that it adapts.
+    base: the model whose lane computes it: itself, or the one that the adapter changes.
     """
 
     name: str
@@ -60,10 +60,10 @@ Hosting = Callable[[EngineConfig, Callable[[str], None]], dict[str, ServedModel]
 
 
 def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, ServedModel]:
-    """Loads every generating model, in order.
+    """Load every generating model, in order.
 
-    `report` gets a line when something long begins or has ended.
-    Raises InvalidConfig, naming the model, for whatever cannot be served.
+    `report` receives a line when a long step starts or ends.
+    Raises InvalidConfig naming the model that cannot be served.
     """
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -116,7 +116,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
 
 
 class _DeviceShare(Struct, frozen=True, kw_only=True, eq=False):
-    """What a model is given of the machine."""
+    """The share of the device that one model gets."""
 
     bank: AdapterBank
     device: str
@@ -202,14 +202,14 @@ def _lane(config: EngineConfig, loaded: Loaded, device_share: _DeviceShare) -> M
 def _adapters(
     config: EngineConfig, models: Mapping[str, Loaded], report: Callable[[str], None]
 ) -> dict[str, Adapter]:
-    """The configured ones, by name. Raises InvalidConfig."""
+    """Load the configured adapters, by name. Raises InvalidConfig."""
     found: dict[str, Adapter] = {}
     for lora in config.loras:
         base = models.get(lora.base)
         if base is None or base.sites is None:
-            raise InvalidConfig((f"engine.loras: {lora.name}: there is no model {lora.base}",))
+            raise InvalidConfig((f"engine.loras: {lora.name}: base model {lora.base} not found",))
         if lora.name in found or lora.name in models:
-            raise InvalidConfig((f"engine.loras: {lora.name}: the name is taken",))
+            raise InvalidConfig((f"engine.loras: {lora.name}: the name is already used",))
         report(f"loading {lora.name} from {lora.path}")
         found[lora.name] = load_adapter(lora.name, os.path.expanduser(lora.path), base.sites)
     return found
@@ -226,9 +226,9 @@ def _cache_bytes(config: EngineConfig, device: str) -> int:
 
 
 def _defaults(generation: GenerationConfig) -> Sampling:
-    """The checkpoint's recommendation (generation_config.json), as far as it has one.
+    """Return the checkpoint's recommended sampling (generation_config.json), if any.
 
-    One that says not to sample means temperature 0.
+    `do_sample: false` means temperature 0.
     """
 
     def number(name: str) -> float | UnsetType:

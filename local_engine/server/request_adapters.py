@@ -1,4 +1,4 @@
-"""What a request's tokens are computed with beside the model: an adapter, and a prompt table."""
+"""Resolve the LoRA adapter and the prompt table that a request uses with a model."""
 
 import asyncio
 from hashlib import blake2b
@@ -18,11 +18,11 @@ TASK = "lora_task_id"
 TASK_IDS = 1 << 64
 
 INLINE_BYTES = 1 << 16
-"""Tensors that are read on the event loop; larger ones go to a side thread."""
+"""Bytes of tensors that are read on the event loop; larger ones go to a thread."""
 
 
 class RequestAdapters(Struct, frozen=True, kw_only=True, eq=False):
-    """adapter: `None` for the model as it is. borrowed: it is the bank's, and goes back.
+    """adapter: `None` for the model without one. borrowed: from the bank; `release` returns it.
 
     table: [P, hidden] rows for ids past the vocabulary.
     """
@@ -33,7 +33,7 @@ class RequestAdapters(Struct, frozen=True, kw_only=True, eq=False):
     table_digest: bytes = b""
 
     def salt(self, tenant: bytes) -> bytes:
-        """Sequences of one salt may share keys and values: same tenant, adapter and table."""
+        """Return the prefix-cache salt: equal for equal tenant, adapter and table only."""
         if self.adapter is None and self.table is None:
             return tenant
         digest = blake2b(tenant, digest_size=32, person=b"conditions")
@@ -43,7 +43,7 @@ class RequestAdapters(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class AdapterResolver:
-    """Settles the conditions of one served model's requests. Safe to call from any thread."""
+    """Resolves the adapters of one served model's requests. Safe to call from any thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class AdapterResolver:
         accept_lora: bool,
         adapter: Adapter | None = None,
     ) -> None:
-        """model: the base model's name. adapter: this served model is the base with it."""
+        """model: the base model's name. adapter: applied to every request of this served model."""
         self._loaded = loaded
         self._model = model
         self._bank = bank
@@ -64,7 +64,7 @@ class AdapterResolver:
         self._adapter = adapter
 
     def adapted(self, adapter: Adapter) -> "AdapterResolver":
-        """The same for the model with an adapter, under a name of its own."""
+        """Return the resolver of the same model with an adapter."""
         return AdapterResolver(
             self._loaded,
             model=self._model,
@@ -75,7 +75,10 @@ class AdapterResolver:
         )
 
     async def resolve(self, request: GenerateRequest, tenant: str) -> RequestAdapters:
-        """`release` what it gives. Raises InvalidRequest, and UpstreamBusy for want of room."""
+        """Resolve a request's adapters; `release` them afterwards.
+
+        Raises InvalidRequest, and UpstreamBusy if the adapter cache is full.
+        """
         lora, table = _lora_of(request), _table_of(request)
         if lora is None and table is None:
             return RequestAdapters(adapter=self._adapter)
@@ -97,22 +100,26 @@ class AdapterResolver:
             self._bank.release(adapters.adapter)
 
     def _refuse(self, lora: LoraRequest) -> None:
-        """What need not be read to be refused."""
+        """Reject what can be rejected without reading tensors."""
         if self._adapter is not None:
-            raise _refused(TASK, "this model is an adapter itself; ask for the one it adapts")
+            raise _refused(
+                TASK, "this model is already an adapter; send the request to its base model"
+            )
         if not 0 <= lora.task_id < TASK_IDS:
             raise _refused(TASK, f"{lora.task_id} must be within 0 and 2^64 - 1")
         weights, config = lora.weights is not UNSET, lora.config is not UNSET
         if (weights or config) and not self._accept:
-            raise _refused(WEIGHTS, "this engine takes no adapters from requests (accept_lora)")
+            raise _refused(
+                WEIGHTS, "this engine does not accept adapters in requests (accept_lora)"
+            )
         if weights != config:
             missing = CONFIG if weights else WEIGHTS
-            raise _refused(missing, f"is missing; {WEIGHTS} and {CONFIG} go together")
+            raise _refused(missing, f"is missing; send {WEIGHTS} and {CONFIG} together")
 
     def _read(
         self, lora: LoraRequest | None, table: PromptTable | None
     ) -> tuple[Adapter | None, Tensor | None, bytes]:
-        """What the request brings; takes nothing from the bank, so that it may be abandoned."""
+        """Read the request's tensors. Takes nothing from the bank, so it is safe to cancel."""
         adapter, rows, digest = None, None, b""
         sites = self._loaded.sites
         if table is not None:
@@ -140,8 +147,8 @@ class AdapterResolver:
 
     def _unknown(self, id: int) -> str:
         if not self._accept:
-            return f"{id}: this engine takes no adapters from requests (accept_lora)"
-        return f"{id} is not in the cache; send {WEIGHTS} and {CONFIG} with it"
+            return f"{id}: this engine does not accept adapters in requests (accept_lora)"
+        return f"{id} is not in the adapter cache; send {WEIGHTS} and {CONFIG} with it"
 
 
 def _lora_of(request: GenerateRequest) -> LoraRequest | None:

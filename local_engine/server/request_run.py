@@ -1,4 +1,4 @@
-"""One request's sequences and answers, from its jobs to the events that its client gets."""
+"""Run one request: create its jobs and turn their deltas into the client's events."""
 
 import time
 from itertools import count
@@ -25,13 +25,13 @@ from schemas.errors import DeadlineExceeded, InvalidRequest, UpstreamFailed, Ups
 from schemas.events import Event, Logits, Usage
 
 NAME = "local engine"
-"""How the engine calls itself in errors; a gateway puts the provider's name there."""
+"""The engine's name in errors; the gateway replaces it with the provider's name."""
 
 
 class Choice(Struct, frozen=True, kw_only=True, eq=False):
     """One answer in progress.
 
-    held: its events, where only the best of several are shown. rows: its logits so far.
+    held: its events, if only the best of several are shown. rows: its logits so far.
     """
 
     prompt: int
@@ -66,9 +66,9 @@ class RequestRun:
         self._began = 0.0
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
-        """A job a prompt; its other choices are siblings, which share the prompt's pages.
+        """Create one job per prompt; its other choices are siblings that share its pages.
 
-        Choice i draws with the i-th derived seed.
+        Choice i samples with the i-th derived seed.
         """
         now = self._began = time.monotonic()
         jobs: list[Job] = []
@@ -131,9 +131,9 @@ class RequestRun:
         return batch
 
     def absorb(self, deltas: list[tuple[float, Delta]]) -> list[Event]:
-        """The events that some deltas make, by the times at which they came.
+        """Return the events of some deltas and the times at which they arrived.
 
-        Raises what ends the whole request.
+        Raises the error that ends the whole request.
         """
         batch: list[Event] = []
         for at, delta in deltas:
@@ -154,8 +154,8 @@ class RequestRun:
         return batch
 
     def _tensors(self, choice: Choice, delta: Delta) -> list[Event]:
-        """The prompt's log probabilities and logits with the first delta, generated logits with
-        the last."""
+        """Return the prompt's log probabilities and logits with the first delta, generated logits
+        with the last."""
         events: list[Event] = []
         if delta.prompt:
             self._scored[choice.prompt] = delta.prompt
@@ -189,7 +189,7 @@ class RequestRun:
                 return choice.answer.feed(delta, now)
 
     def _best(self) -> list[Event]:
-        """Of each prompt's answers those with the best score, renumbered."""
+        """Return the events of each prompt's best answers by score, renumbered."""
         events: list[Event] = []
         for place in range(len(self._request.prompts)):
             rivals = [choice for choice in self._choices if choice.prompt == place]
@@ -200,7 +200,7 @@ class RequestRun:
         return events
 
     def _usage(self) -> Usage:
-        """Totals so far; every choice's tokens count, shown or not."""
+        """Return the totals so far; tokens of every choice count, shown or not."""
         prompt = sum(len(prompt) for prompt in self._request.prompts)
         completion = sum(choice.answer.count for choice in self._choices)
         output_format = self._request.output_format

@@ -1,8 +1,7 @@
-"""The engine's asyncio face: requests in, batches of events out, one batch a step.
+"""Asyncio interface of the engine: requests in, batches of events out, one batch per step.
 
-What happens between the two threads is one call a step (`_route`); what a request's client must
-not notice of others is kept here too: a request that ends, fails or is abandoned takes its own
-sequences with it and nothing else.
+The engine's thread makes one call per step to the event loop (`_route`). Requests are isolated
+here: a request that ends, fails or is cancelled frees its own sequences and no others.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ from schemas.requests import (
 
 
 class Service:
-    """Hosts the configured models. Build it (this loads them), `start` it on a loop, `stop` it."""
+    """Serves the configured models. Creating it loads them; `start` it on a loop, then `stop`."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Service:
         report: Callable[[str], None] = lambda _: None,
         hosting: Hosting = host,
     ) -> None:
-        """hosting: loads the models. Raises InvalidConfig for one that cannot be served."""
+        """hosting: loads the models. Raises InvalidConfig for a model that cannot be served."""
         self.pulse = Pulse()
         self._machine = machine(config)
         self._embedders = host_embedders(config, report)
@@ -76,53 +75,53 @@ class Service:
 
     @property
     def reaches(self) -> dict[str, Reach]:
-        """How long a prompt of each model may be."""
+        """The longest prompt of each model."""
         readers = {name: one.reader for name, one in self._models.items()}
         texts = {name: one.reader for name, one in self._embedders.items()}
         return {name: reader.reach for name, reader in {**readers, **texts}.items()}
 
     @property
     def alive(self) -> bool:
-        """Whether the engine's thread runs."""
+        """True if the engine's thread runs."""
         return self._engine.alive
 
     def stats(self) -> dict[str, Stats]:
-        """By model; what runs with an adapter counts as its base's."""
+        """Return the statistics by model; requests with an adapter count for its base model."""
         lanes = {served.base: served.lane for served in self._models.values()}
         embedders = {name: embedder.lane for name, embedder in self._embedders.items()}
         return {name: lane.stats() for name, lane in {**lanes, **embedders}.items()}
 
     def machine(self) -> Machine:
-        """What the process runs on."""
+        """Return the device and memory of the process."""
         return as_of_now(self._machine)
 
     def start(self) -> None:
-        """Starts the thread; call it on the loop that will call `generate`."""
+        """Start the thread; call it on the loop that will call `generate`."""
         self._loop = asyncio.get_running_loop()
         self._embeddings.start(self._engine)
         self._engine.start()
 
     async def stop(self) -> None:
-        """Fails what is unfinished and waits for the thread."""
+        """Fail unfinished requests and wait for the thread."""
         await asyncio.to_thread(self._engine.stop)
 
     async def ended(self) -> None:
-        """Returns when the thread has ended, be it by `stop` or by a bug."""
+        """Return when the thread has ended, by `stop` or because of a bug."""
         await self._over.wait()
 
     async def generate(
         self, request: GenerateRequest, *, model: str, request_id: str = "", tenant: str = ""
     ) -> AsyncGenerator[list[Event], None]:
-        """Batches of events. Closing the generator early frees its sequences within one step.
+        """Yield batches of events. Closing the generator early frees its sequences within one step.
 
-        tenant: whose prefix-cache entries may be reused. request_id: the answer's id.
+        tenant: may reuse its own prefix-cache entries only. request_id: the answer's id.
         Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
         DeadlineExceeded and UpstreamFailed at any time.
         """
         assert self._loop is not None, "the service was not started"
         served = self._models.get(model)
         if served is None:
-            raise self._cannot(model, "generates no text; ask it for embeddings")
+            raise self._cannot(model, "does not generate text; use it for embeddings")
         with preparing():
             run, jobs = await self._prepare(served, request, tenant)
         ids = list(run.live)
@@ -146,7 +145,7 @@ class Service:
     async def _prepare(
         self, served: ServedModel, request: GenerateRequest, tenant: str
     ) -> tuple[RequestRun, list[Job]]:
-        """Everything that can be refused, and the jobs."""
+        """Validate the request and create its jobs."""
         assert self._loop is not None
         prepared = await self._read(served.reader, request, tenant)
         grammar = None
@@ -161,12 +160,12 @@ class Service:
         answers = len(prepared.prompts) * prepared.choices
         if answers > self._most:
             raise InvalidRequest(
-                f"n: {answers} answers are more than this engine has room for, {self._most}; "
-                "ask for fewer answers, or send fewer prompts",
+                f"n: {answers} answers exceed this engine's limit of {self._most}; "
+                "request fewer answers or send fewer prompts",
                 param="n",
             )
         if len(self._queues) + answers > self._most:
-            raise UpstreamBusy("too many answers are waiting", upstream=NAME, retry_after=1.0)
+            raise UpstreamBusy("too many answers are queued", upstream=NAME, retry_after=1.0)
         adapters = await served.adapter_resolver.resolve(request, tenant)
         run = RequestRun(served, prepared, grammar, DeltaQueue(self._loop), self._engine, adapters)
         return run, run.prepare(self._ids, tenant.encode())
@@ -185,12 +184,12 @@ class Service:
     async def embed(
         self, request: EmbeddingsRequest, *, model: str, tenant: str = ""
     ) -> EmbeddingResult:
-        """All vectors at once. Cancelling the task frees what is left of its inputs.
+        """Return all vectors at once. Cancelling the task frees its remaining inputs.
 
         Raises as `generate` does.
         """
         if model not in self._embedders:
-            raise self._cannot(model, "does not embed; ask it for text")
+            raise self._cannot(model, "does not embed; use it for text generation")
         return await self._embeddings.embed(request, model=model, tenant=tenant)
 
     def _cannot(self, model: str, what: str) -> InvalidRequest | ModelNotFound:
@@ -204,7 +203,7 @@ class Service:
             self._loop.call_soon_threadsafe(self._route, deltas, time.monotonic())
 
     def _ended(self) -> None:
-        """Called by the engine's thread, as its last act."""
+        """Called by the engine's thread before it ends."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._over.set)
 

@@ -1,6 +1,6 @@
-"""Before a model counts as ready: one full step of a prompt, and a batch of answers.
+"""Warm up a model before it counts as ready: one full prompt step and a batch of answers.
 
-The first pass through a model allocates, compiles and chooses kernels; no client waits for that.
+The first pass allocates, compiles and selects kernels; no client should wait for that.
 """
 
 from itertools import count
@@ -15,7 +15,7 @@ from schemas.errors import InvalidConfig
 from schemas.sampling import Sampling
 
 ANSWERS, TOKENS = 8, 3
-"""Decoded side by side, and how many tokens of each."""
+"""Answers decoded together, and tokens per answer."""
 
 KINDS = (
     Sampling(temperature=0.0),
@@ -28,7 +28,7 @@ _FIRST_ID = 1 << 60
 
 
 def warm_up(name: str, lane: ModelLane, *, vocabulary: int, step_tokens: int) -> None:
-    """Leaves the lane idle and its counts at zero.
+    """Warm up a lane; afterwards it is idle and its counters are zero.
 
     step_tokens: the budget of a step. Raises InvalidConfig for a model that the device cannot run.
     """

@@ -1,4 +1,4 @@
-"""Conversations to text, by the template that comes with the model."""
+"""Render conversations to text with the model's chat template."""
 
 # transformers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
@@ -17,7 +17,7 @@ from schemas.messages import FunctionTool, Message, TextPart, Tool, ToolCall
 
 JSON = dict[str, object]
 _CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
-"""What Jinja executes of a template."""
+"""The parts of a template that Jinja executes."""
 
 
 REFUSALS = (
@@ -31,11 +31,11 @@ REFUSALS = (
     RuntimeError,
     MemoryError,
 )
-"""What a template can raise about a conversation that it was not written for."""
+"""Exceptions that a template can raise for a conversation it does not support."""
 
 
 class ChatTemplate:
-    """The model's own template, or a clear refusal where it has none. source: its text."""
+    """The model's chat template; a model without one rejects chats. source: the template's text."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
@@ -46,20 +46,20 @@ class ChatTemplate:
         self._knows_developers = "developer" in source
 
     def render(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> str:
-        """The prompt up to where the assistant begins to speak, special tokens spelt out."""
+        """Return the prompt up to the assistant's turn, with special tokens as text."""
         return self._apply(self._read(messages, tools))
 
     def rendered(
         self, messages: tuple[Message, ...], tools: tuple[Tool, ...], controls: ControlTokens
     ) -> Rendered:
-        """The same, with the control tokens that the template wrote kept apart from text."""
+        """Return the same, with the template's control tokens distinguished from text."""
         return controls.render(self._read(messages, tools), self._apply)
 
     def _read(self, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> list[list[JSON]]:
-        """The conversation and its tools as templates know them.
+        """Return the conversation and its tools in the form that templates expect.
 
-        Raises InvalidRequest for parts that are not text, a model without a template, and
-        whatever the template itself refuses.
+        Raises InvalidRequest for parts that are not text, tools that the template does not
+        support, and a model without a template.
         """
         if not self._exists:
             raise InvalidRequest(
@@ -69,8 +69,8 @@ class ChatTemplate:
         conversation = [self._turn(message, place) for place, message in enumerate(messages)]
         if tools and not self.knows("tools"):
             raise InvalidRequest(
-                "tools: this model's chat template knows no tools; leave them out, or ask a model "
-                "that was trained to call functions",
+                "tools: this model's chat template does not support tools; remove them or use "
+                "a model that was trained to call functions",
                 param="tools",
             )
         return [conversation, [_described(tool, place) for place, tool in enumerate(tools)]]
@@ -86,19 +86,19 @@ class ChatTemplate:
             )
         except RecursionError as exc:
             raise InvalidRequest(
-                "messages: something in this conversation is nested too deep for the model's chat "
+                "messages: a value in this conversation is nested too deep for the model's chat "
                 "template; flatten it",
                 param="messages",
             ) from exc
         except REFUSALS as exc:
             raise InvalidRequest(
-                f"messages: the model's chat template refuses this conversation: {exc}",
+                f"messages: the model's chat template rejects this conversation: {exc}",
                 param="messages",
             ) from exc
         return cast(str, text)
 
     def knows(self, variable: str) -> bool:
-        """Whether the template reads a variable of this name."""
+        """True if the template reads a variable of this name."""
         return re.search(rf"\b{variable}\b", "".join(_CODE.findall(self.source))) is not None
 
     def _turn(self, message: Message, place: int) -> JSON:
@@ -132,7 +132,7 @@ def _content(message: Message, place: int) -> str:
         if not isinstance(part, TextPart):
             where = f"messages[{place}].content[{number}]"
             raise InvalidRequest(
-                f"{where}: this model reads text only; take the {_kind(part)} out", param=where
+                f"{where}: this model supports text only; remove the {_kind(part)}", param=where
             )
         texts.append(part.text)
     return "".join(texts)
@@ -143,7 +143,7 @@ def _kind(part: msgspec.Struct) -> str:
 
 
 def _call(call: ToolCall, where: str) -> JSON:
-    """Templates want the arguments as a mapping; text that is none is handed on as it is."""
+    """Templates expect the arguments as a mapping; text that is not JSON is passed unchanged."""
     try:
         arguments = msgspec.json.decode(call.arguments, type=dict[str, object])
     except RecursionError as exc:
@@ -160,7 +160,7 @@ def _function(id: str, function: JSON) -> JSON:
 def _described(tool: Tool, place: int) -> JSON:
     if not isinstance(tool, FunctionTool):
         raise InvalidRequest(
-            f"tools[{place}]: this model knows functions only, not {tool.type}",
+            f"tools[{place}]: this model supports functions only, not {tool.type}",
             param=f"tools[{place}]",
         )
     function: JSON = {"name": tool.name}
@@ -178,7 +178,7 @@ def _described(tool: Tool, place: int) -> JSON:
     except msgspec.DecodeError as exc:
         field = f"tools[{place}].function.parameters"
         raise InvalidRequest(
-            f"{field}: not a JSON schema, which is an object: {exc}", param=field
+            f"{field}: must be a JSON schema (an object): {exc}", param=field
         ) from exc
     return {"type": "function", "function": function}
 

@@ -1,9 +1,10 @@
-"""What a client writes in a conversation never becomes a control token. No torch here.
+"""Keep text that a client writes in a conversation from becoming a control token. No torch here.
 
-A chat template makes one text of a conversation, and a tokenizer reads the control tokens in it by
-their spelling, whoever wrote it. Where a client's text spells one, the client's strings are marked
-before the template runs, so that the rendered text shows which spellings are the template's. Those
-get a private spelling, and a second tokenizer that knows only the private ones reads the text.
+A chat template renders a conversation to one text, and a tokenizer recognises control tokens in it
+by their spelling, no matter who wrote them. If a client's text spells one, the client's strings are
+marked before the template runs, so that the rendered text shows which spellings are the
+template's. Those get a private spelling, and a second tokenizer that knows only the private
+spellings reads the text.
 """
 
 import re
@@ -20,13 +21,13 @@ from schemas.errors import InvalidRequest
 JSON = dict[str, object]
 
 FIXED = frozenset({"role", "type"})
-"""Keys whose values the client does not write freely."""
+"""Keys whose values the client cannot choose freely."""
 
 STEP = 128 * 1024
-"""Characters that are searched at a time."""
+"""Characters searched at a time."""
 
 _PRIVATE = range(0xF0000, 0xFFFFE)
-"""Supplementary Private Use Area-A, where marks come from."""
+"""Supplementary Private Use Area-A, the source of marks."""
 
 
 class Rendered(Struct, frozen=True, kw_only=True):
@@ -60,8 +61,10 @@ class _Marks(Struct, frozen=True, kw_only=True):
 
 
 class ControlTokens:
-    """One tokenizer's control tokens: those that it calls special, and those that the template
-    names. Safe to call from any thread."""
+    """One tokenizer's control tokens: its special tokens and those that the template mentions.
+
+    Safe to call from any thread.
+    """
 
     def __init__(
         self,
@@ -71,8 +74,8 @@ class ControlTokens:
     ) -> None:
         """description: the content of tokenizer.json. template: the chat template's source.
 
-        normalize: as the tokenizer normalizes text before it looks for added tokens that ask for
-        it; `None` where it does not.
+        normalize: the tokenizer's normalization before it looks for added tokens with
+        `normalized: true`; `None` if it does not normalize.
         """
         read = cast(JSON, msgspec.json.decode(description))
         added = msgspec.convert(read.get("added_tokens") or [], type=list[_Added])
@@ -96,11 +99,11 @@ class ControlTokens:
 
     @property
     def ids(self) -> dict[int, str]:
-        """The control tokens' ids, and how each is spelt privately."""
+        """The control tokens' ids and private spellings."""
         return {token.id: self._private[token.content] for token in self._tokens}
 
     def respelt(self, description: str) -> str:
-        """A tokenizer.json with the private spellings in place of the usual ones."""
+        """Return the tokenizer.json with private spellings instead of the usual ones."""
         read = cast(JSON, msgspec.json.decode(description))
         for token in cast(list[JSON], read.get("added_tokens") or []):
             content = cast(str, token["content"])
@@ -127,16 +130,17 @@ class ControlTokens:
         return msgspec.json.encode(read).decode()
 
     def render(self, conversation: object, apply: Callable[[object], str]) -> Rendered:
-        """conversation: what the template reads; every string in it may be the client's.
+        """Render a conversation.
 
-        apply: runs the template. Raises what it raises, and InvalidRequest for a conversation that
+        conversation: the template's input; any string in it may be the client's.
+        apply: runs the template. Raises its exceptions, and InvalidRequest for a conversation that
         is nested too deep.
         """
         try:
             return self._render(conversation, apply)
         except RecursionError as exc:
             raise InvalidRequest(
-                "messages: something in this conversation is nested too deep; flatten it",
+                "messages: a value in this conversation is nested too deep; flatten it",
                 param="messages",
             ) from exc
 
@@ -156,7 +160,7 @@ class ControlTokens:
         return "".join(pair) in self._private or any(text in self._private for text in pair)
 
     def _harmless(self, text: str) -> bool:
-        """It spells no control token, and cannot be completed to one by what stands beside it."""
+        """True if the text spells no control token, and adjacent text cannot complete it to one."""
         if self._is_spelt(text) or self._is_folded(text):
             return False
         return not (
@@ -167,7 +171,7 @@ class ControlTokens:
         )
 
     def _is_spelt(self, text: str) -> bool:
-        """In steps, because a search of a long text would hold up other threads."""
+        """Search in steps, because searching a long text at once would block other threads."""
         return any(
             self._pattern.search(text, at, at + STEP + self._longest)
             for at in range(0, len(text), STEP)
@@ -179,7 +183,7 @@ class ControlTokens:
         return self._folded.search(self._normalize(text)) is not None
 
     def _marked(self, text: str, marks: _Marks) -> str:
-        """Marks stand inside of the white space around a text, which templates like to cut off."""
+        """Put marks inside the white space around a text, because templates often strip it."""
         if self._harmless(text):
             return text
         if self._is_folded(text):
@@ -196,7 +200,7 @@ class ControlTokens:
     def _spelled(
         self, text: str, regions: list[tuple[int, int]], edges: list[int]
     ) -> tuple[str, bool]:
-        """The text with the template's tokens spelt privately, and whether some are not its."""
+        """Spell the template's tokens privately; return the text and whether others exist."""
         pieces: list[str] = []
         at = start = 0
         refused = False
@@ -247,7 +251,7 @@ def _changed(value: object, change: Callable[[str], str]) -> object:
 
 
 def _unused(strings: Sequence[str]) -> _Marks:
-    """Characters that no string contains; which ones is drawn anew for each request."""
+    """Return characters that no string contains, chosen at random for each request."""
     present = {character for text in strings for character in text if ord(character) >= 0xF0000}
     drawn: list[str] = []
     while len(drawn) < 4:
@@ -260,9 +264,9 @@ def _unused(strings: Sequence[str]) -> _Marks:
 def _unmarked(
     marked: str, marks: _Marks, pattern: "re.Pattern[str]"
 ) -> tuple[str, list[tuple[int, int]], list[int]]:
-    """The text without marks, what clients' strings spell in it, and where edges were.
+    """Return the text without marks, the regions that clients' strings spell, and the edges.
 
-    A template may cut a string at a marker; then text of its own stands between two marks.
+    A template may cut a string at a marker; then template text is between two marks.
     """
     pieces: list[str] = []
     regions: list[tuple[int, int]] = []

@@ -1,14 +1,14 @@
-"""Tokens to text one at a time, never half a character."""
+"""Decode tokens to text one at a time, never half a character."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
 CONTEXT = 6
-"""Tokens before the answer that are decoded with it, so that its first space survives."""
+"""Prompt tokens decoded together with the answer, so that its first space is kept."""
 
 PATIENCE = 8
-"""Tokens that may be held back: a character has four bytes at most, so more can't complete it."""
+"""Most tokens held back: a character has at most four bytes, so more tokens cannot complete it."""
 
 
 class Decodes(Protocol):
@@ -18,8 +18,8 @@ class Decodes(Protocol):
 class Detokenizer:
     """Decodes a sliding window twice, without and with the newest tokens; the difference is new.
 
-    Tokenizers decide about spaces by what stands before, so a token's text is only known in its
-    window. A window that ends inside a character ends in U+FFFD and is kept back.
+    Tokenizers decide about spaces by the preceding tokens, so a token's text is only known in its
+    window. A window that ends inside a character ends in U+FFFD and is held back.
     """
 
     def __init__(
@@ -28,9 +28,9 @@ class Detokenizer:
         prompt: Sequence[int],
         literals: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        """prompt: what the answer continues; only its last tokens are read.
+        """prompt: the tokens before the answer; only the last ones are read.
 
-        literals: special tokens whose text is shown, although the tokenizer leaves it out.
+        literals: special tokens whose text is shown although the tokenizer leaves it out.
         """
         self._tokenizer = tokenizer
         self._literals = literals
@@ -45,7 +45,7 @@ class Detokenizer:
                 break
 
     def feed(self, token: int) -> str:
-        """The text that is complete with this token, often "" inside a character."""
+        """Return the text that this token completes; "" inside a character."""
         if token in self._literals:
             return self.close() + self._literals[token]
         self._window.append(token)
@@ -56,7 +56,7 @@ class Detokenizer:
         return self._accept(text)
 
     def close(self) -> str:
-        """The rest, incomplete characters as U+FFFD."""
+        """Return the rest, with incomplete characters as U+FFFD."""
         return self._accept(self._tokenizer.decode(self._window)) if self._fresh else ""
 
     def _accept(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""The second tokenizer of a model, which knows control tokens by their private spellings alone."""
+"""A model's second tokenizer, which knows control tokens by their private spellings only."""
 
 # tokenizers annotates these members in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,28 +27,29 @@ class TokenizerLibrary(Protocol):
 
 
 def normalizing(library: TokenizerLibrary) -> Callable[[str], str] | None:
-    """How the tokenizer normalizes text, `None` where it does not."""
+    """Return the tokenizer's normalization, or `None` if it has none."""
     normalizer = library.normalizer
     return None if normalizer is None else normalizer.normalize_str
 
 
 def private_encoder(description: str, controls: ControlTokens, key: str) -> TextEncoder:
-    """description: the content of tokenizer.json. key: names it in child processes.
+    """Return an encoder with private spellings of control tokens.
 
-    Raises InvalidConfig for a tokenizer whose control tokens cannot be told from text.
+    description: the content of tokenizer.json. key: names it in child processes.
+    Raises InvalidConfig if the tokenizer's control tokens cannot be distinguished from text.
     """
     source = controls.respelt(description)
     try:
         made = tokenizers.Tokenizer.from_str(source)
     except Exception as exc:
         raise InvalidConfig(
-            (f"the tokenizer's special tokens cannot be told from text: {exc}",)
+            (f"the tokenizer's special tokens cannot be distinguished from text: {exc}",)
         ) from exc
     made.no_truncation()
     made.no_padding()
     for id, spelling in controls.ids.items():
         if made.token_to_id(spelling) != id:
             raise InvalidConfig(
-                (f"the tokenizer's token {id} cannot be told from text: its id is not its own",)
+                (f"the tokenizer's token {id} cannot be distinguished from text: its id changes",)
             )
     return TextEncoder(cast(BatchEncoder, made), key, lambda: source)

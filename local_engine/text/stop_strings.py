@@ -1,4 +1,4 @@
-"""Stop strings in a text that arrives in pieces."""
+"""Find stop strings in a text that arrives in pieces."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ from msgspec import Struct
 
 
 class Cut(Struct, frozen=True, kw_only=True):
-    """text: what may be shown now. match: the stop string that ended the answer, or `None`."""
+    """text: to show now. match: the stop string that ended the answer, or `None`."""
 
     text: str
     match: str | None = None
 
 
 class StopStrings:
-    """Finds the leftmost of some strings, of several at one place the longest.
+    """Finds the leftmost of some strings; at the same position, the longest.
 
-    Text that may be the beginning of a match is held back until that is decided; the match, and
-    whatever follows it, is never shown.
+    Text that may start a match is held back until that is known. The match and the text after it
+    are never shown.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -43,13 +43,13 @@ class StopStrings:
         return Cut(text=text[: len(text) - keep])
 
     def close(self) -> str:
-        """What is still held back: there will be no match."""
+        """Return the text still held back: there is no match."""
         held, self._held = self._held, ""
         return held
 
 
 def overlap(text: str, stop: str) -> int:
-    """The longest end of `text` that is a proper beginning of `stop`."""
+    """Return the length of the longest suffix of `text` that is a proper prefix of `stop`."""
     for length in range(min(len(stop) - 1, len(text)), 0, -1):
         if text.endswith(stop[:length]):
             return length

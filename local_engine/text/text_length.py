@@ -1,7 +1,7 @@
-"""How long a text may be, judged by its characters before it is tokenized.
+"""Reject texts that are too long by their characters, before tokenizing them.
 
-`reach_of` finds the most characters that one token of a tokenizer can stand for. A text of more
-characters than so many tokens cover cannot fit. Where text may vanish, or become one unknown
+`reach_of` finds the most characters that one token of a tokenizer can cover. A text with more
+characters than all tokens together cover cannot fit. If text may vanish or become one unknown
 token, there is no such number, and the text is tokenized and counted.
 """
 
@@ -17,7 +17,7 @@ from schemas.errors import InvalidRequest
 from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 COMPOSED = 4
-"""Characters that Unicode composition makes one of, at most (U+1F82 is U+03B1 and three marks)."""
+"""Most characters that Unicode composition joins to one (U+1F82 is U+03B1 and three marks)."""
 
 BLANKS = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
@@ -31,10 +31,10 @@ _JSON = dict[str, object]
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """What a model's tokens can cover.
+    """The longest prompt of a model.
 
-    tokens:     of the longest prompt that it reads.
-    characters: that one token stands for at most; `None`: there is no bound.
+    tokens:     tokens of the longest prompt.
+    characters: most characters per token; `None`: unlimited.
     blanks:     runs of white space may vanish, so they do not count.
     """
 
@@ -43,7 +43,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     blanks: bool = False
 
     def fits(self, text: str) -> bool:
-        """False only for a text that has more tokens than `tokens`, whatever it is."""
+        """False only for a text that certainly has more tokens than `tokens`."""
         if self.characters is None or len(text) <= self.tokens * self.characters:
             return True
         blanks = sum(map(text.count, BLANKS)) if self.blanks else 0
@@ -62,7 +62,7 @@ class Reach(Struct, frozen=True, kw_only=True):
             )
 
     def refuse_count(self, count: int, field: str = "prompt") -> None:
-        """Raises InvalidRequest for so many tokens."""
+        """Raises InvalidRequest for too many tokens."""
         if count > self.tokens:
             raise InvalidRequest(
                 too_long_message(
@@ -83,11 +83,11 @@ class _Tokenizer(Struct, frozen=True, kw_only=True):
 
 
 class _Unbounded(Exception):
-    """Text may vanish, or become one token whatever its length."""
+    """Text may vanish, or become one token regardless of its length."""
 
 
 def reach_of(description: str, tokens: int) -> Reach:
-    """description: the content of a tokenizer.json. tokens: of the longest prompt."""
+    """Return the Reach. description: content of tokenizer.json. tokens: of the longest prompt."""
     try:
         read = msgspec.json.decode(description, type=_Tokenizer)
         shrinks, blanks = _normalizing(_steps(read.normalizer, "normalizers"))
@@ -119,7 +119,7 @@ def _has(step: _JSON | None, members: str, kind: str) -> bool:
 
 
 def _normalizing(steps: Iterable[_JSON]) -> tuple[int, bool]:
-    """Characters that may become one, and whether white space may vanish."""
+    """Return how many characters may become one, and whether white space may vanish."""
     shrinks, blanks = 1, False
     for step in steps:
         match step.get("type"):
@@ -145,7 +145,7 @@ def _replaced(step: _JSON) -> int:
 
 
 def _splitting(steps: Iterable[_JSON]) -> tuple[bool, bool]:
-    """Whether white space is left out, and whether bytes become characters."""
+    """Return whether white space is dropped, and whether bytes become characters."""
     dropping = byte_level = False
     for step in steps:
         match step.get("type"):
@@ -163,7 +163,7 @@ def _splitting(steps: Iterable[_JSON]) -> tuple[bool, bool]:
 
 
 def _longest(read: _Tokenizer, byte_level: bool) -> int:
-    """Characters of the longest token of a model that leaves out no character."""
+    """Return the characters of the longest token; the model must not drop characters."""
     model = read.model
     vocabulary = model.get("vocab")
     if model.get("type") == "BPE" and isinstance(vocabulary, dict):

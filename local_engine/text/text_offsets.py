@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 LEAD = 16
-"""Bytes that a search after a mismatch looks ahead, beside four for each byte that is missing."""
+"""Bytes that a search after a mismatch looks ahead, plus four for each missing byte."""
 
 
 def offsets(text: str, pieces: Sequence[bytes], controls: Sequence[bool]) -> list[int]:
     """Return the index of the character in which each token starts, in ascending order.
 
-    text:     what is echoed: for a text prompt, the prompt as the client sent it.
-    pieces:   the bytes that each token stands for; of a control token, its name.
+    text:     the echoed text; for a text prompt, the prompt as the client sent it.
+    pieces:   the bytes of each token; for a control token, its name.
     controls: which of them are control tokens.
 
     A token that `text` does not contain, such as a begin token that the tokenizer adds, has the

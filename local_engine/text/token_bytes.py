@@ -1,4 +1,4 @@
-"""What bytes a single token of a vocabulary stands for. No torch here: the gateway asks it too."""
+"""The bytes of a single token of a vocabulary. No torch here: the gateway uses it too."""
 
 from functools import lru_cache
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class TokenBytes:
-    """One tokenizer's reading of its own tokens."""
+    """Converts one tokenizer's tokens to bytes."""
 
     def __init__(self, description: str) -> None:
         """description: the content of a tokenizer.json."""
         self._byte_level = _mentions(description, "ByteLevel")
 
     def of(self, token: str) -> bytes:
-        """What a token, as the vocabulary spells it, adds to a text; not for special tokens."""
+        """Return the bytes that a token adds to a text; not for special tokens."""
         if self._byte_level:
             table = byte_table()
             if all(character in table for character in token):
@@ -24,14 +24,14 @@ class TokenBytes:
         return token.replace("▁", " ").encode()
 
     def one(self, byte: int) -> str:
-        """How the vocabulary spells a single byte, if it can at all."""
+        """Return the vocabulary's spelling of a single byte, if it has one."""
         if self._byte_level:
             return next(character for character, value in byte_table().items() if value == byte)
         return f"<0x{byte:02X}>"
 
 
 def fallback_byte(token: str) -> int | None:
-    """The byte that `<0xNN>` stands for, `None` for every other token."""
+    """Return the byte of `<0xNN>`, or `None` for every other token."""
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
         try:
             return int(token[3:5], 16)
@@ -41,7 +41,7 @@ def fallback_byte(token: str) -> int | None:
 
 
 def _mentions(description: str, kind: str) -> bool:
-    """Whether the tokenizer's decoder is, or contains, one of this kind."""
+    """True if the tokenizer's decoder is, or contains, one of this kind."""
     decoder = msgspec.json.decode(description, type=_Description).decoder
     return f'"{kind}"'.encode() in bytes(decoder)
 

@@ -1,7 +1,6 @@
-"""A model's tokenizer: text to tokens, tokens to text, and what bytes a single token stands for.
+"""A model's tokenizer: text to tokens, tokens to text, and the bytes of a single token.
 
-Works on the tokenizers library's own object, which several threads may use at once; transformers
-is asked only to load it, whatever its files are.
+Uses the tokenizers library's object, which several threads may share; transformers only loads it.
 """
 
 # transformers and tokenizers annotate these members in part only:
@@ -47,16 +46,16 @@ class Backend(Protocol):
 
 
 class Tokenizer:
-    """Loaded once a model. Every verb may be called from any thread.
+    """Loaded once per model. Every method may be called from any thread.
 
-    Nothing is cut off or filled up, whatever the files ask for.
-    longest: tokens that the files call the model's limit; beyond all bounds where they don't.
+    It never truncates or pads, even if the files request it.
+    longest: the model's limit in tokens according to its files; a huge number if they have none.
     """
 
     def __init__(self, path: str, *, subfolder: str = "", parses: bool = True) -> None:
-        """parses: the spelling of a special token in a raw prompt is that token.
+        """parses: the spelling of a special token in a raw prompt becomes that token.
 
-        Raises InvalidConfig if the files are missing or describe no fast tokenizer."""
+        Raises InvalidConfig if the files are missing or do not describe a fast tokenizer."""
         try:
             loaded = cast(
                 PreTrainedTokenizerBase,
@@ -84,47 +83,47 @@ class Tokenizer:
         self._respelt = private_encoder(description, self.controls, path + subfolder + " respelt")
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """special: add what the model expects around a text (its begin token)."""
+        """special: add the tokens that the model expects around a text (its begin token)."""
         return self._encoder.encode(text, special=special)[0]
 
     def encode_prompt(
         self, text: str, *, special: bool = True, most: int, offload: Offload | None
     ) -> tuple[list[int], int]:
-        """The last `most` tokens of a raw prompt, and their count. See TextEncoder.encode."""
+        """Return a raw prompt's last `most` tokens and the count of all. See TextEncoder.encode."""
         encoder = self._encoder if self._parses else self._respelt
         return encoder.encode(text, special=special, most=most, offload=offload)
 
     def encode_chat(
         self, rendered: Rendered, *, most: int, offload: Offload | None
     ) -> tuple[list[int], int]:
-        """The same of a conversation, whose control tokens are those of its template alone."""
+        """Return the same for a conversation; only its template's control tokens count as such."""
         encoder, text = self._encoder, rendered.text
         if rendered.spelled:
             encoder, text = self._respelt, rendered.spelled
         return encoder.encode(text, special=False, most=most, offload=offload)
 
     def decode(self, ids: list[int]) -> str:
-        """Special tokens are left out; bytes that are no UTF-8 become U+FFFD."""
+        """Decode without special tokens; bytes that are not UTF-8 become U+FFFD."""
         return self._backend.decode(ids, skip_special_tokens=True)
 
     @property
     def size(self) -> int:
-        """Tokens that there are; the model's logits may have more columns."""
+        """Number of tokens; the model's logits may have more columns."""
         return self._backend.get_vocab_size(with_added_tokens=True)
 
     def token_of(self, text: str) -> int | None:
-        """The one token that is spelt so."""
+        """Return the token with this spelling, or `None`."""
         return self._backend.token_to_id(text)
 
     def describe(self) -> str:
-        """The content of tokenizer.json, without padding and truncation."""
+        """Return the content of tokenizer.json, without padding and truncation."""
         plain = copy(self._backend)
         plain.no_padding()
         plain.no_truncation()
         return plain.to_str()
 
     def token_bytes(self, id: int) -> bytes:
-        """What one token adds to a text; a special token's own name. Unknown ids give nothing."""
+        """Return the bytes that one token adds to a text, or a special token's name."""
         token = self._backend.id_to_token(id)
         if token is None:
             return b""

@@ -119,7 +119,7 @@ class EngineScenario(Struct, frozen=True, kw_only=True):
 
 
 BOOM = UpstreamFailed("the forward pass failed", upstream="engine")
-BUSY = UpstreamBusy("too many answers are waiting", upstream="engine", retry_after=1.0)
+BUSY = UpstreamBusy("too many answers are queued", upstream="engine", retry_after=1.0)
 LATE = DeadlineExceeded("the answer was not complete within 1 s", param="timeout")
 UNFIT = InvalidRequest("too many tokens", param="tokens", code="context_length_exceeded")
 LOST = Sees(asked=(1, 0), error="upstream_lost")

@@ -73,7 +73,9 @@ async def test_a_tenant_with_too_much_waiting_is_throttled_and_others_are_not() 
         waiting = asyncio.create_task(doors.turn("a").__aenter__())
         await asyncio.sleep(0)
 
-        with pytest.raises(Throttled, match="1 requests of this key are waiting for a test"):
+        with pytest.raises(
+            Throttled, match="1 requests of this key are already waiting for a test"
+        ):
             await doors.turn("a").__aenter__()
 
         async with doors.turn("b"):
@@ -83,7 +85,7 @@ async def test_a_tenant_with_too_much_waiting_is_throttled_and_others_are_not() 
 async def test_a_request_that_waited_for_others_is_not_blamed() -> None:
     doors = gate(slots=1, wait_s=0.01)
     async with doors.turn("a"):
-        with pytest.raises(Unavailable, match=r"here: no turn at a test within 0\.01 s"):
+        with pytest.raises(Unavailable, match=r"here: no slot for a test within 0\.01 s"):
             await doors.turn("b").__aenter__()
         with pytest.raises(Throttled, match="this key's own"):
             await doors.turn("a").__aenter__()

@@ -181,7 +181,7 @@ async def test_one_engine_hosts_both_kinds_and_says_which_is_asked_for_what(
     async with serving(config(folder("llama"), models=models)) as service:
         answer = await ask(service, chat("hello", greedy), model="talks")
         vectors = await embed(service, inputs("fox"))
-        with pytest.raises(InvalidRequest, match="'mini' generates no text") as text:
+        with pytest.raises(InvalidRequest, match="'mini' does not generate text") as text:
             await ask(service, chat("hello", greedy), model=MODEL)
         with pytest.raises(InvalidRequest, match="'talks' does not embed") as embeds:
             await embed(service, inputs("fox"), model="talks")

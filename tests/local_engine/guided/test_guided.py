@@ -118,7 +118,7 @@ async def test_a_token_that_was_not_permitted_is_a_failure() -> None:
 
     say(grammar, "x")
 
-    assert "the grammar cannot go on" in grammar.failure
+    assert "the grammar matcher failed" in grammar.failure
     assert not grammar.over
 
 

@@ -125,7 +125,7 @@ async def test_a_task_id_is_its_tenants_own(
     mine = await tokens(service, with_lora(LoraRequest(task_id=7)), "a")
 
     assert unknown.param == "lora_task_id"
-    assert "7 is not in the cache; send lora_weights and lora_config" in unknown.message
+    assert "7 is not in the adapter cache; send lora_weights and lora_config" in unknown.message
     assert (mine, theirs) == (oracles[0], oracles[1])
 
 
@@ -214,7 +214,7 @@ async def test_a_configured_adapter_is_a_model_of_its_own_name(
         adapted = await tokens(service, PLAIN, model="sql")
         plain = await tokens(service, PLAIN)
         chatted = await events(service, chat("hello", PLAIN.sampling), model="sql")
-        with pytest.raises(InvalidRequest, match="this model is an adapter itself") as caught:
+        with pytest.raises(InvalidRequest, match="this model is already an adapter") as caught:
             await tokens(service, with_lora(trt_lora(1, pairs[1])), model="sql")
 
         assert service.models == (MODEL, "sql")

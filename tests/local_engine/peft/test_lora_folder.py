@@ -165,9 +165,9 @@ def test_folders_that_are_no_adapters_are_refused(
 @pytest.mark.parametrize(
     ("loras", "why"),
     [
-        ([("sql", "nobody")], "engine.loras: sql: there is no model nobody"),
-        ([(MODEL, MODEL)], f"engine.loras: {MODEL}: the name is taken"),
-        ([("sql", MODEL), ("sql", MODEL)], "engine.loras: sql: the name is taken"),
+        ([("sql", "nobody")], "engine.loras: sql: base model nobody not found"),
+        ([(MODEL, MODEL)], f"engine.loras: {MODEL}: the name is already used"),
+        ([("sql", MODEL), ("sql", MODEL)], "engine.loras: sql: the name is already used"),
     ],
 )
 def test_an_adapter_has_a_name_of_its_own_and_a_base(

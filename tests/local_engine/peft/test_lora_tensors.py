@@ -139,8 +139,16 @@ REFUSED: list[tuple[Change, str, str]] = [
     (lambda w, c: (w[:0], c[:0]), "lora_config", r"shape \[0, 3\] is no table"),
     (lambda w, c: (w, c[:, :2]), "lora_config", "a row has 2 numbers"),
     (lambda w, c: (w, torch.cat((c, c[:, :1]), dim=1)), "lora_config", "DoRA is not served"),
-    (lambda w, c: (w.int(), c), "lora_weights", "is int32; expected float16, bfloat16, float32"),
-    (lambda w, c: (w, c.float()), "lora_config", "is float32; expected int32, int64"),
+    (
+        lambda w, c: (w.int(), c),
+        "lora_weights",
+        "dtype int32 is not supported; send float16, bfloat16, float32",
+    ),
+    (
+        lambda w, c: (w, c.float()),
+        "lora_config",
+        "dtype float32 is not supported; send int32, int64",
+    ),
 ]
 
 

@@ -197,7 +197,7 @@ REFUSED = [
     (table(torch.zeros(100)), TABLE, "100 numbers are no rows of 32"),
     (table(torch.zeros(0, HIDDEN), 0), TABLE, "the table has no rows"),
     (table(torch.zeros(ROWS, HIDDEN), 5), COUNT_OF_ROWS, "5, but the table has 6 rows"),
-    (table(torch.zeros(ROWS, HIDDEN).int()), TABLE, "is int32; expected float16"),
+    (table(torch.zeros(ROWS, HIDDEN).int()), TABLE, "dtype int32 is not supported; send float16"),
     (table(torch.full((ROWS, HIDDEN), torch.inf)), TABLE, "a number is infinite or none"),
     (table(torch.full((ROWS, HIDDEN), torch.nan)), TABLE, "a number is infinite or none"),
 ]

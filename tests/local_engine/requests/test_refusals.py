@@ -168,7 +168,7 @@ async def test_a_prompt_that_is_too_long_is_cut_on_the_left_where_asked(service:
 
 async def test_more_than_may_wait_is_refused_as_busy(folder: Folder) -> None:
     async with serving(config(folder("llama"), max_sequences=1, max_waiting=1)) as service:
-        with pytest.raises(InvalidRequest, match="n: 3 answers are more than this engine has room"):
+        with pytest.raises(InvalidRequest, match="n: 3 answers exceed this engine"):
             await ask(service, sampling(n=3))
         one = service.generate(chat("on and on", ENDLESS), model=MODEL)
         async with aclosing(one):

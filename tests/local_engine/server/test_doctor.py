@@ -34,8 +34,8 @@ def test_the_toolkit_is_looked_for_where_it_says_it_is(tmp_path: Path) -> None:
     here, nowhere = str(tmp_path), str(tmp_path / "none")
     cases: list[tuple[Mapping[str, str], Path, str]] = [
         ({"ASCEND_HOME_PATH": here}, Path(nowhere), f"ASCEND_HOME_PATH is {here}"),
-        ({"ASCEND_TOOLKIT_HOME": nowhere}, tmp_path, "which is no folder"),
-        ({}, tmp_path, "set_env.sh has not been sourced"),
+        ({"ASCEND_TOOLKIT_HOME": nowhere}, tmp_path, "which is not a folder"),
+        ({}, tmp_path, "set_env.sh was not sourced"),
         ({}, Path(nowhere), "not found"),
     ]
 
