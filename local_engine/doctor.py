@@ -63,7 +63,7 @@ def pairing_problem(torch_version: str, npu_version: str) -> str:
         return ""
     return (
         f"torch-npu {npu_version} needs torch {_release(npu_version)}, but {torch_version} is "
-        "installed; install a matching pair (docs/ascend.md)"
+        "installed; install the pair that docs/ascend.md lists"
     )
 
 

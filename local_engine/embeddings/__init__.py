@@ -1,1 +1,1 @@
-"""Embedding models: reading requests, batching, pooling."""
+"""Embedding models: request reading, batching, pooling."""

@@ -1,4 +1,4 @@
-"""One embedding model's share of the engine's loop: a batch of waiting inputs a step."""
+"""One embedding model in the engine loop: a batch of waiting inputs per step."""
 
 import time
 from collections import Counter
@@ -14,13 +14,13 @@ from local_engine.scheduling.request_metrics import Tally
 
 
 class Embeds(Protocol):
-    """What a lane needs of an encoder: [B][T of each] token ids, [B] skips -> [B, width]."""
+    """The encoder interface of a lane: [B][T of each] token ids, [B] skips -> [B, width]."""
 
     def embed(self, rows: Sequence[Sequence[int]], skips: Sequence[int]) -> Tensor: ...
 
 
 class EmbeddingLane:
-    """Everything but `stats` and `waiting` is the engine thread's own."""
+    """Only `stats` and `waiting` may be called from other threads than the engine's."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class EmbeddingLane:
         weights_bytes: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """max_step_tokens: of a forward pass, padding included. weights_bytes: for `stats`."""
+        """max_step_tokens: per forward pass, padding included. weights_bytes: for `stats`."""
         self._encoder = encoder
         self._weights_bytes = weights_bytes
         self._loaded_since = time.time()
@@ -49,7 +49,7 @@ class EmbeddingLane:
 
     @property
     def waiting(self) -> int:
-        """Inputs."""
+        """Number of waiting inputs."""
         return self._queue.count
 
     def add(self, inputs: Inputs) -> None:
@@ -58,7 +58,7 @@ class EmbeddingLane:
         self._left[inputs.id] = len(inputs.rows)
 
     def drop(self, id: int, outcome: str = "cancelled") -> None:
-        """Free a request's inputs at once; one that has ended is none of our business."""
+        """Free a request's inputs at once; ignore a request that has ended."""
         self._queue.drop(id)
         self._found.pop(id, None)
         if self._left.pop(id, None) is not None:
@@ -71,7 +71,7 @@ class EmbeddingLane:
         return ids
 
     def step(self, now: float) -> list[Embedded]:
-        """Late requests end; then one batch goes through the model."""
+        """End requests past their deadline, then run one batch."""
         ended: list[Embedded] = []
         for inputs in self._queue.late(now):
             self.drop(inputs.id, "expired")
@@ -98,7 +98,7 @@ class EmbeddingLane:
         return ended + self._collect(batch, vectors)
 
     def stats(self) -> Stats:
-        """What waits are inputs, what has finished are requests; there is no cache."""
+        """Return the statistics: `waiting` counts inputs, `finished` requests; no cache."""
         return Stats(
             waiting=self._queue.count,
             running=sum(self._left.copy().values()) - self._queue.count,
@@ -124,7 +124,7 @@ class EmbeddingLane:
         return done
 
     def _failed(self, batch: list[Pick], exc: RuntimeError) -> list[Embedded]:
-        """The device refused the batch: its requests end, others go on."""
+        """Fail the requests of a batch that the device cannot compute; others continue."""
         failed: list[Embedded] = []
         for id in dict.fromkeys(pick.inputs.id for pick in batch):
             self.drop(id, "failed")

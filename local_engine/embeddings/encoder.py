@@ -1,7 +1,7 @@
 """A loaded embedding model: token rows in, vectors out, one padded forward pass at a time.
 
-Any architecture that transformers itself has, that takes an attention mask: encoders, encoders of
-encoder-decoder models, and decoders, whose padding on the right no token before it can see.
+Supports every architecture in transformers that takes an attention mask: encoders, encoders of
+encoder-decoder models, and decoders, in which no token can see the padding on its right.
 """
 
 # transformers annotates these members in part only:
@@ -31,7 +31,7 @@ from local_engine.ops.linear import optimise
 from schemas.errors import InvalidConfig
 
 UNUSED = "pooler."
-"""Weights that no vector needs, and that a checkpoint may lack."""
+"""Weights that embeddings do not need and a checkpoint may lack."""
 
 
 class _Forward(Protocol):
@@ -49,7 +49,7 @@ class _Report(TypedDict):
 
 
 class EmbeddingShape(Struct, frozen=True, kw_only=True):
-    """longest: tokens of an input. width: numbers of a vector. unit: they are of unit length.
+    """longest: most tokens per input. width: numbers per vector. unit: vectors have unit length.
 
     weights_bytes: of the transformer.
     """
@@ -62,7 +62,7 @@ class EmbeddingShape(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingEncoder:
-    """On its device, in evaluation mode. `embed` is called by one thread at a time."""
+    """A model on its device, in evaluation mode. Call `embed` from one thread at a time."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class EmbeddingEncoder:
         dtype: torch.dtype | None,
         slow_16: bool,
     ) -> None:
-        """dtype: `None` is the checkpoint's own; slow_16: then float32 instead of 16 bits.
+        """dtype: `None` is the checkpoint's dtype; slow_16: in that case float32 instead of 16 bits.
 
         Raises InvalidConfig naming the model and why it cannot be served.
         """
@@ -105,7 +105,7 @@ class EmbeddingEncoder:
         """One forward pass.
 
         rows:  [B][T of each, at least 1] token ids. skips: [B] tokens of an instruction at each
-               row's beginning, left out of pooling where the model's files say so.
+               row's beginning, excluded from pooling if the model's files say so.
         Returns [B, width] float32 on the CPU.
         """
         lengths = torch.tensor([len(row) for row in rows])
@@ -152,23 +152,25 @@ def _load(
     missing = sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED))
     if missing:
         raise InvalidConfig(
-            (f"the model at {path} has no weights for {missing[0]} ({len(missing)} are missing)",)
+            (f"the model at {path} lacks weights for {missing[0]} ({len(missing)} are missing)",)
         )
     if "attention_mask" not in signature(module.forward).parameters:
         raise InvalidConfig(
-            (f"the model at {path} is a {config.model_type}, which takes no attention mask",)
+            (
+                f"the model at {path} is a {config.model_type}, which does not take an attention mask",
+            )
         )
     return config, module
 
 
 def _kind(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
-    """transformers' class for it; of an encoder-decoder only the encoder, if that has a class."""
+    """Return transformers' class; for an encoder-decoder, the encoder's class if there is one."""
     mapping = _mapping(AutoModelForTextEncoding)
     if type(config) not in mapping and not getattr(config, "is_encoder_decoder", False):
         mapping = _mapping(AutoModel)
     if type(config) not in mapping:
         raise InvalidConfig(
-            (f"the model at {path} is a {config.model_type}, which embeds no text here",)
+            (f"the model at {path} is a {config.model_type}, which cannot embed text here",)
         )
     kind = mapping[type(config)]
     return kind[0] if isinstance(kind, tuple) else kind
@@ -182,7 +184,7 @@ def _mapping(auto: type) -> Kinds:
 
 
 def _default_pooling(config: PreTrainedConfig, *, two_sided: bool) -> Pooling:
-    """The mean, but the last token of a model in which only that has seen the whole text."""
+    """Return mean pooling, or last-token pooling if only the last token sees the whole text."""
     decoder = type(config) in _mapping(AutoModelForCausalLM) and type(config) not in _mapping(
         AutoModelForMaskedLM
     )
@@ -193,19 +195,19 @@ def _default_pooling(config: PreTrainedConfig, *, two_sided: bool) -> Pooling:
 
 
 def _two_sided(path: str, text: PreTrainedConfig) -> bool:
-    """A decoder whose configuration says `is_causal: false`: transformers leaves that to masks."""
+    """True for a decoder with `is_causal: false`, which transformers leaves to masks."""
     if getattr(text, "is_causal", True) is not False:
         return False
     layers = cast("Sequence[str]", getattr(text, "layer_types", None) or ())
     if any(layer != "full_attention" for layer in layers):
         raise InvalidConfig(
-            (f"the model at {path}: is_causal: false goes with full attention only here",)
+            (f"the model at {path}: is_causal: false is supported only with full attention",)
         )
     return True
 
 
 def _places(module: PreTrainedModel) -> int:
-    """Rows of a learnt position table that texts can use; RoBERTa's first ones are padding's."""
+    """Return the usable rows of a learnt position table; RoBERTa reserves the first for padding."""
     for name, part in cast("Iterator[tuple[str, nn.Module]]", module.named_modules()):
         if isinstance(part, nn.Embedding) and "position" in name.rpartition(".")[2]:
             offset = 0 if part.padding_idx is None else part.padding_idx + 1

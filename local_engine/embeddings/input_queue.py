@@ -1,10 +1,9 @@
-"""The inputs that wait for an embedding model, and which of them go through it together.
+"""The queue of inputs for an embedding model; selects the inputs of each batch.
 
-Two rules. A forward pass is led by the request that has had the least so far, and a newcomer
-counts as having had what the others had on average since the start (weighted fair queueing's
-virtual time), so that neither a long request nor ever more short ones starve another. And what
-else fits goes along: the longest inputs that are no longer than the leader's, rounded up, so that
-little of the pass is padding.
+Two rules: the request that was served least leads a batch, and a new request starts with the
+average service of the others since the start (the virtual time of weighted fair queueing), so
+that neither a long request nor many short ones starve another. The rest of the batch is filled with
+the longest inputs up to the leader's length, rounded up, so that there is little padding.
 """
 
 from bisect import bisect_right, insort
@@ -16,7 +15,7 @@ from msgspec import Struct
 from torch import Tensor
 
 ROUND = 16
-"""Tokens by which the leader may be outgrown."""
+"""The leader's length is rounded up to a multiple of this many tokens."""
 
 
 class Inputs(Struct, frozen=True, kw_only=True, eq=False):
@@ -35,10 +34,10 @@ class Inputs(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Embedded(Struct, frozen=True, kw_only=True, eq=False):
-    """How a request ended.
+    """The result of a request.
 
-    vectors: [inputs, width] float32 on the CPU, in input order, where it is done.
-    outcome: "lost" is the engine's end. reason: of "failed" and "lost".
+    vectors: [inputs, width] float32 on the CPU, in input order, if done.
+    outcome: "lost": the engine ended. reason: of "failed" and "lost".
     """
 
     id: int
@@ -59,7 +58,7 @@ class Pick(Struct, frozen=True, eq=False):
 
 
 class _Waiting:
-    """What is left of one request. order: places, by length, the longest last; served: tokens."""
+    """The rest of one request. order: places by length, longest last; served: in tokens."""
 
     def __init__(self, inputs: Inputs, served: float) -> None:
         self.inputs = inputs
@@ -68,14 +67,14 @@ class _Waiting:
         self.taken = bytearray(len(inputs.rows))
 
     def longest(self) -> int | None:
-        """The place of the longest input that nobody took."""
+        """Return the place of the longest input that is not taken."""
         while self.order and self.taken[self.order[-1]]:
             self.order.pop()
         return self.order[-1] if self.order else None
 
 
 class InputQueue:
-    """Inputs of all requests. A request leaves by `drop`, whatever of it is still here."""
+    """The inputs of all requests. `drop` removes a request with its remaining inputs."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, _Waiting] = {}
@@ -92,7 +91,7 @@ class InputQueue:
         self.count += len(inputs.rows)
 
     def drop(self, id: int) -> None:
-        """Forget a request; its inputs are skipped where they are found."""
+        """Remove a request; its inputs are skipped when they are reached."""
         waiting = self._waiting.pop(id, None)
         if waiting is not None:
             self.count -= len(waiting.taken) - sum(waiting.taken)
@@ -101,13 +100,13 @@ class InputQueue:
                 self._lengths.clear()
 
     def late(self, now: float) -> list[Inputs]:
-        """The requests whose deadline has passed."""
+        """Return the requests whose deadline has passed."""
         return [w.inputs for w in self._waiting.values() if w.inputs.deadline <= now]
 
     def take(self, budget: int) -> list[Pick]:
-        """The next batch, longest first; at least one input if any waits.
+        """Return the next batch, longest first; at least one input if any waits.
 
-        budget: tokens of the batch, padding included; an input that is longer goes alone.
+        budget: tokens of the batch, padding included; a longer input runs alone.
         """
         leader = self._leader()
         if leader is None:
@@ -126,7 +125,7 @@ class InputQueue:
         return sorted(batch, key=lambda pick: len(pick.row), reverse=True)
 
     def put_back(self, batch: list[Pick]) -> None:
-        """They wait again, after `take`."""
+        """Return inputs to the queue after `take`."""
         for pick in batch:
             waiting = self._waiting.get(pick.inputs.id)
             if waiting is not None:
@@ -152,7 +151,7 @@ class InputQueue:
         return pick
 
     def _up_to(self, bound: int) -> Iterator[Pick]:
-        """What waits and is no longer than `bound`, longest first. The caller takes it or not."""
+        """Yield waiting inputs up to length `bound`, longest first. The caller may take them."""
         for length in reversed(self._lengths[: bisect_right(self._lengths, bound)]):
             for pick in self._by_length[length]:
                 waiting = self._waiting.get(pick.inputs.id)
@@ -173,7 +172,7 @@ class InputQueue:
         self._by_length[length].append(pick)
 
     def _sweep(self) -> None:
-        """Forget, at the front of each length, what was taken or dropped."""
+        """Remove taken and dropped inputs from the front of each length's queue."""
         for length in list(self._lengths):
             picks = self._by_length[length]
             while picks and self._is_gone(picks[0]):

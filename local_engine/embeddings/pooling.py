@@ -1,4 +1,4 @@
-"""From a text's hidden states to one vector: pooling, linear layers, unit length."""
+"""Pool a text's hidden states to one vector: pooling, linear layers, normalisation."""
 
 # torch and safetensors annotate these members in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -31,7 +31,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 
 
 def pool(hidden: Tensor, first: Tensor, last: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a row, the modes side by side.
+    """Return one vector per row, the modes concatenated.
 
     hidden: [B, T, H], any float; rows are padded on the right.
     first:  [B] int64, the first token that counts; last: [B] int64, the last one, itself counted.
@@ -72,7 +72,7 @@ def _mean_sqrt(hidden: Tensor, inside: Tensor, first: Tensor, last: Tensor) -> T
 
 
 def _weighted(hidden: Tensor, inside: Tensor, first: Tensor, last: Tensor) -> Tensor:
-    """A token weighs as much as its place in the row, counted from 1."""
+    """Weight each token by its place in the row, counted from 1."""
     weights = torch.arange(1, hidden.shape[1] + 1, device=hidden.device) * inside
     return _total(hidden * weights[..., None], inside) / weights.sum(dim=1)[:, None]
 
@@ -91,7 +91,7 @@ class VectorSteps:
     """The steps after pooling, with their weights on the device, in float32."""
 
     def __init__(self, steps: tuple[VectorStep, ...], width: int, device: str) -> None:
-        """width: of the pooled vectors. Raises InvalidConfig for weights that don't fit."""
+        """width: of the pooled vectors. Raises InvalidConfig for weights that do not match."""
         self._steps: list[Callable[[Tensor], Tensor]] = []
         self.width = width
         for step in steps:
@@ -114,7 +114,7 @@ class _Dense:
     def __init__(self, dense: Dense, width: int, device: str) -> None:
         if dense.inputs != width:
             raise InvalidConfig(
-                (f"{dense.weights}: takes {dense.inputs} numbers, and gets {width}",)
+                (f"{dense.weights}: expects {dense.inputs} numbers, but gets {width}",)
             )
         found = _weights(dense)
         try:
@@ -128,7 +128,9 @@ class _Dense:
         except KeyError as exc:
             raise InvalidConfig((f"{dense.weights}: {exc} is missing",)) from exc
         if self._weight.shape != (dense.outputs, dense.inputs):
-            raise InvalidConfig((f"{dense.weights}: a matrix of {tuple(self._weight.shape)}",))
+            raise InvalidConfig(
+                (f"{dense.weights}: wrong matrix shape {tuple(self._weight.shape)}",)
+            )
         self._residual = dense.residual
         self._activation = ACTIVATIONS[dense.activation]
 
@@ -141,7 +143,7 @@ class _Dense:
 
 
 def _weights(dense: Dense) -> dict[str, Tensor]:
-    """torch's own files are read without running what they hold."""
+    """Load the weights; torch files are read without running code in them."""
     if dense.weights.suffix == ".safetensors":
         return load_file(dense.weights)
     return cast(dict[str, Tensor], torch.load(dense.weights, map_location="cpu", weights_only=True))

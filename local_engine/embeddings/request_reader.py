@@ -1,4 +1,4 @@
-"""From an embeddings request to token rows: instructions, limits, and what is refused."""
+"""Read an embeddings request to token rows: instructions, limits and validation."""
 
 from typing import Final
 
@@ -16,15 +16,15 @@ from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 from schemas.requests import EmbeddingsRequest, Prompt
 
 REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
-"""LangChain's class sends ids of OpenAI's tokenizer unless it is told not to.
+"""LangChain's class sends ids of OpenAI's tokenizer by default.
 https://reference.langchain.com/python/integrations/langchain_openai/embeddings/base/"""
 
 
 class TokenRows(Struct, frozen=True, kw_only=True):
-    """A request, read.
+    """A request, ready for the engine.
 
-    rows:  token ids of each input. skip: how many of them, at the beginning, are an instruction.
-    width: numbers of each vector to return, from its beginning.
+    rows:  token ids of each input. skip: number of instruction tokens at the beginning of each.
+    width: numbers to return of each vector, from its beginning.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -34,7 +34,7 @@ class TokenRows(Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """Of all inputs, instructions and special tokens included."""
+        """Tokens of all inputs, including instructions and special tokens."""
         return sum(len(row) for row in self.rows)
 
 
@@ -50,8 +50,8 @@ class TextReader:
         shrinks: bool,
         takes_tokens: bool,
     ) -> None:
-        """By the operator. shrinks: the beginning of a vector is a vector. takes_tokens: clients
-        that send token ids have this model's tokenizer.
+        """The operator's settings. shrinks: vectors may be shortened. takes_tokens: clients that
+        send token ids use this model's tokenizer.
         """
         self._tokenizer = tokenizer
         self._st_config = st_config
@@ -66,8 +66,8 @@ class TextReader:
         _refuse_unsupported(request)
         if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
             raise InvalidRequest(
-                f"input: token ids are not accepted, since nothing says whose they are; {REMEDY}, "
-                "or have the operator set token_inputs: accept for this model if they are its own",
+                f"input: token ids are not accepted (their tokenizer is unknown); {REMEDY}, "
+                "or, if they are this model's ids, have the operator set token_inputs: accept for it",
                 param="input",
             )
         instruction = self._instruction(request)
@@ -83,14 +83,14 @@ class TextReader:
         )
 
     def _instruction(self, request: EmbeddingsRequest) -> str:
-        """The client's own, by name where the model has one of that name, else the default."""
+        """Return the client's instruction (looked up if it is a name), or the model's default."""
         asked = request.instruction
         texts = all(isinstance(prompt, str) for prompt in request.inputs)
         if asked is UNSET:
             return self._st_config.default if texts else ""
         if not texts:
             raise InvalidRequest(
-                "instruction: goes before text; send the inputs as text, or leave it out",
+                "instruction: requires text inputs; send the inputs as text, or remove it",
                 param="instruction",
             )
         return self._st_config.prompts.get(asked, asked)
@@ -108,7 +108,7 @@ class TextReader:
                 if not 0 <= token < self._shape.vocabulary:
                     raise InvalidRequest(
                         f"{where}[{place}]: token {token} must be within 0 and "
-                        f"{self._shape.vocabulary - 1}; if it is another tokenizer's, {REMEDY}",
+                        f"{self._shape.vocabulary - 1}; if another tokenizer made it, {REMEDY}",
                         param=where,
                     )
         if not row:
@@ -124,7 +124,7 @@ class TextReader:
         return row
 
     def _encode(self, text: str, offload: Offload | None = None) -> tuple[tuple[int, ...], int]:
-        """The last tokens, as many as the model reads, and how many there are."""
+        """Return the last tokens, as many as the model supports, and the count of all."""
         lowered = text.lower() if self._st_config.lower_case else text
         ids, count = self._tokenizer.encode_prompt(
             lowered, most=self._shape.longest, offload=offload
@@ -132,7 +132,7 @@ class TextReader:
         return tuple(ids), count
 
     def _length(self, instruction: str) -> int:
-        """Its tokens and what stands before a text, but not what stands behind one."""
+        """Return the tokens of an instruction with the prefix of a text, without its suffix."""
         row, _ = self._encode(instruction)
         return len(row) - (row[-1] in self._tokenizer.specials)
 
@@ -141,8 +141,8 @@ class TextReader:
             return self._width
         if not self._shrinks:
             raise InvalidRequest(
-                f"dimensions: this model's vectors have {self._width} numbers, and it was not made "
-                "to be shortened; leave it out (the operator can allow it: matryoshka: true)",
+                f"dimensions: this model's vectors have {self._width} numbers, and it was not "
+                "trained for fewer; remove dimensions (the operator can set matryoshka: true)",
                 param="dimensions",
             )
         if not 1 <= asked <= self._shape.width:
@@ -156,6 +156,6 @@ def _refuse_unsupported(request: EmbeddingsRequest) -> None:
     supported = SUPPORTED["embeddings"] or frozenset()
     for field in (*sorted(sent_fields(request) - supported), *sorted(extra_fields(request))):
         raise InvalidRequest(
-            f"{field}: the local engine cannot do this; leave it out or ask another model",
+            f"{field}: not supported by the local engine; remove it or use another model",
             param=field,
         )

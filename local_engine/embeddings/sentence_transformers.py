@@ -1,7 +1,7 @@
-"""How a model's authors say that a text becomes a vector: the sentence-transformers files.
+"""Read the sentence-transformers files of a model, which define how a text becomes a vector.
 
 https://sbert.net/docs/sentence_transformer/usage/custom_models.html: modules.json lists the steps,
-each with a folder of its own; sentence_bert_config.json bounds the input, and
+each with its own folder; sentence_bert_config.json limits the input, and
 config_sentence_transformers.json names prompts and the width to truncate to.
 """
 
@@ -27,26 +27,26 @@ BOUNDS = tuple(
         "bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet",
     )
 )  # fmt: skip
-"""The file was named by family once; the last three steps of the name are the same."""
+"""Older versions name the file by model family."""
 
 IDLE = frozenset({"Dropout"})
-"""Steps that do nothing outside of training."""
+"""Steps without effect outside of training."""
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 
 
 class Pooling(Struct, frozen=True, kw_only=True):
-    """modes: concatenated in this order. include_prompt: an instruction's tokens count too."""
+    """modes: concatenated in this order. include_prompt: pool an instruction's tokens, too."""
 
     modes: tuple[Mode, ...]
     include_prompt: bool = True
 
 
 class Dense(Struct, frozen=True, kw_only=True):
-    """A linear layer, an activation, and a way around both.
+    """A linear layer, an activation, and an optional residual connection.
 
-    weights: a safetensors file, or one of torch's own.
+    weights: a safetensors or torch file.
     """
 
     weights: Path
@@ -58,20 +58,20 @@ class Dense(Struct, frozen=True, kw_only=True):
 
 
 class Normalise(Struct, frozen=True, kw_only=True):
-    """To unit length."""
+    """Normalise to unit length."""
 
 
 VectorStep = Dense | Normalise
 
 
 class SentenceTransformersConfig(Struct, frozen=True, kw_only=True):
-    """subfolder: of the transformer itself, "" where it is the model's own folder.
+    """subfolder: of the transformer, "" if it is the model's folder.
 
-    pooling:  `None` where the files don't say. steps: what follows it, in order.
-    longest:  tokens of an input, special ones included; `None` where the files don't say.
-    prompts:  instructions by name. default: the one that is used where a request has none.
-    width:    numbers to keep of each vector; `None` where the files don't say.
-    shrinks:  the model was trained so that a vector's beginning is a vector (Matryoshka).
+    pooling:  `None` if not specified. steps: the steps after pooling, in order.
+    longest:  most tokens per input, special ones included; `None` if not specified.
+    prompts:  instructions by name. default: the instruction of requests without one.
+    width:    numbers to keep of each vector; `None` if not specified.
+    shrinks:  the model was trained for shorter vectors (Matryoshka).
     """
 
     subfolder: str = ""
@@ -102,7 +102,7 @@ class _Prompts(Struct, frozen=True, kw_only=True):
 
 
 class _Pooling(Struct, frozen=True, kw_only=True):
-    """Either the modes by name, or a flag a mode."""
+    """Either the modes by name, or one flag per mode."""
 
     pooling_mode: str | tuple[str, ...] = ()
     pooling_mode_cls_token: bool = False
@@ -130,7 +130,7 @@ class _Model(Struct, frozen=True, kw_only=True):
 
 
 def read_config(path: str) -> SentenceTransformersConfig:
-    """path: a folder or a hub name. Raises InvalidConfig for steps that we don't have."""
+    """path: a folder or a hub name. Raises InvalidConfig for unsupported steps."""
     prompts = _read(path, "config_sentence_transformers.json", _Prompts, _Prompts())
     modules = _read(path, "modules.json", tuple[_Module, ...], ())
     subfolder = modules[0].path if modules else ""
@@ -194,7 +194,7 @@ def _pooling(path: str, module: _Module) -> Pooling:
     modes = named or tuple(mode for mode, on in flags if on) or ("mean",)
     for mode in modes:
         if mode not in get_args(Mode):
-            raise InvalidConfig((f"the model at {path} pools by {mode!r}, which we don't have",))
+            raise InvalidConfig((f"the model at {path}: pooling mode {mode!r} is not supported",))
     return Pooling(modes=cast(tuple[Mode, ...], modes), include_prompt=found.include_prompt)
 
 
@@ -227,7 +227,7 @@ def _unknown(path: str, module: _Module, more: str = "") -> InvalidConfig:
     return InvalidConfig(
         (
             f"the model at {path} needs {module.type}{more} (modules.json), which this engine "
-            "does not have; serve it by another engine and add that as a provider",
+            "does not support; serve it with another engine and add that as a provider",
         )
     )
 
@@ -237,7 +237,7 @@ def _join(folder: str, name: str) -> str:
 
 
 def _read(path: str, name: str, kind: type[_T], absent: _A) -> _T | _A:
-    """The file's content, `absent` where there is none. Raises InvalidConfig for nonsense."""
+    """Return the file's content, or `absent` without one. Raises InvalidConfig if unreadable."""
     file = _file(path, name)
     if file is None:
         return absent
@@ -248,7 +248,7 @@ def _read(path: str, name: str, kind: type[_T], absent: _A) -> _T | _A:
 
 
 def _file(path: str, name: str) -> Path | None:
-    """Where it is; a hub name's file is fetched into the cache once."""
+    """Return the file's path; downloads a hub model's file into the cache once."""
     find = cast("Callable[..., str | None]", cached_file)
     found = find(
         path,

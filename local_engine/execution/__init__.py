@@ -1,1 +1,1 @@
-"""The engine loop: what runs on the device, step by step."""
+"""The engine loop and everything that runs on the device, step by step."""

@@ -1,4 +1,4 @@
-"""The beam searches of a lane: their beams as sequences that fork, wait for each other and end."""
+"""The beam searches of a lane: beams are sequences that fork, wait for each other and end."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -16,9 +16,9 @@ from local_engine.scheduling.sequence import twin
 
 
 class BeamGroups:
-    """Which search a sequence belongs to. Forked beams have ids below 0.
+    """Maps sequences to their beam searches. Forked beams have ids below 0.
 
-    copy: (page, page), in every layer of the cache.
+    copy: copies a page to another, in every layer of the cache.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class BeamGroups:
         return id in self._of
 
     def owner(self, id: int) -> int:
-        """The answer that a beam's sequence belongs to; other sequences are their own."""
+        """Return the id of the answer of a beam's sequence; other sequences are their own."""
         search = self._of.get(id)
         return id if search is None else search.job.sequence.id
 
@@ -44,13 +44,13 @@ class BeamGroups:
         )
 
     def end(self, job: Job) -> None:
-        """Free what the search's beams hold."""
+        """Free the pages of the search's beams."""
         for id in [id for id, search in self._of.items() if search.job is job]:
             for beam in self._of.pop(id).live:
                 self._scheduler.finish(beam.sequence)
 
     def offer(self, rows: StepRows) -> list[BeamSearch]:
-        """Hand a step's rows to their searches; returns those that have all of their beams'."""
+        """Pass a step's rows to their searches; return the searches with rows for all beams."""
         touched: dict[int, BeamSearch] = {}
         for kept in rows.kept:
             search = self._of.get(kept.chunk.sequence.id)
@@ -60,7 +60,7 @@ class BeamGroups:
         return [search for search in touched.values() if search.ready]
 
     def advance(self, search: BeamSearch) -> int:
-        """One token more for every beam; how many live on, 0 when the search is done."""
+        """Advance every beam by one token; return how many continue, 0 when the search is done."""
         candidates = search.choose()
         if search.done:
             return 0
@@ -77,7 +77,7 @@ class BeamGroups:
     def _regroup(
         self, search: BeamSearch, candidates: Sequence[Candidate], beams: list[Beam]
     ) -> None:
-        """Forks go first, as long as their parents are as they were; then all get their token."""
+        """Fork first, while the parents are unchanged; then append each beam's token."""
         for candidate, beam in zip(candidates, beams, strict=True):
             parent = candidate.parent.sequence
             if beam.sequence is not parent:
@@ -101,7 +101,7 @@ class BeamGroups:
 
 
 def answers(search: BeamSearch, ids: Sequence[int], prompt: PromptRows | None) -> list[Delta]:
-    """The best hypotheses of a search that is done, one for each of `ids`."""
+    """Return the best hypotheses of a finished search, one for each of `ids`."""
     lead = search.job.sequence
     found_none = [
         Delta(id=id, outcome="failed", reason="beam search ended with fewer hypotheses")

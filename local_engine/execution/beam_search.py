@@ -1,4 +1,4 @@
-"""Beam search over one prompt: which continuations live on, and which are hypotheses.
+"""Beam search over one prompt: select the live beams and the finished hypotheses.
 
 Scores, ties and ends are those of transformers' `generate(num_beams=…)`: a hypothesis scores the
 sum of its tokens' log probabilities (after the processors) / length ** length_penalty, and the
@@ -26,9 +26,9 @@ from local_engine.scheduling.sequence import Finish, Sequence
 
 
 class Beam(Struct, frozen=True, kw_only=True, eq=False):
-    """A continuation that lives. score: the sum of its tokens' log probabilities, float32.
+    """A live continuation. score: the sum of its tokens' log probabilities, float32.
 
-    rows: the logits of each of its tokens, [V] on the CPU, where they are wanted.
+    rows: the logits of each of its tokens, [V] on the CPU, if requested.
     """
 
     sequence: Sequence
@@ -60,10 +60,10 @@ class Hypothesis(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class BeamSearch:
-    """Offer it each live beam's row of logits; when all are there, `choose` moves on by a token.
+    """Collects each live beam's logits with `offer`; when `ready`, `choose` advances by a token.
 
     live: the beams, best first. hypotheses: the finished ones, best first, at most `width`.
-    done: the search is over, and `hypotheses` are the answer.
+    done: the search has ended; `hypotheses` are the answer.
     """
 
     def __init__(self, job: Job, *, vocabulary: int, device: torch.device) -> None:
@@ -101,7 +101,7 @@ class BeamSearch:
         return len(self.live[0].drawn)
 
     def choose(self) -> list[Candidate]:
-        """The beams of the next step, best first; none when the search is done."""
+        """Return the beams of the next step, best first; none when the search is done."""
         candidates = self._candidates()
         self._rows.clear()
         width, length = self.beams.width, self.length + 1
@@ -120,7 +120,7 @@ class BeamSearch:
         return [] if self.done else running
 
     def beam(self, candidate: Candidate, sequence: Sequence) -> Beam:
-        """The candidate as a beam, whose sequence already has its token."""
+        """Return the candidate as a beam; the sequence already has its token."""
         parent = candidate.parent
         history = None if parent.history is None else parent.history.fork()
         grammar = None if parent.grammar is None else parent.grammar.fork()
@@ -164,7 +164,7 @@ class BeamSearch:
         return possible <= self.hypotheses[-1].score
 
     def _candidates(self) -> list[Candidate]:
-        """The best continuations of all live beams: enough that `width` of them go on."""
+        """Return the best continuations of all live beams, enough that `width` continue."""
         logits = torch.stack([self._rows[beam.sequence.id] for beam in self.live])
         raw = [row.cpu() for row in logits] if self.job.generation else []
         params = self.job.params
@@ -197,7 +197,7 @@ class BeamSearch:
         return candidates
 
     def _processed(self, logprobs: Tensor) -> Tensor:
-        """Processors work on log probabilities here, as transformers' beam search has it."""
+        """Apply the processors to log probabilities, as transformers' beam search does."""
         count = len(self.live)
         rows = SamplingRows(
             [self.job.params] * count,
@@ -210,7 +210,7 @@ class BeamSearch:
         return processed(logprobs, rows, allowed_by(grammars, self._vocabulary, self._device))
 
     def _alternatives(self, logprobs: Tensor) -> list[tuple[tuple[int, float], ...]]:
-        """For each live beam the likeliest tokens, as many as the client wants."""
+        """Return each live beam's most likely tokens, as many as the client requested."""
         count = self.job.params.logprobs
         if count <= 0:
             return [()] * len(self.live)
@@ -221,5 +221,5 @@ class BeamSearch:
 
 
 def _normalised(scores: list[float], length: int, penalty: float) -> list[float]:
-    """In float32, as the sums are."""
+    """Return scores normalised by length, in float32 like the sums."""
     return cast(list[float], (torch.tensor(scores) / float(length**penalty)).tolist())

@@ -1,4 +1,4 @@
-"""Who gets drafts for the next step, and what is learnt from those of the last one."""
+"""Propose draft tokens for the next step and learn from the last one's results."""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -8,13 +8,13 @@ from local_engine.execution.prompt_lookup import PromptLookup
 from local_engine.scheduling.sequence import Sequence
 
 MAX_RUNNING = 4
-"""With more answers in progress a step is full enough without guesses."""
+"""With more running answers a step is full enough without drafts."""
 
 
 class DraftProposer:
     """Prompt lookup for the answers of one lane.
 
-    most: drafts a step; 0 turns it off. vocabulary: ids from here on are rows of a prompt table.
+    most: drafts per step; 0 turns it off. vocabulary: ids from here on are rows of a prompt table.
     """
 
     def __init__(self, most: int, vocabulary: int) -> None:

@@ -1,7 +1,6 @@
-"""The loop: one thread owns the device and, step after step, moves every answer by what it can.
+"""The engine loop: one thread owns the device and advances all answers step by step.
 
-Other threads talk to it through one queue; it talks back once a step, with everything that the
-step brought.
+Other threads send it messages through one queue; it calls back once per step with all results.
 """
 
 import time
@@ -24,12 +23,12 @@ STOPPED = "the engine has stopped"
 
 
 class Engine:
-    """The thread. `start` it, `submit` and `cancel` from anywhere, `stop` it.
+    """The engine's thread. `start` it, `submit` and `cancel` from any thread, `stop` it.
 
-    deliver: called by the thread once a step with what it brought; it must not wait.
-    ended:   called by the thread when it ends, whatever the reason.
-    pulse:   tells a watchdog what the thread is at.
-    embedders: each moves by a batch between two steps of the others. embedded: as `deliver`.
+    deliver: called by the thread once per step with the results; it must not block.
+    ended:   called by the thread when it ends, for any reason.
+    pulse:   shows a watchdog the step in progress.
+    embedders: each runs one batch between two steps of the others. embedded: as `deliver`.
     """
 
     def __init__(
@@ -62,22 +61,22 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the step in progress; whatever is unfinished fails."""
+        """End after the step in progress; unfinished answers fail."""
         self._inbox.put(None)
         self._thread.join()
 
     def submit(self, job: Job | Inputs) -> None:
-        """A job's prompt must have passed the lane's `refuse`."""
+        """Queue a job. Its prompt must have passed the lane's `validate_prompt_length`."""
         self._inbox.put(job)
         if self._closed:
             self._fail_late_jobs()
 
     def cancel(self, id: int) -> None:
-        """Free the sequence before the next step; no further delta is promised or forbidden."""
+        """Free the sequence before the next step; further deltas may or may not arrive."""
         self._inbox.put(id)
 
     def _run(self) -> None:
-        """Whatever ends the loop, nobody is left waiting for an answer."""
+        """Run the loop. When it ends for any reason, all unfinished answers fail."""
         try:
             with torch.inference_mode():
                 while self._drain_inbox():
@@ -104,7 +103,7 @@ class Engine:
         return results
 
     def _drain_inbox(self) -> bool:
-        """Empty the inbox, waiting for it where there is nothing else to do. False: stop."""
+        """Handle all queued messages; block if no lane is busy. Return False to stop."""
         wait = not any(lane.busy for lane in self._all)
         while True:
             try:

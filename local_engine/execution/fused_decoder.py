@@ -1,9 +1,9 @@
-"""The forward pass of plain decoders in as few operations as they need.
+"""The forward pass of plain decoders with as few operations as possible.
 
-On a CPU, and on a GPU without graphs, a decoding step of transformers' modules spends much of its
-time between the kernels. The models of MODELS share one structure, which is written out here over
-the same weights; what differs between them is a table. transformers' own modules stay the loader,
-the fallback for every other model, and the oracle: a model whose logits differ here is run by them.
+On a CPU, and on a GPU without graphs, transformers' modules spend much of a decoding step between
+the kernels. The models in MODELS share one structure, which this module implements over the same
+weights; a table holds their differences. transformers' modules remain the loader, the fallback for
+every other model, and the reference: a model whose logits differ here runs on them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ from local_engine.ops.linear import Linear, shared_linear
 
 
 class Structure(Struct, frozen=True, kw_only=True):
-    """What one class of models has under other names, or more of.
+    """Differences of one model class.
 
-    qkv, gate_up: the projection, or the first of those that `optimise` joins.
-    joined: checkpoints have these in one piece already.
+    qkv, gate_up: name of the projection, or of the first of those that `optimise` joins.
+    joined: checkpoints already store these in one piece.
     multiplied: its configuration has Granite's three multipliers.
     """
 
@@ -60,7 +60,7 @@ class _Multipliers(Protocol):
 
 
 class _AttentionModule(Protocol):
-    """transformers' structure, as far as it is read here."""
+    """The part of transformers' module that is used here."""
 
     o_proj: nn.Module
     head_dim: int
@@ -101,14 +101,14 @@ class _Model(Protocol):
 
 
 class _Norm(Struct, frozen=True, kw_only=True, eq=False):
-    """What a normalisation of the kernels is told."""
+    """Arguments of the normalisation kernel."""
 
     weight: Tensor
     eps: float
 
 
 class _Layer(Struct, frozen=True, kw_only=True, eq=False):
-    """One decoder layer. qkv and gate_up are several projections in one; gated joins the latter."""
+    """One decoder layer. qkv, gate_up: several projections in one; gated: combines the latter."""
 
     before: _Norm
     qkv: Linear | nn.Module
@@ -123,7 +123,7 @@ class _Layer(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class FusedDecoder:
-    """Packed tokens in, logits out, as `Runner` wants it; made by `fused_decoder`."""
+    """Packed tokens in, logits out, for `Runner`; created by `fused_decoder`."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class FusedDecoder:
         layer_params: Mapping[int, AttentionParams],
         kernels: Kernels,
     ) -> None:
-        """Raises LookupError if projections stand alone, or a part of a head only is rotated."""
+        """Raises LookupError if projections are not joined, or only a part of a head is rotated."""
         core = model.model
         self._kernels = kernels
         self._embedding = core.embed_tokens.weight
@@ -168,7 +168,7 @@ class FusedDecoder:
     ) -> Tensor:
         """ids, positions: [T] int64. keep: [R] rows, `None` for all. Returns [R, V].
 
-        embedded: [T, hidden] to go in instead of the ids' embeddings; it is written to.
+        embedded: [T, hidden] to use instead of the ids' embeddings; it is overwritten.
         """
         kernels = self._kernels
         x = nn.functional.embedding(ids, self._embedding) if embedded is None else embedded
@@ -195,7 +195,7 @@ class FusedDecoder:
     def _attention(
         self, layer: _Layer, place: int, x: Tensor, cos: Tensor, sin: Tensor, plan: Plan
     ) -> Tensor:
-        """x: [T, E], normalised. Returns [T, H x D]. Queries and keys are rotated together."""
+        """x: [T, E], normalised. Returns [T, H x D]. Rotates queries and keys together."""
         heads, kv_heads, kernels = self._heads, self._kv_heads, self._kernels
         mixed = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, self._width)
         rotated = mixed[:, : heads + kv_heads]
@@ -212,9 +212,9 @@ class FusedDecoder:
 def fused_decoder(
     module: nn.Module, layer_params: Mapping[int, AttentionParams], kernels: Kernels
 ) -> FusedDecoder | None:
-    """`None` for a model of another kind, or one whose projections could not be joined.
+    """Return a decoder, or `None` for another model class or unjoined projections.
 
-    module: loaded, and `optimise`d. asks: what each of its layers said when it first attended.
+    module: loaded and `optimise`d. layer_params: recorded at each layer's first attention.
     """
     structure = MODELS.get(type(module).__name__)
     if structure is None:
@@ -250,7 +250,7 @@ def _part(parent: object, name: str) -> nn.Module:
 
 
 def _joint(parent: object, name: str, structure: Structure) -> Linear | nn.Module:
-    """What computes a projection and its siblings. Raises LookupError if they stand alone."""
+    """Return the layer for a projection and its siblings. Raises LookupError if not joined."""
     module = _part(parent, name)
     return module if structure.joined else shared_linear(module)
 

@@ -1,4 +1,4 @@
-"""What the loop is asked for, and what it gives back step by step."""
+"""Jobs for the engine loop, and the deltas that it returns step by step."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ Outcome = Finish | Literal["expired", "failed"]
 
 
 class Beams(Struct, frozen=True, kw_only=True):
-    """Beam search. width: at least 2. early_stopping: as transformers means it."""
+    """Beam search. width: at least 2. early_stopping: as in transformers."""
 
     width: int
     length_penalty: float = 1.0
@@ -26,15 +26,15 @@ class Job(Struct, frozen=True, kw_only=True, eq=False):
     """One answer to generate.
 
     lane:     the model's name. history: `new_history` of params and prompt.
-    ends:     the model's end tokens that count; stops: the client's own single tokens.
+    ends:     the model's end tokens that apply; stops: the client's single stop tokens.
     words:    token sequences that end the answer.
     siblings: more answers to the same prompt, which is computed once; with `beams`, the ids of
               further hypotheses, best first.
-    grammar:  what the answer must match.
-    proposal: [D, V] float32 logits that the sequence's first drafts were drawn from; without it
-              they count as certain.
-    context, generation: deliver the logits of the prompt, and of each drawn token.
-    prompt_logprobs: deliver the log probabilities of the prompt's own tokens.
+    grammar:  the grammar that the answer must match.
+    proposal: [D, V] float32 logits that the sequence's first drafts were drawn from; without it,
+              the drafts have probability 1.
+    context, generation: return the logits of the prompt, and of each drawn token.
+    prompt_logprobs: return the log probabilities of the prompt's tokens.
     """
 
     lane: str
@@ -54,17 +54,17 @@ class Job(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Delta(Struct, frozen=True, kw_only=True, eq=False):
-    """What one step brought for one answer.
+    """The result of one step for one answer.
 
-    drawn:   the new tokens, in order; none where there is only an outcome.
-    outcome: `None` as long as more is to come. Nothing follows an outcome.
+    drawn:   the new tokens, in order; empty if there is only an outcome.
+    outcome: `None` while the answer continues. No delta follows an outcome.
     match:   the token or word that ended it.
-    reason:  of the outcome "failed". lost: the whole engine has come to its end.
-    field:   of the request, where its own content is why it failed; "" where the engine is.
-    cached:  prompt tokens that the prefix cache gave.
-    logits:  [len(drawn), V] float32 on the CPU, where the job wants them.
-    context: [prompt, V] float32 on the CPU, with the first token, where the job wants it.
-    prompt:  of the prompt's tokens from the second on, with the first token, where wanted.
+    reason:  of the outcome "failed". lost: the whole engine has ended.
+    field:   the request's field that caused the failure; "" if the engine failed.
+    cached:  prompt tokens served by the prefix cache.
+    logits:  [len(drawn), V] float32 on the CPU, if requested.
+    context: [prompt, V] float32 on the CPU, with the first token, if requested.
+    prompt:  the prompt's tokens from the second on, with the first token, if requested.
     """
 
     id: int
@@ -81,7 +81,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def ended(job: Job, tokens: list[int]) -> tuple[Finish | None, tuple[int, ...]]:
-    """Whether the answer is over with the last of `tokens` (prompt and answer), and by what."""
+    """Return if and how the last of `tokens` (prompt and answer) ends the answer, and the match."""
     generated = len(tokens) - job.sequence.prompt
     token = tokens[-1]
     if token in job.ends:
@@ -98,7 +98,7 @@ def ended(job: Job, tokens: list[int]) -> tuple[Finish | None, tuple[int, ...]]:
 
 
 def before_end(job: Job, drafts: list[int]) -> list[int]:
-    """The drafts up to one that would end the answer: it is drawn, never guessed past."""
+    """Return the drafts before one that would end the answer."""
     for place, token in enumerate(drafts):
         if token in job.ends or token in job.stops:
             return drafts[:place]

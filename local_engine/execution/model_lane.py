@@ -1,4 +1,4 @@
-"""One model's share of the loop: schedule, compute, draw, settle."""
+"""One model in the engine loop: schedule, compute, sample, apply."""
 
 from collections.abc import Sequence as Many
 
@@ -21,7 +21,7 @@ from local_engine.scheduling.sequence import Sequence
 
 
 class StepResult(Struct, frozen=True, kw_only=True, eq=False):
-    """What a forward pass and the drawing brought: tokens by turn, and searches to go on."""
+    """The result of a forward pass and sampling: tokens by draw, and searches to advance."""
 
     rows: StepRows
     draws: list[DrawRequest]
@@ -30,7 +30,7 @@ class StepResult(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class ModelLane:
-    """Everything but `stats`, `validate_prompt_length…` and `longest` is the thread's own."""
+    """One model's lane. Other threads may call only `stats`, `validate_…` and `longest`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ModelLane:
         *,
         drafts: int = 0,
     ) -> None:
-        """drafts: the most tokens that are guessed ahead for an answer; 0: none."""
+        """drafts: most draft tokens per answer and step; 0: none."""
         self._runner = runner
         self._scheduler = scheduler
         self._sampler = sampler
@@ -62,7 +62,7 @@ class ModelLane:
         return bool(self._jobs)
 
     def add(self, job: Job) -> None:
-        """Its siblings begin when its prompt is computed."""
+        """Add a job. Its siblings start when its prompt is computed."""
         id = job.sequence.id
         self._scheduler.add(job.sequence)
         self._jobs[id] = job
@@ -76,9 +76,9 @@ class ModelLane:
             self._beam_groups.begin(job)
 
     def drop(self, id: int) -> None:
-        """Free a sequence at once; one that has ended already is none of our business.
+        """Free a sequence at once; ignore one that has already ended.
 
-        Siblings that were waiting for its prompt go on without it.
+        Siblings that wait for its prompt continue without it.
         """
         self.metrics.ended(id, "cancelled")
         job = self._jobs.pop(id, None)
@@ -106,7 +106,7 @@ class ModelLane:
         return ids
 
     def step(self, now: float) -> list[Delta]:
-        """Schedule, compute, draw, settle."""
+        """Run one step: schedule, compute, sample, apply."""
         step = self._scheduler.schedule(now)
         deltas = [
             Delta(id=id, outcome="expired")
@@ -127,11 +127,11 @@ class ModelLane:
         return deltas
 
     def stats(self) -> Stats:
-        """May be called from any thread; the numbers need not be of the same step."""
+        """May be called from any thread; the numbers may be of different steps."""
         return self.metrics.stats(self._scheduler, self._footprint)
 
     def begin_counting(self) -> None:
-        """What was counted so far is forgotten. The lane must be idle."""
+        """Reset all counters. The lane must be idle."""
         self.metrics = RequestMetrics()
         self._scheduler.begin_counting()
 
@@ -140,7 +140,7 @@ class ModelLane:
         self._scheduler.check()
 
     def _compute(self, chunks: tuple[Chunk, ...]) -> StepResult:
-        """Compute and draw. Raises RuntimeError for what the device refuses."""
+        """Run the model and sample. Raises RuntimeError if the device fails."""
         rows = self._runner.forward(chunks)
         draws = self._draw_requests(rows)
         drawn = draw_tokens(self._sampler, rows.logits, draws)
@@ -149,7 +149,7 @@ class ModelLane:
         )
 
     def _draw_requests(self, rows: StepRows) -> list[DrawRequest]:
-        """Who draws from which rows; siblings that begin now draw from their prompt's last."""
+        """Return the draws of a step; siblings that start now draw from their prompt's last row."""
         draws: list[DrawRequest] = []
         for kept in rows.kept:
             if kept.chunk.rows and kept.chunk.sequence.id not in self._beam_groups:
@@ -167,7 +167,7 @@ class ModelLane:
         ]
 
     def _apply(self, chunks: Many[Chunk], computed: StepResult) -> list[Delta]:
-        """Every answer gets its tokens, the chunks count as computed, and siblings begin."""
+        """Append each answer's tokens, mark the chunks as computed, and start siblings."""
         logits, now = computed.rows.logits, self.metrics.now()
         for kept in computed.rows.kept:
             if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
@@ -197,7 +197,7 @@ class ModelLane:
         return deltas
 
     def _begin(self, job: Job, parent: Job) -> None:
-        """A sibling goes on from its parent's prompt."""
+        """Start a sibling from its parent's prompt."""
         self._waiting_siblings.pop(parent.sequence.id, None)
         self._jobs[job.sequence.id] = job
         self._fork(parent.sequence, job.sequence)
@@ -241,7 +241,7 @@ class ModelLane:
         )
 
     def _advance_search(self, search: BeamSearch, now: float) -> list[Delta]:
-        """One token more for every beam of a search, or its answers."""
+        """Advance every beam of a search by one token, or return its answers."""
         lead = search.job.sequence
         running = self._beam_groups.advance(search)
         self.metrics.drew(lead, max(running, 1), now)
@@ -260,11 +260,11 @@ class ModelLane:
             self._runner.copy(*copy)
 
     def _with_siblings(self, id: int) -> list[int]:
-        """An answer, and those that wait for its prompt."""
+        """Return the id of an answer and of those that wait for its prompt."""
         return [id, *(one.sequence.id for one in self._waiting_siblings.get(id, ()))]
 
     def _end(self, id: int, outcome: Outcome) -> list[int]:
-        """A sequence's answer, and those that wait for its prompt, are over; their ids."""
+        """End a sequence's answer and those that wait for its prompt; return their ids."""
         id = self._beam_groups.owner(id)
         if id not in self._jobs:
             return []
@@ -276,8 +276,8 @@ class ModelLane:
         return ids
 
     def _failed(self, chunk: Chunk, reason: str) -> list[Delta]:
-        """The device refused it (memory, a kernel): its answer ends, others go on."""
-        text = f"the device cannot compute this answer, not even alone: {reason}"
+        """Fail the answer of a chunk that the device cannot compute (memory, a kernel)."""
+        text = f"the device cannot compute this answer, even on its own: {reason}"
         return [
             Delta(id=id, outcome="failed", reason=text)
             for id in self._end(chunk.sequence.id, "failed")

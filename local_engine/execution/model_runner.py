@@ -1,4 +1,4 @@
-"""The forward pass: packs a step, runs the model once, returns the rows to draw from."""
+"""The forward pass: pack a step, run the model once, return the rows to sample from."""
 
 from collections.abc import Iterable, Sequence
 from typing import cast
@@ -24,7 +24,7 @@ TRIAL_TOKENS = 8
 
 
 class ChunkRows(Struct, frozen=True, kw_only=True, eq=False):
-    """Rows `first` … `first + count - 1` are those of the chunk's last `count` tokens."""
+    """Rows `first` … `first + count - 1` belong to the chunk's last `count` tokens."""
 
     chunk: Chunk
     first: int
@@ -32,7 +32,7 @@ class ChunkRows(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def draw(self) -> int:
-        """The first row that a token is drawn from; there are `chunk.rows` of them."""
+        """The first row to sample from; there are `chunk.rows` of them."""
         return self.first + self.count - self.chunk.rows
 
 
@@ -44,7 +44,7 @@ class StepRows(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Runner:
-    """One model and its cache. Used by the engine's thread alone."""
+    """One model and its cache. Used by the engine's thread only."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Runner:
         kernels: Kernels = TORCH,
         capture: Capture | None = None,
     ) -> None:
-        """kv_bytes: for keys and values. max_tokens: more slots than this are of no use.
-        kernels: what has been found to work on the device.
-        capture: makes its decoding steps replayable, where kernels and model allow it.
+        """kv_bytes: for keys and values. max_tokens: upper limit of useful slots.
+        kernels: kernels that passed their tests on the device.
+        capture: makes decoding steps replayable if kernels and model support it.
 
         Raises InvalidConfig if the model's layers cannot be run, or do not all attend through the
         engine, or if not even one block fits.
@@ -75,8 +75,8 @@ class Runner:
         if self._cache.layers != loaded.layers:
             raise InvalidConfig(
                 (
-                    f"only {self._cache.layers} of the model's {loaded.layers} layers attend in a "
-                    "way that the engine can serve; serve it by another engine",
+                    f"only {self._cache.layers} of the model's {loaded.layers} layers use "
+                    "attention that the engine supports; serve the model with another engine",
                 )
             )
         self.kernels = kernels if kernels is TORCH else self._verified(kernels, expected)
@@ -84,7 +84,7 @@ class Runner:
         self.blocks = min(kv_bytes // block_bytes, -(-max_tokens // self.block_size))
         if self.blocks < 1:
             raise InvalidConfig(
-                (f"engine.kv_cache: {kv_bytes} bytes hold no block; {block_bytes} is the least",)
+                (f"engine.kv_cache: {kv_bytes} bytes; set at least {block_bytes} (one block)",)
             )
         spare = 0 if capture is None else 1
         self._cache = self.kernels.cache((self.blocks + spare) * self.block_size)
@@ -97,7 +97,7 @@ class Runner:
         self.graphs = None if capture is None else self._capture_graphs(capture)
 
     def _capture_graphs(self, capture: Capture) -> DecodeGraphs | None:
-        """`None` where a step is more than kernels over the flash cache."""
+        """Return the graphs, or `None` if a step is more than kernels over the flash cache."""
         cache, fused = self._cache, self._fused
         if fused is None or not isinstance(cache, FlashCache) or self._loaded.sites is not None:
             return None
@@ -111,24 +111,24 @@ class Runner:
         )
 
     def _verified(self, kernels: Kernels, expected: Tensor) -> Kernels:
-        """`kernels` if the whole model says with them what it says with torch's, else torch's."""
+        """Return `kernels` if the model's logits match those with torch's kernels, else torch's."""
         for candidate in (kernels, replace(TORCH, page=self.block_size)):
             self._cache = candidate.cache(self.block_size)
             if self._agrees(expected):
                 break
         else:
-            raise InvalidConfig(("the model gives other logits each time that it is run",))
+            raise InvalidConfig(("the model's logits differ between two equal runs",))
         return candidate
 
     def _agrees(self, expected: Tensor) -> bool:
-        """Another implementation of the same sums: the mean difference is one of rounding."""
+        """True if the mean difference to `expected` is within rounding."""
         allowed = 1e-3 if self._loaded.module.dtype == torch.float32 else 5e-2
         found = self._trial()[0]
         return bool((found - expected).abs().mean() <= allowed * expected.abs().mean())
 
     @torch.inference_mode()
     def forward(self, chunks: Sequence[Chunk]) -> StepRows:
-        """Compute the chunks in one pass. Single tokens go first, in the order of their slots."""
+        """Compute the chunks in one pass. Single tokens come first, in the order of their slots."""
         size = self.block_size
         laid = [(chunk, _runs(chunk, size)) for chunk in chunks]
         laid.sort(key=lambda pair: (pair[0].count > 1, len(pair[1]) > 1, pair[1][0][0]))
@@ -167,7 +167,7 @@ class Runner:
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:
-        """The content of one page to another, in every layer."""
+        """Copy a page to another one, in every layer."""
         size = self.block_size
         self._cache.copy(source * size, target * size, size)
 
@@ -182,7 +182,7 @@ class Runner:
         return self._fused is not None
 
     def _adapt(self, laid: "Laid") -> None:
-        """Tells the model's layers which of the step's rows want which adapter."""
+        """Set the adapter of each of the step's rows for the model's layers."""
         if self._loaded.sites is not None:
             step = self._loaded.sites.step
             step.active = group_rows(((c.sequence.adapter, c.count) for c, _ in laid), self._device)
@@ -196,7 +196,7 @@ class Runner:
         plan: Plan,
         replaced: Overlay | None = None,
     ) -> Tensor:
-        """[R, V] float32 for the rows `keep` of T packed tokens, `None` being all of them."""
+        """Return [R, V] float32 logits for the rows `keep` of T packed tokens (`None`: all)."""
         embedded: Tensor | None = None
         if replaced is not None:
             embedded = cast(Tensor, self._loaded.embed(ids))
@@ -215,9 +215,9 @@ class Runner:
 
     @torch.inference_mode()
     def _trial(self) -> tuple[Tensor, dict[int, AttentionParams]]:
-        """A few tokens through every layer: makes the caches, and shows what the layers ask for.
+        """Run a few tokens through all layers: creates the caches, records attention parameters.
 
-        Returns [TRIAL_TOKENS, V] logits, and the asks by layer.
+        Returns [TRIAL_TOKENS, V] logits and the attention parameters by layer.
         """
         places = torch.arange(TRIAL_TOKENS, device=self._device)
         span = Span(row=0, count=TRIAL_TOKENS, runs=((0, TRIAL_TOKENS),))
@@ -245,7 +245,7 @@ class Runner:
 
 
 def _tokens(sequence: TokenSequence, start: int, end: int) -> list[int]:
-    """Those of the tokens and, after them, the drafts."""
+    """Return the ids start … end - 1 of the tokens followed by the drafts."""
     found = sequence.tokens[start:end]
     if len(found) < end - start:
         found += sequence.drafts[: end - start - len(found)]
@@ -253,7 +253,7 @@ def _tokens(sequence: TokenSequence, start: int, end: int) -> list[int]:
 
 
 def _kept(chunk: Chunk) -> int:
-    """How many of the chunk's last rows are wanted: to draw from, or the whole prompt's."""
+    """Return how many of the chunk's last rows to keep: to sample from, or all of a prompt."""
     sequence = chunk.sequence
     whole = sequence.fresh and chunk.start < sequence.prompt
     return chunk.count if whole else chunk.rows
@@ -263,7 +263,7 @@ Laid = list[tuple[Chunk, tuple[tuple[int, int], ...]]]
 
 
 def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
-    """The slots (first, length) of a sequence's keys up to the chunk's end, in order."""
+    """Return the slot runs (first, length) of a sequence's keys up to the chunk's end."""
     total = chunk.start + chunk.count
     blocks = chunk.sequence.blocks[: -(-total // size)]
     runs: list[tuple[int, int]] = []
@@ -286,7 +286,7 @@ def _share(chunk: Chunk, size: int) -> Share:
 
 
 def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]]:
-    """Which sequences are read as one batch, and which one by one. `laid` is sorted."""
+    """Split into sequences that are read as one batch and single ones. `laid` is sorted."""
     spans: list[Span] = []
     singles: list[tuple[int, int]] = []
     row = 0

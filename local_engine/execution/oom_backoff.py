@@ -1,8 +1,8 @@
-"""What happens when the device refuses a step, for want of memory most of all.
+"""Retry a step in smaller parts when the device fails, usually out of memory.
 
-The cache is allocated once, so taking pages away frees nothing that a step needs: the step is
-computed in halves instead, the better ranks first, and halves of halves, until all is computed or
-a single token is refused. Only its answer fails. Steps stay small for a while afterwards.
+The cache is allocated once, so freeing pages does not free memory for a step. The step is split
+in halves, the better ranks first, and again in halves, until everything is computed or a single
+token fails. Only that token's answer fails. Steps stay small for a while afterwards.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,34 +16,34 @@ from local_engine.scheduling.scheduler import Chunk
 from local_engine.scheduling.sequence import State
 
 STEPS_BEFORE_GROWTH = 64
-"""Steps without a refusal, after which twice as much is tried again."""
+"""Steps without a failure after which the budget is doubled again."""
 
 MAX_FAILED_STEPS = 8
-"""Steps in a row of which nothing at all could be computed: the device itself is broken."""
+"""Consecutive steps without any result after which the device counts as broken."""
 
 T = TypeVar("T")
 
 
 class Computed(Struct, Generic[T], frozen=True, kw_only=True, eq=False):
-    """Chunks that went through the model together, and what came of it."""
+    """Chunks that were computed together, and the result."""
 
     chunks: tuple[Chunk, ...]
     result: T
 
 
 class Refused(Struct, frozen=True, kw_only=True, eq=False):
-    """A chunk that cannot be computed even alone. reason: the device's own words."""
+    """A chunk that fails even on its own. reason: the device's message."""
 
     chunk: Chunk
     reason: str
 
 
 class BrokenDevice(RuntimeError):
-    """Nothing can be computed any more; a new process may do better."""
+    """The device cannot compute anything any more; a new process may help."""
 
 
 class OomBackoff:
-    """Computes steps whole or in pieces, and remembers how much was too much."""
+    """Computes steps whole or in parts, and lowers the token budget after failures."""
 
     def __init__(self, most: int) -> None:
         """most: the token budget of a step."""
@@ -51,16 +51,16 @@ class OomBackoff:
         self._clean_steps = 0
         self._failed_steps = 0
         self.budget = most
-        """Tokens that the next step should have at most."""
+        """Most tokens of the next step."""
 
     def parts(
         self, chunks: Sequence[Chunk], compute: Callable[[tuple[Chunk, ...]], T]
     ) -> Iterator[Computed[T] | Refused]:
-        """Every chunk is in one part, or cut into several in their order; those of a sequence
-        that ends in between are left out.
+        """Compute all chunks in one part or several, in order; skip those of sequences that end
+        in between.
 
-        compute: raises RuntimeError or MemoryError where it is too much, and has then changed
-        nothing. Raises BrokenDevice.
+        compute: raises RuntimeError or MemoryError if the part is too large, without side
+        effects. Raises BrokenDevice.
         """
         whole = tuple(chunks)
         largest, refused, pieces = 0, 0, 0
@@ -75,10 +75,10 @@ class OomBackoff:
         self._learn(largest, refused=refused > 0, clean=pieces == 1 and refused == 0)
 
     def _learn(self, largest: int, *, refused: bool, clean: bool) -> None:
-        """A refused token explains the failure by itself; otherwise the size was to blame."""
+        """Adjust the budget. If a single token failed, the size was not the cause."""
         self._failed_steps = self._failed_steps + 1 if largest == 0 else 0
         if self._failed_steps >= MAX_FAILED_STEPS:
-            raise BrokenDevice(f"nothing could be computed in {MAX_FAILED_STEPS} steps in a row")
+            raise BrokenDevice(f"{MAX_FAILED_STEPS} consecutive steps failed completely")
         self._clean_steps = self._clean_steps + 1 if clean else 0
         if self._clean_steps >= STEPS_BEFORE_GROWTH:
             self.budget, self._clean_steps = min(self._most, 2 * self.budget), 0
@@ -99,7 +99,7 @@ def _parts(
     else:
         yield Computed(chunks=chunks, result=result)
         return
-    # Here the failed attempt's tensors are gone, because the exception that held them is.
+    # The failed attempt's tensors are freed here, because the exception that held them is gone.
     halves = _halves(chunks)
     if halves is None:
         yield Refused(chunk=chunks[0], reason=reason)
@@ -120,7 +120,7 @@ def _parts(
 
 
 def _halves(chunks: tuple[Chunk, ...]) -> tuple[tuple[Chunk, ...], tuple[Chunk, ...]] | None:
-    """By tokens, the better ranks first; a lone chunk is cut before the rows that it draws from."""
+    """Split by tokens, better ranks first; a single chunk is cut before the rows to sample from."""
     if len(chunks) == 1:
         (chunk,) = chunks
         left = min(chunk.count // 2, chunk.count - max(chunk.rows, 1))

@@ -1,4 +1,4 @@
-"""The logits of a prompt's own tokens, gathered chunk by chunk."""
+"""Collect the logits of a prompt's tokens, chunk by chunk."""
 
 # torch annotates tolist in part only:
 # pyright: reportUnknownMemberType=false
@@ -13,10 +13,10 @@ from local_engine.execution.step_sampler import SampledToken
 
 
 class PromptRows:
-    """Feed it the rows of each chunk; it keeps logits, or log probabilities only, as asked.
+    """Collects logits, or only log probabilities, from the rows of each chunk.
 
     logits: [prompt, V] float32 on the CPU; row i was computed after token i.
-    drawn:  of the second token to the last, each with its log probability after those before it.
+    drawn:  the tokens from the second on, each with its log probability given those before it.
     """
 
     def __init__(self, job: Job) -> None:

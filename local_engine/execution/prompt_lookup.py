@@ -1,21 +1,21 @@
-"""Prompt lookup: what followed the last tokens the last time, proposed as drafts.
+"""Prompt lookup: propose as drafts what followed the same tokens earlier.
 
-Answers repeat their prompt and themselves: quoted text, edited code, lists. Guesses from there
-cost a look into a table (https://github.com/apoorvumang/prompt-lookup-decoding has measurements).
-How many are proposed follows how well the last ones did.
+Answers repeat their prompt and themselves: quoted text, edited code, lists. Such drafts cost one
+table lookup (https://github.com/apoorvumang/prompt-lookup-decoding has measurements). Their number
+adapts to the acceptance of the last ones.
 """
 
 from collections.abc import Sequence
 
 LONG, SHORT = 3, 2
-"""Tokens that must have been seen before; the longer match is preferred."""
+"""Tokens that must match; the longer match is preferred."""
 
 MAX_PAUSE = 64
-"""Steps without a proposal, at most, after a row of useless ones."""
+"""Most steps without a proposal after consecutive rejected ones."""
 
 
 class PromptLookup:
-    """One answer's table. Call `propose` before a step and `learn` after it."""
+    """One answer's lookup table. Call `propose` before a step and `learn` after it."""
 
     def __init__(self, most: int) -> None:
         """most: drafts a step, at least 1."""
@@ -27,10 +27,10 @@ class PromptLookup:
         self._pause = 0
 
     def propose(self, tokens: Sequence[int]) -> list[int]:
-        """Up to `most` guesses of what follows `tokens`; none is an answer too.
+        """Return up to `most` drafts for the tokens after `tokens`, possibly none.
 
-        Where the match ends near the end of the tokens, they are taken to go round and round.
-        Each call may be given more tokens than the one before, the earlier ones unchanged.
+        If the match ends near the end of the tokens, the period is repeated.
+        Each call may pass more tokens than the previous one; earlier tokens must not change.
         """
         self._index(tokens)
         if self._pause > 0:
@@ -44,8 +44,8 @@ class PromptLookup:
         return []
 
     def learn(self, proposed: int, accepted: int) -> None:
-        """Of `proposed` drafts `accepted` were right: all make the next guess longer, none
-        shorter, and after several useless ones there is a pause."""
+        """Adapt to `accepted` of `proposed` drafts: all make the next proposal longer, none makes
+        it shorter, and consecutive rejected proposals cause a pause."""
         if proposed == 0:
             return
         if accepted == proposed:
@@ -57,7 +57,7 @@ class PromptLookup:
             self._pause = min(1 << self._misses, MAX_PAUSE)
 
     def _index(self, tokens: Sequence[int]) -> None:
-        """Note where each run of tokens ended last, but for the one that the answer ends with."""
+        """Record where each run of tokens last ended, except the run at the end of the answer."""
         for end in range(max(self._read, SHORT), len(tokens)):
             for size in (LONG, SHORT):
                 if end >= size:

@@ -1,4 +1,4 @@
-"""Prompt tuning: rows of a request's own table stand where its prompt has ids past the vocabulary.
+"""Prompt tuning: prompt ids past the vocabulary select rows of the request's own table.
 
 TensorRT-LLM's convention: row i is id V + i, V being the model's vocabulary
 (https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html, prompt_embedding_table).
@@ -20,20 +20,20 @@ FIELD, COUNT_FIELD = "prompt_embedding_table", "prompt_vocab_size"
 
 
 class Overlay(Struct, frozen=True, kw_only=True, eq=False):
-    """What replaces the embeddings of some packed tokens. rows: [n] int64. values: [n, hidden]."""
+    """Replacement embeddings of some packed tokens. rows: [n] int64. values: [n, hidden]."""
 
     rows: Tensor
     values: Tensor
 
 
 def table_rows(asked: PromptTable, hidden: int) -> int:
-    """How many ids past the vocabulary the table serves.
+    """Return the number of rows of the table.
 
     Accepts [P, hidden], [1, P, hidden], and P x hidden numbers in a row. hidden: 0 for a model
-    that takes no tables. Raises InvalidRequest.
+    that does not support tables. Raises InvalidRequest.
     """
     if hidden == 0:
-        raise _refused("this model takes none: its layers look at the tokens themselves too")
+        raise _refused("not supported by this model: its layers also use the token ids")
     shape = asked.table.shape
     match shape:
         case (rows, width) | (1, rows, width):
@@ -41,11 +41,11 @@ def table_rows(asked: PromptTable, hidden: int) -> int:
         case (count,):
             rows, width, flat = count // hidden, hidden, True
             if rows * hidden != count:
-                raise _refused(f"{count} numbers are no rows of {hidden}, the model's width")
+                raise _refused(f"{count} numbers are not a multiple of {hidden}, the model's width")
         case _:
-            raise _refused(f"shape {list(shape)} is none of [P, {hidden}] and [1, P, {hidden}]")
+            raise _refused(f"shape {list(shape)} must be [P, {hidden}] or [1, P, {hidden}]")
     if width != hidden:
-        raise _refused(f"a row has {width} numbers; this model's embeddings have {hidden}")
+        raise _refused(f"a row has {width} numbers; it must have {hidden}, the model's width")
     if rows < 1:
         raise _refused("the table has no rows")
     if asked.vocab_size != rows:
@@ -60,11 +60,11 @@ def table_rows(asked: PromptTable, hidden: int) -> int:
 def read_table(
     asked: PromptTable, *, hidden: int, dtype: torch.dtype, device: str
 ) -> tuple[Tensor, bytes]:
-    """[P, hidden] in the model's dtype, and a digest of it. Raises InvalidRequest."""
+    """Return the table, [P, hidden] in the model's dtype, and its digest. Raises InvalidRequest."""
     rows = table_rows(asked, hidden)
     table = floats(asked.table, FIELD).reshape(rows, hidden).to(device=device, dtype=dtype)
     if not bool(table.isfinite().all()):
-        raise _refused("a number is infinite or none in the model's own dtype")
+        raise _refused("a number is infinite or NaN in the model's dtype")
     digest = blake2b(asked.table.dtype.encode(), digest_size=16)
     digest.update(asked.table.data)
     return table, digest.digest()
@@ -73,10 +73,10 @@ def read_table(
 def overlay(
     chunks: Sequence[tuple[TokenSequence, int]], ids: list[int], vocabulary: int, device: str
 ) -> Overlay | None:
-    """Take the ids past the vocabulary out of a packed step, and says what stands for them.
+    """Replace ids past the vocabulary in a packed step by 0; return their embeddings.
 
     chunks: each chunk's sequence and token count, in packed order. ids: of all their tokens;
-    those that select rows of a table become 0.
+    changed in place.
     """
     if all(sequence.table is None for sequence, _ in chunks):
         return None

@@ -1,7 +1,7 @@
-"""Drafts that come with the logits they were drawn from are accepted by rejection sampling.
+"""Verify drafts that come with the logits they were drawn from, by rejection sampling.
 
-A draft d is accepted with probability min(1, p(d) / q(d)); at the first refusal a token is drawn
-from the normalised max(p - q, 0). What comes out is distributed as p, whatever q is
+A draft d is accepted with probability min(1, p(d) / q(d)); at the first rejection a token is drawn
+from the normalised max(p - q, 0). The result is distributed as p for any q
 (https://arxiv.org/abs/2211.17192, theorem 1).
 """
 
@@ -21,7 +21,7 @@ def verify(
     drafts: tuple[int, ...],
     proposal: Tensor,
 ) -> list[SampledToken]:
-    """The right drafts, and one token more.
+    """Return the accepted drafts and one more token.
 
     logits: [1 + D, V] float32 rows of the model, after the answer's last token and each draft.
     proposal: [at least D, V] float32; its softmax is what the drafts were drawn from.
@@ -39,9 +39,10 @@ def verify(
 def _accept_or_redraw(
     sampler: StepSampler, row: Tensor, answer: SamplingState, place: int, draft: int, guess: Tensor
 ) -> int:
-    """The draft, or the token that takes its place; history and grammar are told.
+    """Return the draft or the token that replaces it; advances history and grammar.
 
-    Where p and q are the same, a draft is refused only if it was not drawn from q; p decides.
+    If p equals q, the rest is empty and a draft is rejected only if it was not drawn from q;
+    then p is used.
     """
     position = answer.sequence.generated + place
     rows = SamplingRows(

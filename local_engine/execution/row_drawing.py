@@ -1,10 +1,10 @@
-"""Who draws from which rows of a step, and the drawing itself: drafts are checked as it goes.
+"""Draw tokens from the rows of a step, and verify drafts on the way.
 
-A draft that equals the token drawn at its place is right, and the next row, which was computed
-with it, is drawn from as well. Because noise depends on (seed, position, token) alone, an answer
-is the same with drafts and without (as far as the rows' logits are); for drafts without a
-distribution of their own it is also how rejection sampling accepts: with the probability that the
-model gives the draft (https://arxiv.org/abs/2302.01318, with q(draft) = 1).
+A draft that equals the token drawn at its place is accepted, and the next row, which was computed
+with it, is sampled as well. Because noise depends on (seed, position, token) only, an answer is the
+same with and without drafts (as far as the rows' logits are). For drafts without a distribution,
+this is also rejection sampling: a draft is accepted with the probability that the model gives it
+(https://arxiv.org/abs/2302.01318, with q(draft) = 1).
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from local_engine.execution.step_sampler import SampledToken, StepSampler
 
 
 class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):
-    """row: the first of `1 + len(drafts)` rows to draw from.
+    """One answer's draw in a step. row: the first of `1 + len(drafts)` rows to sample from.
 
-    parent: set for a sibling, which begins with its parent's prompt.
+    parent: set for a sibling, which starts from its parent's prompt.
     """
 
     job: Job
@@ -30,7 +30,7 @@ class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def proposal(self) -> Tensor | None:
-        """The logits that the drafts were drawn from; only a request's own come with any."""
+        """The logits that the drafts were drawn from; only a request's own drafts have them."""
         first = self.job.sequence.generated == 0 and self.parent is None
         return self.job.proposal if first and self.drafts else None
 
@@ -43,7 +43,7 @@ class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):
 def draw_tokens(
     sampler: StepSampler, logits: Tensor, draws: Sequence[DrawRequest]
 ) -> list[list[SampledToken]]:
-    """The tokens of each turn: its right drafts and one more. logits: [R, V] float32."""
+    """Return each draw's tokens: its accepted drafts and one more. logits: [R, V] float32."""
     drawn: list[list[SampledToken]] = [[] for _ in draws]
     open_draws: list[int] = []
     for place, draw in enumerate(draws):
@@ -79,5 +79,5 @@ def draw_tokens(
 
 
 def _right(draw: DrawRequest, drawn: Sequence[SampledToken]) -> bool:
-    """True if what was drawn so far is what was guessed."""
+    """True if the tokens drawn so far equal the drafts."""
     return all(one.token == draft for one, draft in zip(drawn, draw.drafts, strict=False))

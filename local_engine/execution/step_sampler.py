@@ -1,4 +1,4 @@
-"""From the logits of a step to tokens on the host: the bridge between the loop and the sampler."""
+"""Sample a step's logits to tokens on the host; connects the engine loop and the sampler."""
 
 # torch annotates tolist in part only:
 # pyright: reportUnknownMemberType=false
@@ -20,9 +20,9 @@ from local_engine.scheduling.sequence import Sequence as TokenSequence
 
 
 class SampledToken(Struct, frozen=True, kw_only=True):
-    """One token. logprob, top: `None` and () where they were not asked for.
+    """One token. logprob, top: `None` and () if not requested.
 
-    top: (token id, log probability), best first, as many as the request asks for.
+    top: (token id, log probability), best first, as many as requested.
     """
 
     token: int
@@ -31,7 +31,7 @@ class SampledToken(Struct, frozen=True, kw_only=True):
 
 
 class SamplingState(Protocol):
-    """What is read of an answer; `history` is `new_history` of its params and prompt."""
+    """The state of an answer that sampling reads; `history` comes from `new_history`."""
 
     @property
     def sequence(self) -> TokenSequence: ...
@@ -47,10 +47,10 @@ class SamplingState(Protocol):
 
 
 class StepSampler:
-    """Keeps the batch's parameters on the device for as long as its composition stays."""
+    """Keeps the batch's parameters on the device while its composition does not change."""
 
     def __init__(self, vocabulary: int, device: str, operator: RowOperator | None = None) -> None:
-        """operator: the device's own, for the rows that it takes."""
+        """operator: the device's sampling operator; used only for rows that it supports."""
         self.vocabulary = vocabulary
         self.device = torch.device(device)
         self._operator = operator
@@ -62,9 +62,9 @@ class StepSampler:
     ) -> list[SampledToken]:
         """logits: [R, V] float32; `batch` has the R rows' answers in the same order.
 
-        ahead: how many tokens each row lies beyond its answer's last one, where drafts are
-        checked. An answer with a history or a grammar may appear once only.
-        Waits for the device: this is the step's one copy to the host.
+        ahead: how many tokens each row is beyond its answer's last one, when verifying drafts.
+        An answer with a history or a grammar may appear only once.
+        Waits for the device: this is the step's only copy to the host.
         """
         rows = self._sampling_rows(batch, ahead or [0] * len(batch))
         grammars = [one.grammar for one in batch]
@@ -101,7 +101,7 @@ class StepSampler:
 def allowed_by(
     grammars: Sequence[Grammar | None], vocabulary: int, device: torch.device
 ) -> Allowed | None:
-    """What the grammars of a batch permit now, one or none a row."""
+    """Return the tokens that a batch's grammars permit now; at most one grammar per row."""
     places = [place for place, grammar in enumerate(grammars) if grammar is not None]
     if not places:
         return None

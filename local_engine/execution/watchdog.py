@@ -1,7 +1,7 @@
-"""Whether the engine's thread still moves: a step that never returns ends the process.
+"""Watch the engine's thread: a step that never returns ends the process.
 
-A thread cannot be interrupted inside a kernel, but a process can be replaced: the gateway starts
-the next one, and the requests of this one fail at once instead of waiting for ever.
+A thread cannot be interrupted inside a kernel, but a process can be replaced: the gateway starts a
+new one, and the requests of this one fail at once instead of waiting for ever.
 """
 
 import time
@@ -12,9 +12,9 @@ LONGEST_TICK_S = 5.0
 
 
 class Pulse:
-    """What the engine's thread is at. Loading and warming up come before it, and take their time.
+    """The step in progress of the engine's thread; not used while loading and warming up.
 
-    begun: the model whose step is under way, and since when (the clock's seconds); `None` between
+    begun: the model whose step is running, and its start (the clock's seconds); `None` between
            two steps.
     """
 
@@ -30,10 +30,10 @@ class Pulse:
 
 
 class Watchdog:
-    """Looks at a pulse from a thread of its own, from `start` to `stop`.
+    """Checks a pulse in its own thread, from `start` to `stop`.
 
-    limit_s: for one step. hung: called once, with what is wrong. tick: called at each look, at
-    least every LONGEST_TICK_S.
+    limit_s: for one step. hung: called once with the reason. tick: called at each check, at least
+    every LONGEST_TICK_S.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Watchdog:
         self._thread.join()
 
     def check(self) -> bool:
-        """True if the thread hangs; then that has been told."""
+        """Return True if the thread hangs; `hung` was then called."""
         self._tick()
         begun = self._pulse.begun
         if begun is None or self._pulse.clock() - begun[1] <= self._limit_s:
             return False
         self._hung(
-            f"a step of the model {begun[0]} has taken more than {self._limit_s:g} s "
-            "(step_timeout_s) and does not come back"
+            f"a step of model {begun[0]} has not returned within {self._limit_s:g} s "
+            "(step_timeout_s)"
         )
         return True
 

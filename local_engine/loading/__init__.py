@@ -1,1 +1,1 @@
-"""Checkpoints: where they are, and how they are loaded."""
+"""Locate and load checkpoints."""

@@ -1,6 +1,6 @@
-"""From a folder or hub name to a model that is ready to run: safetensors, no code of the model's.
+"""Load a model from a folder or the hub: safetensors only, without running the model's code.
 
-Whatever cannot be served is refused here, at the start, with the reason and the remedy.
+Models that cannot be served are rejected here, at startup, with the reason and the remedy.
 """
 
 # transformers annotates these members in part only:
@@ -26,8 +26,8 @@ from schemas.errors import InvalidConfig
 AttentionInterface.register(NAME, attend)
 
 LENGTH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
-"""Rotary embeddings that change for the whole batch once any sequence outgrows the original
-context; sequences would no longer be independent, so they are kept below it."""
+"""Rotary embeddings that change for the whole batch once any sequence exceeds the original
+context. Sequences would no longer be independent, so they are limited to it."""
 
 
 class CausalLM(Protocol):
@@ -52,16 +52,16 @@ class Output(Protocol):
 class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     """A model on its device, in evaluation mode.
 
-    context:   the most tokens that it was made for.
+    context:   the most tokens that it supports.
     vocab:     columns of its logits.
-    layers:    how many must attend through the engine.
-    shape:     of a layer; of the first one where they differ.
-    generation: the defaults that come with the checkpoint.
-    embed:     its token embeddings, as the first layer gets them.
-    hidden:    their width; 0 where its layers look at the tokens themselves too, so that nothing
-               can stand in for an embedding.
-    sites:     where adapters act, if it was loaded for them.
-    weights_bytes: of all weights, in the dtype that they are kept in.
+    layers:    number of layers that must attend through the engine.
+    shape:     of a layer; of the first one if they differ.
+    generation: the checkpoint's defaults.
+    embed:     its token embeddings, the input of the first layer.
+    hidden:    their width; 0 if its layers also use the token ids, so that embeddings cannot be
+               replaced.
+    sites:     layers that take adapters, if loaded for them.
+    weights_bytes: of all weights, in the dtype in which they are stored.
     """
 
     module: PreTrainedModel
@@ -78,7 +78,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) -> Loaded:
-    """Read the weights. adapters: its layers are to take low-rank adapters.
+    """Load a model. adapters: its layers take LoRA adapters.
 
     Raises InvalidConfig naming the model and why it cannot be served.
     """
@@ -114,7 +114,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
 
 
 def end_tokens(loaded: Loaded, tokenizer_end: int | None) -> frozenset[int]:
-    """The checkpoint's end tokens, else the tokenizer's."""
+    """Return the checkpoint's end tokens, else the tokenizer's."""
     ends = cast(int | list[int] | None, loaded.generation.eos_token_id)
     if isinstance(ends, int):
         return frozenset({ends})
@@ -130,7 +130,7 @@ def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
     )
     if type(config) not in mapping:
         raise InvalidConfig(
-            (f"the model at {path} is a {config.model_type}, which generates no text here",)
+            (f"the model at {path} is a {config.model_type}, which cannot generate text here",)
         )
     kind = mapping[type(config)]
     if getattr(kind, "_is_stateful", False) or not getattr(
@@ -139,8 +139,8 @@ def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
         raise InvalidConfig(
             (
                 f"the model at {path} is a {config.model_type}, whose attention cannot be "
-                "replaced (transformers' _supports_attention_backend); serve it by another "
-                "engine, vLLM for one, and add that as a provider",
+                "replaced (transformers' _supports_attention_backend); serve it with another "
+                "engine, such as vLLM, and add that as a provider",
             )
         )
     return kind
@@ -164,7 +164,7 @@ def _table_width(module: PreTrainedModel, config: PreTrainedConfig) -> int:
 
 
 def longest_context(config: PreTrainedConfig) -> int:
-    """max_position_embeddings, or the original context where rotary scaling binds the batch."""
+    """Return max_position_embeddings, or the original context for LENGTH_BOUND_ROPE."""
     context = int(getattr(config, "max_position_embeddings", 0) or 2048)
     parameters = cast(dict[str, object], getattr(config, "rope_parameters", None) or {})
     if parameters.get("rope_type") in LENGTH_BOUND_ROPE:

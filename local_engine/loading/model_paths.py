@@ -1,4 +1,4 @@
-"""Where the folder of a configured model lies: with us, in an installed package, or as named."""
+"""Locate the folder of a configured model: bundled, in an installed package, or a path."""
 
 import os
 from importlib.util import find_spec
@@ -11,20 +11,20 @@ BUNDLED, PACKAGE = "bundled:", "package:"
 
 
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
-"""Of a hub repository, what an engine may read. Weights in other formats can hold code."""
+"""Files of a hub repository that an engine may read. Weights in other formats can contain code."""
 
 
 def model_folder(path: str, revision: str = "") -> str:
-    """What transformers' `from_pretrained` takes: a folder, or a hub name as it came.
+    """Return the argument of transformers' `from_pretrained`: a folder, or a hub name unchanged.
 
-    `bundled:NAME` is a model of our own, `package:NAME/FOLDER` a folder inside an installed Python
-    package, whose code is not run. revision: of a hub name, whose files of that branch, tag or
-    commit are then downloaded. Raises InvalidConfig with the remedy where there is none.
+    `bundled:NAME` is a bundled model, `package:NAME/FOLDER` a folder inside an installed Python
+    package, whose code is not run. revision: branch, tag or commit of a hub model, whose files are
+    then downloaded. Raises InvalidConfig with the remedy if there is no such model.
     """
     local = path.startswith((BUNDLED, PACKAGE)) or os.path.isdir(os.path.expanduser(path))
     if revision and local:
         raise InvalidConfig(
-            (f"{path}: revision {revision}: only models at the Hugging Face hub have one",)
+            (f"{path}: revision {revision}: only models at the Hugging Face hub have revisions",)
         )
     if revision:
         return _at_the_hub(path, revision)
@@ -38,7 +38,7 @@ def model_folder(path: str, revision: str = "") -> str:
 def _inside_package(path: str) -> Path:
     package, _, inside = path.removeprefix(PACKAGE).partition("/")
     if not package.isidentifier():
-        raise InvalidConfig((f"{path}: write package:NAME/FOLDER, NAME as Python imports it",))
+        raise InvalidConfig((f"{path}: write package:NAME/FOLDER, with NAME as Python imports it",))
     spec = find_spec(package)
     if spec is None:
         raise InvalidConfig(
@@ -53,10 +53,10 @@ def _inside_package(path: str) -> Path:
 
 
 def _at_the_hub(name: str, revision: str) -> str:
-    """The folder of a downloaded revision, so that every file that is read later is of it."""
+    """Return the folder of a downloaded revision, so that all files come from this revision."""
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]  # annotated in part
 
     try:
         return snapshot_download(name, revision=revision, allow_patterns=FILES)
     except (OSError, ValueError) as exc:
-        raise InvalidConfig((f"{name}: revision {revision} cannot be had: {exc}",)) from exc
+        raise InvalidConfig((f"{name}: revision {revision} cannot be downloaded: {exc}",)) from exc

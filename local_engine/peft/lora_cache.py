@@ -1,7 +1,7 @@
-"""Adapters that came inside requests: kept for the requests that follow, while there is room.
+"""Cache of adapters that requests sent, for later requests.
 
-TensorRT-LLM's rule: the first request of a task brings the weights, later ones only name it, and
-when the cache is full the longest unused ones give way. Here a task id is its tenant's own.
+As in TensorRT-LLM, the first request of a task sends the weights, later ones only the task id, and
+a full cache evicts the least recently used adapter. Task ids are scoped to their tenant.
 """
 
 from collections import Counter, OrderedDict
@@ -16,7 +16,7 @@ NAME = "local engine"
 
 
 class AdapterKey(Struct, frozen=True, kw_only=True):
-    """Whose adapter it is. model: the base model's name."""
+    """Key of an adapter. model: the base model's name."""
 
     model: str
     tenant: str
@@ -24,9 +24,9 @@ class AdapterKey(Struct, frozen=True, kw_only=True):
 
 
 class AdapterBank:
-    """Holds at most `most` adapters and `most_bytes` of them. Safe to call from any thread.
+    """Holds at most `most` adapters with `most_bytes` in total. Safe to call from any thread.
 
-    What is in use stays, and stays counted, even when other weights took its name.
+    Adapters in use stay in the cache and count, even if other weights replaced them.
     """
 
     def __init__(self, *, most: int, most_bytes: int) -> None:
@@ -43,11 +43,11 @@ class AdapterBank:
 
     @property
     def bytes(self) -> int:
-        """That the adapters take, those in use under a name they lost included."""
+        """Bytes of all adapters, including replaced ones that are still in use."""
         return sum(one.bytes for one in (*self._known.values(), *self._replaced.values()))
 
     def take(self, task: AdapterKey) -> Adapter | None:
-        """The task's adapter, in use from now on until `release`; `None` for an unknown task."""
+        """Return the task's adapter and pin it until `release`; `None` for an unknown task."""
         with self._lock:
             found = self._known.get(task)
             if found is not None:
@@ -56,9 +56,9 @@ class AdapterBank:
             return found
 
     def put(self, task: AdapterKey, adapter: Adapter) -> Adapter:
-        """Keep it under the task's name, in use until `release`; equal weights are kept once.
+        """Store an adapter for a task and pin it until `release`; equal weights are stored once.
 
-        Returns the one to use. Raises UpstreamBusy where everything that could give way is in use.
+        Returns the adapter to use. Raises UpstreamBusy if all others are in use.
         """
         with self._lock:
             known = self._known.get(task)
@@ -75,7 +75,7 @@ class AdapterBank:
             return adapter
 
     def release(self, adapter: Adapter) -> None:
-        """A use is over. One release for each `take` and `put`."""
+        """Unpin an adapter. Call it once for each `take` and `put`."""
         with self._lock:
             self._pins[id(adapter)] -= 1
             if self._pins[id(adapter)] <= 0:
@@ -83,11 +83,15 @@ class AdapterBank:
                 self._replaced.pop(id(adapter), None)
 
     def _make_room(self, task: AdapterKey, wanted: int) -> None:
-        """Nobody loses anything where all that could would not be enough."""
+        """Evict idle adapters, or none if evicting all of them is not enough."""
         idle = [name for name, one in self._known.items() if not self._pins[id(one)]]
         idle.sort(key=lambda name: name != task)
         freed = sum(self._known[name].bytes for name in idle)
         if self.count - len(idle) >= self.most or self.bytes - freed + wanted > self.most_bytes:
-            raise UpstreamBusy("all room for adapters is in use", upstream=NAME, retry_after=1.0)
+            raise UpstreamBusy(
+                "the adapter cache is full and all its adapters are in use",
+                upstream=NAME,
+                retry_after=1.0,
+            )
         while self.count >= self.most or self.bytes + wanted > self.most_bytes:
             del self._known[idle.pop(0)]

@@ -1,10 +1,10 @@
-"""Low-rank adapters beside a model's own weights: y += x A^T B^T x scale, for the rows of a batch
-that ask for it (https://arxiv.org/abs/2106.09685).
+"""LoRA adapters next to a model's weights: y += x A^T B^T x scale, for the rows of a batch with an
+adapter (https://arxiv.org/abs/2106.09685).
 
-The linear layers of the decoder are wrapped once, when the model is loaded; a step says which rows
-want which adapter, and a step without any costs one look at an empty tuple a layer. Layers that
-were joined behind one weight stay joined: an adapter for them is one product with all their A side
-by side, and one with each B.
+The linear layers of the decoder are wrapped once, when the model is loaded. Each step sets which
+rows use which adapter; a step without adapters costs one check of an empty tuple per layer. Layers
+that were joined behind one weight stay joined: their adapter is one product with all A side by
+side, and one with each B.
 """
 
 import re
@@ -21,11 +21,11 @@ _LAYER = re.compile(r"(?:.*?\.)?\w+\.(\d+)\.(.+)")
 """A linear layer of a decoder layer: its number, and the name inside."""
 
 EXPERTS = "experts"
-"""Mixtures send each expert other rows than the batch has; its layers take no adapter."""
+"""Mixtures route each expert other rows than the batch has, so its layers take no adapter."""
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """A linear layer that adapters can change, as transformers named it: y = x W^T.
+    """A linear layer that adapters can change, by its transformers name: y = x W^T.
 
     layer: of the decoder, from 0. leaf: the last part of the name.
     inputs, outputs: features.
@@ -39,14 +39,14 @@ class Site(Struct, frozen=True, kw_only=True):
 
 
 class Factors(Struct, frozen=True, kw_only=True, eq=False):
-    """One site's change. down: A, [D, inputs]. up: B, [outputs, D], the scale multiplied in."""
+    """One site's factors. down: A, [D, inputs]. up: B, [outputs, D], including the scale."""
 
     down: Tensor
     up: Tensor
 
 
 class Product(Struct, frozen=True, kw_only=True, eq=False):
-    """What one wrapped layer multiplies for an adapter.
+    """One wrapped layer's matrices of an adapter.
 
     down: [inputs, R]. ups: (first output, first rank, [D, outputs]) for each site of the layer.
     """
@@ -55,17 +55,17 @@ class Product(Struct, frozen=True, kw_only=True, eq=False):
     ups: tuple[tuple[int, int, Tensor], ...]
 
     def delta(self, x: Tensor, y: Tensor) -> None:
-        """Add to y: [n, all outputs], in place; x: [n, inputs]."""
+        """Add the product to y: [n, all outputs], in place; x: [n, inputs]."""
         low = x @ self.down
         for first, rank, up in self.ups:
             y[:, first : first + up.shape[1]].addmm_(low[:, rank : rank + up.shape[0]], up)
 
 
 class Adapter(Struct, frozen=True, kw_only=True, eq=False):
-    """A set of changes in memory, ready to be multiplied.
+    """An adapter in memory.
 
-    digest: of what it is made of; equal ones compute the same. products: by wrapped layer.
-    bytes:  that the products take.
+    digest: of its weights; equal digests compute the same. products: by wrapped layer.
+    bytes:  of the products.
     """
 
     digest: bytes
@@ -74,16 +74,16 @@ class Adapter(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Active(Struct, frozen=True, kw_only=True, eq=False):
-    """An adapter's rows in a step: a slice where they lie side by side, else their numbers."""
+    """An adapter's rows in a step: a slice if they are contiguous, else their indices."""
 
     adapter: Adapter
     rows: slice | Tensor
 
 
 class StepAdapters:
-    """What the step in progress wants; set by the runner, read by every wrapped layer.
+    """The adapters of the step in progress; set by the runner, read by every wrapped layer.
 
-    active: empty where all rows want the model as it is. rows: all packed tokens of the step.
+    active: empty if no row has an adapter. rows: all packed tokens of the step.
     """
 
     def __init__(self) -> None:
@@ -92,11 +92,11 @@ class StepAdapters:
 
 
 class WrongRows(RuntimeError):
-    """A layer does not see the step's packed tokens, so that no row of it can be adapted."""
+    """A layer does not see the step's packed tokens, so its rows cannot be adapted."""
 
 
 class AdaptedLinear(nn.Module):
-    """A linear layer, or several joined, and what the step's adapters add to it."""
+    """A linear layer, or several joined ones, plus the step's adapters."""
 
     def __init__(self, linear: Linear, place: int, step: StepAdapters) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class AdaptedLinear(nn.Module):
     def _adapt(self, x: Tensor, y: Tensor) -> None:
         rows, out = x.reshape(-1, x.shape[-1]), y.view(-1, y.shape[-1])
         if rows.shape[0] != self._step.rows:
-            raise WrongRows(f"a layer sees {rows.shape[0]} rows of {self._step.rows}")
+            raise WrongRows(f"a layer gets {rows.shape[0]} rows; the step has {self._step.rows}")
         for active in self._step.active:
             product = active.adapter.products.get(self._place)
             if product is None:
@@ -145,15 +145,15 @@ class AdapterSites:
 
     @property
     def item_bytes(self) -> int:
-        """Of one number of an adapter in memory."""
+        """Bytes of one number of an adapter in memory."""
         return self._dtype.itemsize
 
     def place(self, name: str) -> tuple[int, int]:
-        """The wrapped layer that a site became or joined, and its first output there."""
+        """Return the wrapped layer of a site and its first output there."""
         return self._place[name]
 
     def wrap(self, model: nn.Module) -> None:
-        """Put an AdaptedLinear where each site is, or where it and its siblings are joined."""
+        """Replace each site, or joined siblings, by an AdaptedLinear."""
         first = next(model.parameters())
         self._dtype, self._device = first.dtype, first.device
         joined: dict[int, list[tuple[int, Site]]] = {}
@@ -171,9 +171,10 @@ class AdapterSites:
             sibling.shared.linear = self._wrapped(sibling.shared.linear, members)
 
     def adapter(self, factors: Mapping[str, Factors], digest: bytes) -> Adapter:
-        """factors: by site, of the right shapes, on any device in any floating dtype.
+        """factors: by site, of matching shapes, on any device in any floating dtype.
 
-        Raises ValueError where a number is infinite or none, in the model's dtype too.
+        Raises ValueError for a number that is infinite or NaN, also after conversion to the model's
+        dtype.
         """
         grouped: dict[int, list[str]] = {}
         for name in factors:
@@ -215,7 +216,7 @@ class AdapterSites:
 
 
 def find_sites(model: nn.Module) -> AdapterSites:
-    """The linear layers of the decoder, before `optimise` joins and repacks them."""
+    """Return the linear layers of the decoder; call before `optimise` joins and repacks them."""
     sites: list[Site] = []
     modules = cast(Iterable[tuple[str, nn.Module]], model.named_modules())
     for name, module in modules:
@@ -235,7 +236,7 @@ def find_sites(model: nn.Module) -> AdapterSites:
 
 
 def group_rows(owners: Iterable[tuple[Adapter | None, int]], device: str) -> tuple[Active, ...]:
-    """Which rows want which adapter, from each chunk's adapter and row count, in packed order."""
+    """Group rows by adapter, from each chunk's adapter and row count in packed order."""
     runs: dict[int, tuple[Adapter, list[tuple[int, int]]]] = {}
     row = 0
     for adapter, count in owners:

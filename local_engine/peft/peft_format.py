@@ -1,8 +1,8 @@
-"""Adapters as peft saves them: a folder with adapter_config.json and adapter_model.safetensors.
+"""Load adapters saved by peft: a folder with adapter_config.json and adapter_model.safetensors.
 
 https://huggingface.co/docs/peft/developer_guides/checkpoint: a weight's name is
-`base_model.model.`, the layer's own name, and `.lora_A.weight` or `.lora_B.weight`. Whatever a
-configuration asks for beyond plain LoRA changes what the weights mean, and is refused.
+`base_model.model.`, the layer's name, and `.lora_A.weight` or `.lora_B.weight`. Configurations
+beyond plain LoRA change the meaning of the weights and are rejected.
 """
 
 import re
@@ -24,11 +24,11 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _WEIGHT = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])\.weight")
 _TAIL = re.compile(r"(?:.*\.)?(layers\.\d+\..+)")
 MOVES_BASE = ("pissa", "olora", "corda", "loftq")
-"""Initialisations that change the base model too, so that the weights mean nothing beside it."""
+"""Initialisations that also change the base model, so the weights do not fit the original one."""
 
 
 class AdapterConfig(Struct, frozen=True, kw_only=True):
-    """What is read of adapter_config.json; the scale is lora_alpha / r, or over sqrt(r).
+    """The used fields of adapter_config.json; the scale is lora_alpha / r, or / sqrt(r).
 
     rank_pattern, alpha_pattern: by the end of a layer's name, or a regular expression for it.
     """
@@ -56,7 +56,7 @@ _decoder = msgspec.json.Decoder(AdapterConfig)
 
 
 def load_adapter(name: str, path: str, sites: AdapterSites) -> Adapter:
-    """Raises InvalidConfig naming the adapter and what about it cannot be served."""
+    """Load an adapter. Raises InvalidConfig naming the adapter and what is not supported."""
     try:
         config = _config(Path(path))
         weights = _weights(Path(path))
@@ -71,12 +71,12 @@ def _config(folder: Path) -> AdapterConfig:
     try:
         config = _decoder.decode((folder / CONFIG).read_bytes())
     except OSError as exc:
-        raise ValueError(f"{folder} is no adapter as peft saves it: {exc}") from exc
+        raise ValueError(f"{folder} is not an adapter saved by peft: {exc}") from exc
     except msgspec.DecodeError as exc:
         raise ValueError(f"{CONFIG} cannot be read: {exc}") from exc
     for asked, what in _refusals(config):
         if asked:
-            raise ValueError(f"{CONFIG}: {what}; merge the adapter into its model, and serve that")
+            raise ValueError(f"{CONFIG}: {what}; merge the adapter into its model and serve that")
     return config
 
 
@@ -84,17 +84,23 @@ def _refusals(config: AdapterConfig) -> tuple[tuple[bool, str], ...]:
     start = config.init_lora_weights
     empty = (b"null", b"[]", b"{}")
     return (
-        (config.peft_type != "LORA", f"peft_type is {config.peft_type}, and only LORA is served"),
-        (config.use_dora, "use_dora: DoRA is not served"),
-        (config.fan_in_fan_out, "fan_in_fan_out: transposed weights are not served"),
-        (config.bias != "none", f"bias is {config.bias}, and only none is served"),
-        (config.lora_bias, "lora_bias: biases are not served"),
-        (config.use_qalora, "use_qalora: QALoRA is not served"),
-        (bool(config.modules_to_save), "modules_to_save: whole layers are not served"),
-        (bytes(config.layer_replication) not in empty, "layer_replication is not served"),
-        (bytes(config.trainable_token_indices) not in empty, "trainable tokens are not served"),
-        (bool(config.target_parameters), "target_parameters: only linear layers are served"),
-        (bool(config.alora_invocation_tokens), "activated LoRA is not served"),
+        (config.peft_type != "LORA", f"peft_type {config.peft_type} is not supported, only LORA"),
+        (config.use_dora, "use_dora: DoRA is not supported"),
+        (config.fan_in_fan_out, "fan_in_fan_out: transposed weights are not supported"),
+        (config.bias != "none", f"bias {config.bias} is not supported, only none"),
+        (config.lora_bias, "lora_bias: biases are not supported"),
+        (config.use_qalora, "use_qalora: QALoRA is not supported"),
+        (bool(config.modules_to_save), "modules_to_save: whole layers are not supported"),
+        (bytes(config.layer_replication) not in empty, "layer_replication is not supported"),
+        (
+            bytes(config.trainable_token_indices) not in empty,
+            "trainable_token_indices is not supported",
+        ),
+        (bool(config.target_parameters), "target_parameters: only linear layers are supported"),
+        (
+            bool(config.alora_invocation_tokens),
+            "alora_invocation_tokens: activated LoRA is not supported",
+        ),
         (
             isinstance(start, str) and start.lower().startswith(MOVES_BASE),
             f"init_lora_weights is {start}, which changes the base model",
@@ -107,7 +113,7 @@ def _weights(folder: Path) -> dict[str, Tensor]:
         return load_file(str(folder / WEIGHTS))
     except (OSError, SafetensorError) as exc:
         raise ValueError(
-            f"{folder / WEIGHTS} cannot be read, and only safetensors are: {exc}"
+            f"{folder / WEIGHTS} cannot be read (only safetensors is supported): {exc}"
         ) from exc
 
 
@@ -120,7 +126,7 @@ def _factors(
     for key, tensor in weights.items():
         found = _WEIGHT.fullmatch(key)
         if found is None:
-            raise ValueError(f"{WEIGHTS}: {key} is no weight of a plain LoRA of a linear layer")
+            raise ValueError(f"{WEIGHTS}: {key} is not a plain LoRA weight of a linear layer")
         tail = _TAIL.fullmatch(found[1])
         name = found[1] if found[1] in sites else tails.get(tail[1] if tail else "")
         if name is None:
@@ -129,7 +135,7 @@ def _factors(
             )
         halves.setdefault(name, {})[found[2]] = tensor
     if not halves:
-        raise ValueError(f"{WEIGHTS} holds no weights")
+        raise ValueError(f"{WEIGHTS} has no weights")
     return {name: _pair(sites[name], half, config) for name, half in halves.items()}
 
 
@@ -146,14 +152,14 @@ def _pair(site: Site, halves: Mapping[str, Tensor], config: AdapterConfig) -> Fa
             f"[{rank}, {site.inputs}] and [{site.outputs}, {rank}]"
         )
     if not (down.is_floating_point() and up.is_floating_point()):
-        raise ValueError(f"{WEIGHTS}: {site.name}: {down.dtype} and {up.dtype} are no floats")
+        raise ValueError(f"{WEIGHTS}: {site.name}: {down.dtype} and {up.dtype} must be floats")
     alpha = _patterned(config.alpha_pattern, site.name, config.lora_alpha)
     scale = alpha / (sqrt(rank) if config.use_rslora else rank)
     return Factors(down=down, up=up.float() * scale)
 
 
 def _patterned(patterns: Mapping[str, float], name: str, silent: float) -> float:
-    """peft's rule: the first pattern that matches the whole name, or its end from a dot on."""
+    """Return the first pattern that matches the whole name or its end after a dot, as peft does."""
     for pattern, value in patterns.items():
         try:
             if re.match(rf"(?:.*\.)?(?:{pattern})$", name):

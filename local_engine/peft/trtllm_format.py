@@ -1,9 +1,9 @@
-"""Adapters as TensorRT-LLM's requests carry them: lora_weights and lora_config.
+"""Read adapters from TensorRT-LLM's requests: lora_weights and lora_config.
 
 https://nvidia.github.io/TensorRT-LLM/advanced/lora.html: row i of the weights is A, [D, Hi],
 flattened, then B, [Ho, D], flattened, then padding; row i of the configuration is module id,
-layer, D. B has the scale multiplied in. Module 5 is the gate of a gated MLP and 7 is the other
-projection, whatever that page's table says: so its converter writes them
+layer, D. B includes the scale. Module 5 is the gate of a gated MLP and 7 is the other projection,
+contrary to that page's table: its converter writes them this way
 (examples/hf_lora_convert.py: gate_proj is mlp_h_to_4h, up_proj is mlp_gate).
 """
 
@@ -21,13 +21,13 @@ from schemas.errors import InvalidRequest
 
 WEIGHTS, CONFIG = "lora_weights", "lora_config"
 JOINED_HALVES = "gate_up_proj"
-"""transformers puts the gate first, TensorRT-LLM last; its converter swaps the halves of B."""
+"""transformers stores the gate first, TensorRT-LLM last; its converter swaps the halves of B."""
 
 
 class Module(Struct, frozen=True, kw_only=True):
-    """What TensorRT-LLM calls a module. leaves: sites it may be, the first that a layer has.
+    """A module of TensorRT-LLM. leaves: possible sites; the first one that a layer has is used.
 
-    parts: sites that it covers side by side, where a layer has those instead.
+    parts: sites that it covers side by side, if a layer has those instead.
     """
 
     name: str
@@ -76,8 +76,8 @@ class Row(Struct, frozen=True, kw_only=True):
 def read_adapter(
     weights: tensors.Tensor, config: tensors.Tensor, sites: AdapterSites, *, most_bytes: int
 ) -> Adapter:
-    """weights: [N, W] or [1, N, W], floats. config: [N, 3] or [1, N, 3], integers; a fourth
-    column, where there is one, says whether the row is DoRA's, which is refused.
+    """weights: [N, W] or [1, N, W], floats. config: [N, 3] or [1, N, 3], integers; an optional
+    fourth column marks DoRA rows, which are rejected.
 
     most_bytes: of the adapter in memory. Raises InvalidRequest.
     """
@@ -88,7 +88,7 @@ def read_adapter(
     rows = _rows(table, sites, packed.shape[1])
     size = sum(row.numbers for row in rows) * sites.item_bytes
     if size > most_bytes:
-        raise _refused(WEIGHTS, f"the adapter takes {size} bytes; {most_bytes} is the most")
+        raise _refused(WEIGHTS, f"the adapter takes {size} bytes; at most {most_bytes} are allowed")
     factors: dict[str, Factors] = {}
     for row, flat in zip(rows, packed, strict=True):
         factors |= _split(row, flat)
@@ -104,13 +104,15 @@ def read_adapter(
 def _matrix(tensor: Tensor, field: str) -> Tensor:
     matrix = tensor[0] if tensor.dim() == 3 and tensor.shape[0] == 1 else tensor
     if matrix.dim() != 2 or 0 in matrix.shape:
-        raise _refused(field, f"shape {list(tensor.shape)} is no table of one row a module")
+        raise _refused(field, f"shape {list(tensor.shape)} must be a table with one row per module")
     return matrix
 
 
 def _rows(table: Tensor, sites: AdapterSites, width: int) -> list[Row]:
     if table.shape[1] not in (3, 4):
-        raise _refused(CONFIG, f"a row has {table.shape[1]} numbers; module, layer and rank are 3")
+        raise _refused(
+            CONFIG, f"a row has {table.shape[1]} numbers; send 3: module, layer and rank"
+        )
     layers: dict[int, dict[str, Site]] = {}
     for site in sites.sites:
         layers.setdefault(site.layer, {})[site.leaf] = site
@@ -126,7 +128,9 @@ def _rows(table: Tensor, sites: AdapterSites, width: int) -> list[Row]:
             )
         for site in row.sites:
             if site.name in taken:
-                raise _refused(CONFIG, f"[{place}]: {site.name} was adapted by a row before")
+                raise _refused(
+                    CONFIG, f"[{place}]: {site.name} is already adapted by an earlier row"
+                )
             taken.add(site.name)
         rows.append(row)
     return rows
@@ -137,9 +141,9 @@ def _row(entry: list[int], layers: Mapping[int, Mapping[str, Site]], where: str)
     module = MODULES.get(id)
     if module is None:
         names = ", ".join(f"{known} {one.name}" for known, one in MODULES.items())
-        raise _refused(CONFIG, f"{where}: there is no module {id} here; there are {names}")
+        raise _refused(CONFIG, f"{where}: module {id} is not supported; use one of {names}")
     if any(dora):
-        raise _refused(CONFIG, f"{where}: DoRA is not served")
+        raise _refused(CONFIG, f"{where}: DoRA is not supported")
     if rank < 1:
         raise _refused(CONFIG, f"{where}: rank {rank} must be 1 or more")
     found = layers.get(layer)
@@ -154,7 +158,7 @@ def _row(entry: list[int], layers: Mapping[int, Mapping[str, Site]], where: str)
 
 
 def _split(row: Row, flat: Tensor) -> dict[str, Factors]:
-    """flat: [W], padding behind the row's numbers."""
+    """flat: [W], the row's numbers, then padding."""
     inner = row.rank * row.inputs
     down = flat[:inner].reshape(row.rank, row.inputs)
     up = flat[inner : row.numbers].reshape(row.outputs, row.rank)

@@ -1,1 +1,1 @@
-"""From logits to tokens."""
+"""Sample tokens from logits."""

@@ -1,6 +1,6 @@
-"""The sampling parameters of a batch as a few tensors, sorted by the method that each row needs.
+"""The sampling parameters of a batch as tensors, grouped by the method that each row needs.
 
-Built when the batch's composition changes, and good for every step until it changes again.
+Built when the batch's composition changes, and valid for every step until it changes again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ NARROW = 64
 WIDE = 1024
 TIERS = (NARROW, WIDE, 16 * WIDE)
 OFF = 1 << 20
-"""The operator's "no top-k": beyond any k that it takes."""
+"""The operator's value for "no top-k": larger than any k that it accepts."""
 
 _AHEAD = 16
 _STEP = 8
@@ -31,7 +31,7 @@ class Method(Enum):
     """How a row's token is found.
 
     GREEDY: the largest logit. NARROW, WIDE: from the 64 or 1024 largest. WHOLE: from more, up to
-    the sorted vocabulary. FREE: nothing is cut, so the whole distribution is drawn from at once.
+    the sorted vocabulary. FREE: no filter applies, so draw from the whole distribution at once.
     """
 
     GREEDY = "greedy"
@@ -49,10 +49,10 @@ class CutRows(Struct, frozen=True, kw_only=True):
     unscaled:    every temperature is 1.
     temperature: float64. top_k: int64, V where off. top_p, min_p, typical_p: float64, 1, 0 and 1
                  where off. `None` where no row of these uses the filter.
-    inside:      float64 [R, count], 1 for the ranks that top-k leaves, else 0; `None` where
-                 `top_k` must be compared.
-    closed:      bool; top-k bounds the candidates, so that they are never too few.
-    floored:     bool; min_p bounds the candidates. Rows neither closed nor floored need the mass
+    inside:      float64 [R, count], 1 for the ranks that top-k keeps, else 0; `None` if `top_k`
+                 must be compared.
+    closed:      bool; top-k limits the candidates, so there are never too few.
+    floored:     bool; min_p limits the candidates. Rows neither closed nor floored need the mass
                  of the whole vocabulary: `by_mass`, int64 [M] places among these rows.
     """
 
@@ -91,7 +91,7 @@ class RowOperator(Protocol):
     """A device's own sampling kernel."""
 
     def takes(self, row: RowParams, vocabulary: int) -> bool:
-        """True if it draws such a row from the distribution that our sampler does."""
+        """True if it draws such a row from the same distribution as our sampler."""
         ...
 
     def draw(self, values: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class RowOperator(Protocol):
 
 
 class FusedRows(Struct, frozen=True, kw_only=True):
-    """Rows that the device's operator draws; columns as `RowOperator.draw` wants them.
+    """Rows that the device's operator draws; columns in the form of `RowOperator.draw`.
 
     rows: int64 [R] places in the batch; `None` is the whole batch, in order.
     """
@@ -130,12 +130,12 @@ class SamplingRows:
     """One batch's parameters.
 
     params, positions: one of each for every row of the logits, in their order. A position counts
-        the tokens that the row's answer already has; (seed, position, token id) is all that the
-        noise depends on. histories: `new_history(...)` of each row's answer, kept with the answer;
-        may be left out where every one is `None`.
-    operator: draws the rows that it `takes`, with noise of its own.
-    Call `advance(tokens)` after each step; build anew when a row joins, leaves or moves.
-    Raises ValueError where the lengths differ, or a row's history is missing.
+        the tokens that the row's answer already has; the noise depends only on (seed, position,
+            token id). histories: `new_history(...)` of each row's answer, kept with the answer;
+            optional if every one is `None`.
+        operator: draws the rows that it `takes`, with its own noise.
+        Call `advance(tokens)` after each step; create a new one when a row joins, leaves or moves.
+        Raises ValueError if the lengths differ or a row's history is missing.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class SamplingRows:
         self._sort_out()
 
     def _sort_out(self) -> None:
-        """Give every row to its method."""
+        """Assign every row to its method."""
         params = [
             row if history is None or row.decay is None else replace(row, top_p=history.top_p)
             for row, history in zip(self._params, self._histories, strict=True)
@@ -212,7 +212,7 @@ class SamplingRows:
         )
 
     def keys(self) -> Tensor:
-        """This step's noise keys, int64 [B, 1]; computed for several steps at once."""
+        """Return this step's noise keys, int64 [B, 1]; computed for several steps at once."""
         step = self._step % _AHEAD
         if self._keys is None or step == 0:
             ahead = torch.arange(self._step - step, self._step - step + _AHEAD, device=self.device)
@@ -220,10 +220,10 @@ class SamplingRows:
         return self._keys[step]
 
     def advance(self, tokens: Sequence[int] | None = None) -> None:
-        """Every row has got its token.
+        """Advance every row by its token.
 
-        tokens: the B tokens, in order; may be left out where `needs_tokens` is False.
-        Raises ValueError where they are missing.
+        tokens: the B tokens, in order; optional if `needs_tokens` is False.
+        Raises ValueError if they are missing.
         """
         self.processors.advance(tokens)
         self._step += 1
@@ -307,7 +307,7 @@ def _check(
     if not len(params) == len(positions) == len(histories):
         raise ValueError(
             f"{len(params)} rows, {len(positions)} positions and {len(histories)} histories: "
-            "there must be one of each for every row"
+            "every row needs one of each"
         )
     for place, (row, history) in enumerate(zip(params, histories, strict=True)):
         if history is None and needs_history(row):
@@ -315,7 +315,7 @@ def _check(
 
 
 def method_of(row: RowParams, vocabulary: int) -> Method:
-    """The method for a row; it depends on nothing but the row and V."""
+    """Return the method for a row; it depends only on the row and V."""
     k = bounded_k(row, vocabulary)
     if row.temperature < GREEDY_BELOW or k == 1 or row.top_p <= 0:
         return Method.GREEDY
@@ -329,5 +329,5 @@ def method_of(row: RowParams, vocabulary: int) -> Method:
 
 
 def bounded_k(row: RowParams, vocabulary: int) -> int:
-    """top_k with "off" spelt as V."""
+    """Return top_k, or V if top_k is off."""
     return row.top_k if 0 < row.top_k < vocabulary else vocabulary

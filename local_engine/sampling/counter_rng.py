@@ -1,7 +1,7 @@
 """Counter-based random numbers: the same key gives the same number on every device, in any batch.
 
-SplitMix64's finaliser over (seed, position, token id), so that a request's draw depends on
-nothing but the request: not on its neighbours, its place in the batch, or a preemption.
+SplitMix64's finaliser over (seed, position, token id), so that a request's draw depends only on
+the request, not on its neighbours, its place in the batch, or a preemption.
 https://prng.di.unimi.it/splitmix64.c
 """
 
@@ -12,7 +12,7 @@ _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 def _whole(value: int) -> Tensor:
-    """A constant as a 0-dim tensor: torch takes those faster than Python numbers."""
+    """Return a constant as a 0-dim tensor, which torch handles faster than a Python number."""
     return torch.tensor(value, dtype=torch.int64)
 
 
@@ -28,7 +28,7 @@ _TINY = 1e-30
 
 
 def fold_seed(seed: int) -> int:
-    """`seed` (0 … 2**64-1, or a negative int64) as the int64 with the same 64 bits.
+    """Return `seed` (0 … 2**64-1, or a negative int64) as the int64 with the same 64 bits.
 
     Raises ValueError outside -2**63 … 2**64-1.
     """
@@ -38,7 +38,7 @@ def fold_seed(seed: int) -> int:
 
 
 def derive_seed(seed: int, index: int) -> int:
-    """The int64 seed of a request's answer number `index`; answer 0 keeps the request's own."""
+    """Return the int64 seed of a request's answer number `index`; answer 0 keeps the seed."""
     if index == 0:
         return fold_seed(seed)
     folded = torch.tensor([fold_seed(seed)], dtype=torch.int64)
@@ -47,7 +47,7 @@ def derive_seed(seed: int, index: int) -> int:
 
 
 def row_keys(seeds: Tensor, positions: Tensor) -> Tensor:
-    """One key for each row and step: the state from which its token 0 is mixed.
+    """Return one key for each row and step: the state from which its token 0 is mixed.
 
     seeds: int64, any shape. positions: int64, broadcastable to it; 0 is the first token drawn.
     Returns int64 of the broadcast shape.
@@ -56,7 +56,7 @@ def row_keys(seeds: Tensor, positions: Tensor) -> Tensor:
 
 
 def uniforms(keys: Tensor) -> Tensor:
-    """One number in (0, 1] per key, float64, of a stream that no token id shares.
+    """Return one number in (0, 1] per key, float64, from a stream that no token id shares.
 
     keys: int64, any shape, from `row_keys`.
     """
@@ -64,7 +64,7 @@ def uniforms(keys: Tensor) -> Tensor:
 
 
 def exponentials(keys: Tensor, ids: Tensor) -> Tensor:
-    """Exp(1) numbers, float32 [R, K], one for each row and token id; never 0.
+    """Return Exp(1) numbers, float32 [R, K], one for each row and token id; never 0.
 
     keys: int64 [R, 1], from `row_keys`. ids: int64 [R, K] token ids, 0 or more.
     """

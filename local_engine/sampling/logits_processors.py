@@ -1,8 +1,8 @@
-"""What changes a batch's logits before temperature and the filters, each row by its own request.
+"""Change a batch's logits before temperature and filters, each row by its own request.
 
-In this order: logit bias, penalties, bans, the tokens that a grammar allows. Bans (min_tokens,
-bad words, n-grams) put the lowest finite number, and a grammar puts -inf last of all, so that
-where everything that it allows is banned, the grammar wins.
+Order: logit bias, penalties, bans, the tokens that a grammar allows. Bans (min_tokens, bad words,
+n-grams) set the lowest finite number, and a grammar sets -inf at the end, so if everything that
+the grammar allows is banned, the grammar wins.
 """
 
 from collections.abc import Sequence
@@ -76,14 +76,14 @@ class Processors:
                 flat.index_fill_(0, bans, BANNED)
 
     def advance(self, tokens: Sequence[int] | None) -> None:
-        """Every row has got a token; tokens: which, one a row.
+        """Advance every row by its token; tokens: one per row.
 
-        Raises ValueError where tokens are missing that a row's processors must see.
+        Raises ValueError if tokens are missing that a row's processors need.
         """
         if self.needs_tokens:
             if tokens is None or len(tokens) != len(self._histories):
                 raise ValueError(
-                    f"tokens: a row's penalties need all {len(self._histories)} drawn tokens"
+                    f"tokens: a row's processors need all {len(self._histories)} drawn tokens"
                 )
             slots = [
                 -1 if history is None else history.append(token)
@@ -133,7 +133,7 @@ class Processors:
         )
 
     def _lasting_bans(self) -> Tensor | None:
-        """Bad words of one token, and the end tokens of rows that are still too short."""
+        """Return single-token bad words, and the end tokens of rows below min_tokens."""
         where: list[int] = []
         changes: list[int] = []
         for place, (row, position) in enumerate(zip(self._params, self._positions, strict=True)):
@@ -147,7 +147,7 @@ class Processors:
         return self._indices(where) if where else None
 
     def _passing_bans(self) -> Tensor | None:
-        """What bad words and n-grams forbid for the next token only."""
+        """Return the tokens that bad words and n-grams forbid for the next token only."""
         where = [
             place * self._vocabulary + token
             for place, history in enumerate(self._histories)
@@ -161,7 +161,7 @@ class Processors:
 
 
 def mask_out(values: Tensor, allowed: Allowed) -> None:
-    """Put -inf where `allowed` says no; `values` is float32 [B, V], changed in place."""
+    """Set tokens that are not allowed to -inf; `values` is float32 [B, V], changed in place."""
     if allowed.rows is None:
         values.masked_fill_(~allowed.mask, -torch.inf)
         return
@@ -170,7 +170,7 @@ def mask_out(values: Tensor, allowed: Allowed) -> None:
 
 
 def unpack_mask(bits: Tensor, vocabulary: int) -> Tensor:
-    """A grammar's bit mask as bools.
+    """Convert a grammar's bit mask to bools.
 
     bits: int32 [G, ceil(V / 32)], token t is bit t % 32 of word t // 32. Returns bool [G, V].
     """

@@ -1,7 +1,7 @@
-"""Repetition, frequency and presence penalties on the tokens that a row has seen, and no others.
+"""Repetition, frequency and presence penalties, only on the tokens that a row has seen.
 
-One flat list of (row, token) pairs for the batch; a step touches those logits and no [B, V]
-matrix exists.
+The batch has one flat list of (row, token) pairs. A step changes only those logits; there is no
+[B, V] matrix.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _SPARE = 16
 
 
 class Penalties:
-    """The penalised pairs of one batch; grows as its rows write tokens that are new to them.
+    """The penalised pairs of one batch; grows as rows draw tokens that are new to them.
 
     places: places in the batch of the rows with a penalty. params, counts: of those rows.
     """
@@ -50,7 +50,7 @@ class Penalties:
         flat.index_copy_(0, pairs, logits)
 
     def advance(self, slots: Sequence[int]) -> None:
-        """Every row has got a token; slots: where its TokenCounts, in order, put it."""
+        """Advance every row by a token; slots: its place in each row's TokenCounts, in order."""
         touched: list[int] = []
         for slot, start, size, fresh in zip(
             slots, self._starts, self._sizes, self._fresh, strict=True
@@ -68,7 +68,7 @@ class Penalties:
         self._columns.index_copy_(1, where, torch.cat((self._weights, counts.unsqueeze(0))))
 
     def _layout(self) -> None:
-        """Lay every row's pairs out one after the other, with room for new ones at the end."""
+        """Store all rows' pairs one after the other, with room for new ones at the end."""
         self._sizes = [len(tokens.ids) for tokens in self._tokens]
         self._starts = list(accumulate(self._sizes[:-1], initial=0))
         self._fresh: list[list[int]] = [[] for _ in self._sizes]
@@ -83,14 +83,14 @@ class Penalties:
         self._columns = torch.cat((columns, columns.new_zeros((4, spare))), dim=1)
 
     def _entries(self, slots: Sequence[slice]) -> tuple[Tensor, Tensor]:
-        """int64 [N] indices into the flat logits, and float32 [N] counts, of some slots a row."""
+        """Return int64 [N] indices into the flat logits and float32 [N] counts of some slots."""
         ids = [
             np.array(tokens.ids[chosen], dtype=np.int64)
             for tokens, chosen in zip(self._tokens, slots, strict=True)
         ]
         if max((int(some.max(initial=0)) for some in ids), default=0) >= self._vocabulary:
             raise ValueError(
-                "histories: a token is not in the vocabulary; tell new_history its size"
+                "histories: a token is not in the vocabulary; pass its size to new_history"
             )
         pairs = [
             some + place * self._vocabulary for some, place in zip(ids, self._places, strict=True)

@@ -1,8 +1,8 @@
-"""Draws one token per row, each row with parameters and a seed of its own.
+"""Draw one token per row; each row has its own parameters and seed.
 
-A row's token depends on its logits, its parameters and (seed, position) alone. What could let a
-neighbour in is kept out: noise is keyed by token id, masses are summed as integers, and how many
-candidates are looked at changes the time, never the choice.
+A row's token depends only on its logits, its parameters and (seed, position), never on its
+neighbours: noise is keyed by token id, masses are summed as integers, and the number of candidates
+changes the time, never the choice.
 """
 
 import torch
@@ -25,8 +25,8 @@ from local_engine.sampling.truncation import UNIT, Survivors, block_masses, larg
 class TokenLogprobs(Struct, frozen=True, kw_only=True):
     """Natural logarithms of the model's own probabilities, before any processor or temperature.
 
-    places: places in the batch of the R rows that asked. chosen: float32 [R].
-    top, top_ids: float32 and int64 [R, N], best first; N is the most that any row asked for.
+    places: places in the batch of the R rows that requested them. chosen: float32 [R].
+    top, top_ids: float32 and int64 [R, N], best first; N is the most that any row requested.
     """
 
     places: tuple[int, ...]
@@ -36,7 +36,7 @@ class TokenLogprobs(Struct, frozen=True, kw_only=True):
 
 
 class Sampled(Struct, frozen=True, kw_only=True):
-    """ids: int64 [B] on the logits' device. logprobs: `None` where no row asked."""
+    """ids: int64 [B] on the logits' device. logprobs: `None` if no row requested them."""
 
     ids: Tensor
     logprobs: TokenLogprobs | None
@@ -48,11 +48,11 @@ def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -
     logits: [B, V] float16, bfloat16 or float32, finite or -inf, left untouched; a row that is -inf
         throughout gets some token. B may be 0.
     rows: B rows, in the order of the logits; call `rows.advance(tokens)` before the next step.
-    allowed: what a grammar permits, for the rows that have one.
+    allowed: the tokens that a grammar permits; only for rows that have one.
 
-    Does not wait for the device, except where rows are cut by top_p or min_p without top_k: those
-    ask whether the first 64 candidates were enough, and again for each wider look.
-    Raises ValueError where the shapes do not fit.
+    Does not wait for the device, except for rows with top_p or min_p but no top_k: for those, the
+    host reads whether the first 64 candidates were enough, and again for each wider search.
+    Raises ValueError if the shapes do not match.
     """
     if logits.shape != (rows.size, rows.vocabulary):
         raise ValueError(
@@ -72,9 +72,9 @@ def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -
 def processed(
     raw: Tensor, rows: SamplingRows, allowed: Allowed | None = None, *, overwrite: bool = False
 ) -> Tensor:
-    """The logits after grammar, biases, penalties and bans, before temperature and filters.
+    """Return the logits after grammar, biases, penalties and bans, before temperature and filters.
 
-    raw: float32 [B, V], left untouched unless `overwrite`. Returns `raw` itself where nothing
+    raw: float32 [B, V], left untouched unless `overwrite`. Returns `raw` itself if nothing
     changes it, else a float32 [B, V].
     """
     if allowed is None and not rows.processors.active:
@@ -87,10 +87,10 @@ def processed(
 
 
 def probabilities(values: Tensor, rows: SamplingRows) -> Tensor:
-    """The distribution that each row is drawn from, float32 [B, V].
+    """Return the distribution that each row is drawn from, float32 [B, V].
 
-    values: float32 [B, V] processed logits (`processed`). For draft tokens, which are accepted by
-    probability; costs a full [B, V] matrix, so not for plain steps.
+    values: float32 [B, V] processed logits (`processed`). Used for draft tokens, which are accepted
+    by probability; costs a full [B, V] matrix, so do not use it for plain steps.
     """
     peaks, sorted_rows = block_maxima(values), rows.whole
     spread = torch.zeros_like(values, memory_format=torch.contiguous_format)
@@ -120,7 +120,7 @@ def _spread(target: Tensor, rows: Tensor | None, ids: Tensor, weights: Tensor) -
 
 
 def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
-    """int64 [B]; each method fills the rows that are its own."""
+    """Return int64 [B]; each method fills its own rows."""
     parts: list[tuple[Tensor | None, Tensor]] = []
     left, fused = rows.left, rows.fused
     if fused is not None:
@@ -148,14 +148,14 @@ def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
 
 
 def _race(part: Survivors, keys: Tensor) -> Tensor:
-    """The token whose probability / Exp(1) number is the largest: int64 [R]."""
+    """Return the token with the largest probability / Exp(1) number: int64 [R]."""
     keys = keys if part.rows is None else keys.index_select(0, part.rows)
     winner = (part.weights / exponentials(keys, part.ids)).argmax(-1, keepdim=True)
     return part.ids.gather(1, winner).squeeze(1)
 
 
 def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> Tensor:
-    """Inverse of the cumulated distribution, first over blocks, then inside one: int64 [R]."""
+    """Invert the cumulative distribution, first over blocks, then inside one: int64 [R]."""
     rows = group.rows
     if rows is not None:
         keys = keys.index_select(0, rows)
@@ -176,7 +176,7 @@ def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> 
 
 
 def _inverse(share: Tensor, total: Tensor) -> Tensor:
-    """The unit of mass at `share` (0 … 1) of `total`: int64 [R, 1], 0 … total - 1."""
+    """Return the unit of mass at `share` (0 … 1) of `total`: int64 [R, 1], 0 … total - 1."""
     return torch.minimum((share * total).to(torch.int64), total - 1)
 
 

@@ -1,4 +1,4 @@
-"""What one request wants of the sampler, settled from `schemas.Sampling` and checked."""
+"""Resolve and validate one request's sampling parameters from `schemas.Sampling`."""
 
 from math import inf, isnan
 from typing import TypeVar
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class TopPDecay(Struct, frozen=True, kw_only=True):
-    """After each token p becomes max(p * factor, floor); after token `reset_id`, its first value.
+    """After each token, p becomes max(p * factor, floor); after token `reset_id`, its first value.
 
     factor: (0, 1]. floor: (0, 1]. reset_id: -1 is no token.
     """
@@ -29,18 +29,18 @@ class TopPDecay(Struct, frozen=True, kw_only=True):
 
 
 class RowParams(Struct, frozen=True, kw_only=True):
-    """One request's sampling, every value settled. Ranges are checked by `resolve_params`.
+    """One request's sampling with all values resolved. `resolve_params` checks the ranges.
 
     temperature: below 1e-5 is greedy. top_k: 0 is off. top_p: 1 is off, 0 is greedy.
     min_p: 0 is off. typical_p: 1 is off. decay: `None` leaves top_p alone.
-    seed:        int64, as `noise.fold_seed` gives it. seeded: it is the client's own.
+    seed:        int64, from `counter_rng.fold_seed`. seeded: the client sent it.
     repetition_penalty: over prompt and output; 1 is off.
     presence_penalty, frequency_penalty: over the output; 0 is off.
     no_repeat_ngram_size: over prompt and output; 0 is off.
-    min_tokens:  as long as fewer were generated, `end_ids` are banned.
-    bad_words:   token sequences; the last token is banned where the others were just written.
+    min_tokens:  `end_ids` are banned until so many tokens are generated.
+    bad_words:   token sequences; the last token is banned directly after the others.
     logit_bias:  (token id, addend). embedding_bias: float32 [V], added to the whole row.
-    logprobs:    -1 none, 0 the chosen token's, n those of the n likeliest as well.
+    logprobs:    -1: none, 0: the chosen token's, n: also those of the n most likely.
     """
 
     temperature: float = 1.0
@@ -71,12 +71,12 @@ def resolve_params(
     seed: int,
     bad_words: tuple[tuple[int, ...], ...] = (),
 ) -> RowParams:
-    """The request's values, and the engine's where the client was silent.
+    """Resolve the request's values and fill in the engine's defaults.
 
     vocabulary: V, the width of the logits. end_ids: the model's end tokens.
-    seed: for a client that sent none; 0 … 2**64-1 or a negative int64.
+    seed: used if the client sent none; 0 … 2**64-1 or a negative int64.
     bad_words: the tokens of `sampling.bad_words`, which are strings.
-    Silence means: temperature 1, no filter, no penalty, no log probabilities.
+    Defaults: temperature 1, no filter, no penalty, no log probabilities.
     Raises InvalidRequest naming the field.
     """
     temperature = _within("temperature", _or(sampling.temperature, 1.0), 0.0, _LARGEST)
@@ -147,7 +147,7 @@ def _decay(sampling: Sampling) -> TopPDecay | None:
 
 
 def _ends(sampling: Sampling, vocabulary: int, end_ids: tuple[int, ...]) -> tuple[int, ...]:
-    """Every single token that would end the answer."""
+    """Return every single token that would end the answer."""
     own = _or(sampling.end_id, None)
     if own is not None:
         end_ids = () if own < 0 else (own,)
@@ -161,7 +161,7 @@ def _ends(sampling: Sampling, vocabulary: int, end_ids: tuple[int, ...]) -> tupl
 def _check_words(words: tuple[tuple[int, ...], ...], vocabulary: int) -> None:
     for word in words:
         if not word:
-            raise InvalidRequest("bad_words: a word has no tokens", param="bad_words")
+            raise InvalidRequest("bad_words: a word is empty", param="bad_words")
         for token in word:
             _check_token("bad_words", token, vocabulary)
 
@@ -191,7 +191,7 @@ def _embedding_bias(bias: tensors.Tensor | None, vocabulary: int) -> Tensor | No
 
 
 def _logprobs(sampling: Sampling, vocabulary: int) -> int:
-    """-1 where nobody asked."""
+    """Return -1 if not requested."""
     more = _or(sampling.top_logprobs, 0)
     if not _or(sampling.logprobs, more > 0):
         return -1

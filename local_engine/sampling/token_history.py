@@ -1,4 +1,4 @@
-"""What the sampler must remember of one answer's tokens, on the host, one token at a time."""
+"""The sampler's memory of one answer's tokens, on the host, updated token by token."""
 
 from array import array
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class TokenCounts:
             self.append(token)
 
     def append(self, token: int) -> int:
-        """Count `token`; returns its place in `ids`."""
+        """Count `token` and return its place in `ids`."""
         slot = self._slots.setdefault(token, len(self.ids))
         if slot == len(self.ids):
             self.ids.append(token)
@@ -37,9 +37,9 @@ class TokenCounts:
 
 
 class Continuations:
-    """Which tokens came after which, looked up by the last tokens written.
+    """Maps prefixes to the tokens that followed them.
 
-    width: the longest prefix that is looked up. follow(prefix, token): `token` follows `prefix`.
+    width: the longest prefix. follow(prefix, token): record that `token` follows `prefix`.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Continuations:
         self._after.setdefault(len(prefix), {}).setdefault(prefix, []).append(token)
 
     def of(self, tail: Sequence[int]) -> list[int]:
-        """The tokens that follow any suffix of `tail`; may repeat."""
+        """Return the tokens that follow any suffix of `tail`; may contain duplicates."""
         found: list[int] = []
         for length, after in self._after.items():
             if length <= len(tail):
@@ -69,10 +69,10 @@ class Continuations:
 
 
 class History:
-    """One answer's memory: token counts, n-grams, bad words under way, and the decayed top_p.
+    """One answer's memory: token counts, n-grams, partial bad words, and the decayed top_p.
 
-    Lives as long as the answer does, whichever batches it passes through; `SamplingRows.advance`
-    appends the tokens. Use `new_history`, which gives `None` to an answer that needs no memory.
+    It lives as long as the answer, across batches; `SamplingRows.advance` appends the tokens.
+    Use `new_history`, which returns `None` for an answer that needs no memory.
     """
 
     def __init__(
@@ -95,20 +95,20 @@ class History:
             self._decay(token)
 
     def append(self, token: int) -> int:
-        """The answer got `token`. Returns its place in `counts.ids`, or -1 without counts."""
+        """Append `token`. Return its place in `counts.ids`, or -1 without counts."""
         self._note(token)
         self._decay(token)
         return -1 if self.counts is None else self.counts.append(token)
 
     def banned(self) -> list[int]:
-        """Tokens that must not come next: they would end a bad word or repeat an n-gram."""
+        """Return tokens that must not come next: they would end a bad word or repeat an n-gram."""
         words = [] if self._words is None else self._words.of(self._tail)
         if self._ngrams is None:
             return words
         return words + [token for token in self._ngrams.of(self._tail) if token < self._vocabulary]
 
     def fork(self) -> "History":
-        """An independent copy, for a second answer that goes on from here."""
+        """Return an independent copy for another answer that continues from here."""
         twin = History(self._params, (), 0, self._vocabulary)
         twin.counts = None if self.counts is None else self.counts.fork()
         twin._ngrams = None if self._ngrams is None else self._ngrams.fork()
@@ -138,11 +138,11 @@ class History:
 def new_history(
     params: RowParams, tokens: Sequence[int], prompt: int, *, vocabulary: int = 1 << 31
 ) -> History | None:
-    """The memory of an answer, or `None` where nothing that `params` asks for needs one.
+    """Return the memory of an answer, or `None` if `params` do not need one.
 
-    tokens: prompt and output so far. prompt: how many of them are the prompt.
-    vocabulary: ids of the prompt from here on are rows of a prompt table and no tokens; to be
-    given where there may be such.
+    tokens: prompt and output so far. prompt: number of prompt tokens.
+    vocabulary: prompt ids from here on are rows of a prompt table, not tokens; pass it if the
+    prompt may have such ids.
     """
     return History(params, tokens, prompt, vocabulary) if needs_history(params) else None
 
@@ -160,7 +160,7 @@ def needs_history(params: RowParams) -> bool:
 
 
 def _counts(params: RowParams, prompt: Sequence[int], output: Sequence[int]) -> TokenCounts | None:
-    """Only repetition_penalty looks at the prompt."""
+    """Return the counts; only repetition_penalty includes the prompt."""
     if params.repetition_penalty != 1:
         return TokenCounts(prompt, output)
     if params.presence_penalty != 0 or params.frequency_penalty != 0:
@@ -169,7 +169,7 @@ def _counts(params: RowParams, prompt: Sequence[int], output: Sequence[int]) -> 
 
 
 def _words(params: RowParams) -> Continuations | None:
-    """Bad words of several tokens; those of one are banned once and for all."""
+    """Return bad words of several tokens; single-token ones are banned permanently."""
     long = [word for word in params.bad_words if len(word) > 1]
     if not long:
         return None

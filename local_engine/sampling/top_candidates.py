@@ -1,8 +1,8 @@
 """The largest logits of a row, found by block maxima instead of a sort.
 
-One streaming pass takes the maximum of every block of 64 tokens. Any token among a row's K
-largest lies in one of the K blocks with the largest maxima, so only those are looked into.
-Order is always (value descending, token id ascending): ties are cut like a stable sort would.
+One streaming pass takes the maximum of every block of 64 tokens. Any token among a row's K largest
+is in one of the K blocks with the largest maxima, so only those are searched. The order is always
+(value descending, token id ascending), so ties are cut as by a stable sort.
 """
 
 from functools import lru_cache
@@ -35,7 +35,7 @@ class Finder(Protocol):
     """A kernel for the candidates of float32 logits on a CPU."""
 
     def __call__(self, logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None) -> Tensor:
-        """The ids of each row's `count` largest, in this module's order: int64 [R, count].
+        """Return the ids of each row's `count` largest, in this module's order: int64 [R, count].
 
         logits: [B, V]. peaks: their `block_maxima`, more than `count` a row; both contiguous.
         rows: int64 [R]; `None` is all.
@@ -47,7 +47,7 @@ _finder: list[Finder] = []
 
 
 def use_finder(finder: Finder | None) -> None:
-    """From now on in this process; `None` is torch's own operations, as at the start."""
+    """Use `finder` in this process from now on; `None`: torch's operations (the default)."""
     _finder[:] = [] if finder is None else [finder]
 
 
@@ -63,7 +63,7 @@ def block_maxima(logits: Tensor, width: int = BLOCK) -> Tensor:
 
 
 def block_argmax(logits: Tensor, peaks: Tensor, rows: Tensor | None = None) -> Tensor:
-    """Each row's largest logit, the lowest id among equals: int64 [R].
+    """Return each row's largest logit, the lowest id among equals: int64 [R].
 
     logits: float32 [B, V]. peaks: `block_maxima(logits)`. rows: int64 [R]; `None` is all.
     """
@@ -76,10 +76,10 @@ def block_argmax(logits: Tensor, peaks: Tensor, rows: Tensor | None = None) -> T
 def gather_blocks(
     logits: Tensor, blocks: Tensor, rows: Tensor | None, width: int = BLOCK
 ) -> tuple[Tensor, Tensor]:
-    """The tokens of some blocks: float32 [R, K * width] logits and int64 [R, K * width] ids.
+    """Return the tokens of some blocks: float32 [R, K * width] logits, int64 [R, K * width] ids.
 
     logits: float32 [B, V]. blocks: int64 [R, K] block numbers. rows: int64 [R]; `None` is all.
-    Where the last block is short, ids run past V and their logits are -inf.
+    If the last block is short, ids run past V and their logits are -inf.
     """
     vocabulary = logits.size(1)
     count = blocks.size(0)
@@ -98,9 +98,9 @@ def gather_blocks(
 def top_candidates(
     logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None = None
 ) -> Candidates:
-    """The min(count, V) largest logits of each row, exactly, ties included.
+    """Return the min(count, V) largest logits of each row, exactly, ties included.
 
-    logits: float32 [B, V]; where -0.0 must equal 0.0, add 0.0 first.
+    logits: float32 [B, V]; add 0.0 first if -0.0 must equal 0.0.
     peaks: `block_maxima(logits)`. rows: int64 [R]; `None` is all.
     """
     vocabulary = logits.size(1)
@@ -119,7 +119,7 @@ def top_candidates(
 
 
 def _suits(logits: Tensor, peaks: Tensor, count: int) -> bool:
-    """True if the finder can be asked; many candidates are left to vectorised sorts."""
+    """True if the finder applies; vectorised sorts are better for many candidates."""
     return (
         0 < count <= _FEW
         and count < peaks.size(1)
@@ -130,7 +130,7 @@ def _suits(logits: Tensor, peaks: Tensor, count: int) -> bool:
 
 
 def order_keys(values: Tensor, ids: Tensor) -> Tensor:
-    """int64 keys whose ascending order is (value descending, id ascending); none are equal.
+    """Return int64 keys with ascending order (value descending, id ascending); none are equal.
 
     values: float32; -0.0 is less than 0.0. ids: int64, 0 … 2**31 - 1, broadcastable to `values`;
     they are the lower half of the key.
@@ -142,15 +142,15 @@ def order_keys(values: Tensor, ids: Tensor) -> Tensor:
 
 @lru_cache(maxsize=64)
 def counting(size: int, device: torch.device) -> Tensor:
-    """0, 1, … size - 1 as int64 [size]; shared, so never to be written to."""
+    """Return 0, 1, … size - 1 as int64 [size]; shared, so do not write to it."""
     return torch.arange(size, device=device)
 
 
 def _best_ids(keys: Tensor, count: int, *, in_order: bool = False) -> Tensor:
-    """The ids in the `count` smallest `order_keys` of each row, int64 [R, count].
+    """Return the ids in the `count` smallest `order_keys` of each row, int64 [R, count].
 
-    keys: int64 [R, N], all different, so that there is one answer. For several rows on a CPU
-    numpy's vectorised partition takes a third of topk's time.
+    keys: int64 [R, N], all different, so the result is unique. For several rows on a CPU, numpy's
+    vectorised partition takes a third of topk's time.
     """
     if keys.device.type != "cpu" or keys.size(0) < _MANY:
         best = keys.topk(count, dim=-1, largest=False, sorted=in_order).values
@@ -172,7 +172,7 @@ def _read(logits: Tensor, ids: Tensor, rows: Tensor | None) -> Candidates:
 
 
 def _from_all(logits: Tensor, count: int, rows: Tensor | None) -> Candidates:
-    """`top_candidates` without blocks, for a `count` that is a large share of V."""
+    """`top_candidates` without blocks; use it if `count` is a large share of V."""
     chosen = logits if rows is None else logits.index_select(0, rows)
     vocabulary = logits.size(1)
     if count * 8 >= vocabulary:

@@ -1,15 +1,15 @@
-"""One sampling operator with the contract of Ascend's aclnnTopKTopPSample, on any device.
+"""A sampling operator with the contract of Ascend's aclnnTopKTopPSample, on any device.
 
 https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/82RC1/API/aolapi/context/aclnnTopKTopPSample.md
 
-Per row: the k largest logits, then the smallest prefix of them whose probability reaches p, then
-the largest probability / q, which draws from what is left when q is exponential noise. Any of the
-three may be off, so there are eight scenarios. Where the operator's versions disagree this is
+Per row: the k largest logits, then their smallest prefix whose probability reaches p, then the
+largest probability / q, which samples from the survivors if q is exponential noise. Each of the
+three may be off, so there are eight scenarios. If the operator's versions differ, this follows
 version 2: one softmax, ties cut by the lower id, the boundary token kept only below p.
 
-The engine's own sampler is `local_engine.sampling.sampler`; this is the operator that it stands in
-for, and the reference that a device's kernel is compared with. On a device whose own operator has
-been found to work (`use_operator`) that one is called, for the rows that it computes alike.
+The engine samples with `local_engine.sampling.sampler`. This operator is the reference for a
+device's kernel. If the device's operator passed its tests (`use_operator`), it is called for the
+rows that it computes identically.
 """
 
 from typing import Protocol
@@ -29,10 +29,10 @@ _MARGIN = 2e-5
 
 
 class InvalidOperand(ValueError):
-    """An operand breaks a rule of the operator.
+    """An operand violates a rule of the operator.
 
-    argument: its name. rule: what holds for it. status: the aclnnStatus that the operator
-    returns, 161001 (a null pointer) or 161002 (a wrong type or shape).
+    argument: its name. rule: the violated rule. status: the aclnnStatus that the operator
+    returns, 161001 (null pointer) or 161002 (wrong type or shape).
     """
 
     def __init__(self, argument: str, rule: str, status: int) -> None:
@@ -46,7 +46,7 @@ class Operator(Protocol):
     """A device's own kernel; arguments as in `top_k_top_p_sample`, checked."""
 
     def takes_rows(self, logits: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-        """bool [B]: the rows whose result is what is specified here."""
+        """Return bool [B]: the rows whose result matches this specification."""
         ...
 
     def __call__(
@@ -66,7 +66,7 @@ _operators: dict[str, Operator] = {}
 
 
 def use_operator(device_type: str, operator: Operator | None) -> None:
-    """Tensors on devices of this type are sampled by `operator` from now on; `None`: by torch."""
+    """Sample tensors on devices of this type with `operator` from now on; `None`: with torch."""
     if operator is None:
         _operators.pop(device_type, None)
     else:
@@ -74,7 +74,7 @@ def use_operator(device_type: str, operator: Operator | None) -> None:
 
 
 class _Cut(Struct, frozen=True, kw_only=True):
-    """What top-k and top-p leave of some rows, by rank.
+    """The candidates of some rows after top-k and top-p, by rank.
 
     rows: int64 [R] row numbers. ids: int64 [R, K]. probabilities: float32 [R, K].
     keep: bool [R, K].
@@ -136,7 +136,7 @@ def _by_operator(
     is_need_logits: bool,
     top_k_guess: int,
 ) -> tuple[Tensor, Tensor | None]:
-    """The device's operator for the rows that it takes, torch for the others."""
+    """Use the device's operator for the rows that it takes, torch for the others."""
     taken = operator.takes_rows(logits, top_k, top_p)
     if bool(taken.all()):
         return operator(
@@ -220,7 +220,7 @@ def _cut_by_k(values: Tensor, rows: Tensor, top_k: Tensor, mass: Tensor) -> list
 
 
 def _cut_by_p(values: Tensor, rows: Tensor, mass: Tensor, guess: int) -> list[_Cut]:
-    """Rows with p alone: the guess where its candidates settle the matter, a sort where not."""
+    """Rows with p only: use the guess if its candidates are enough, otherwise sort."""
     chosen = values.index_select(0, rows)
     limit = mass.index_select(0, rows).unsqueeze(1)
     best = top_candidates(chosen, block_maxima(chosen), guess)
@@ -238,7 +238,7 @@ def _cut_by_p(values: Tensor, rows: Tensor, mass: Tensor, guess: int) -> list[_C
 
 
 def _cut_nothing(values: Tensor, rows: Tensor) -> _Cut:
-    """Rows with neither: every token in the vocabulary's order."""
+    """Rows with neither: all tokens in the vocabulary's order."""
     probabilities = values.index_select(0, rows).softmax(-1)
     ids = torch.arange(values.size(1), device=values.device).expand_as(probabilities)
     keep = torch.ones_like(probabilities, dtype=torch.bool)
@@ -246,7 +246,7 @@ def _cut_nothing(values: Tensor, rows: Tensor) -> _Cut:
 
 
 def _reaches(probabilities: Tensor, limit: Tensor) -> Tensor:
-    """The tokens with less than `limit` [R, 1] before them, and the first; all where it is >= 1."""
+    """Return the tokens with less than `limit` [R, 1] before them, and the first; all if >= 1."""
     before = probabilities.cumsum(-1) - probabilities
     keep = (before < limit) | ~(limit < 1)
     keep[:, 0] = True
@@ -254,9 +254,9 @@ def _reaches(probabilities: Tensor, limit: Tensor) -> Tensor:
 
 
 def _is_close(probabilities: Tensor, limit: Tensor) -> Tensor:
-    """Rows where the order of a float32 sum may decide which token is the last, bool [R].
+    """Return the rows where float32 summation order may decide the last token, bool [R].
 
-    Those are computed again at their own size, so that neighbours and guesses never show.
+    They are recomputed at their own size, so that neighbours and guesses never affect the result.
     """
     reached = probabilities.cumsum(-1)
     before = reached - probabilities

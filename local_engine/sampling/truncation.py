@@ -1,6 +1,6 @@
-"""What min_p, typical_p, top-k and top-p leave of each row, looked for among few candidates first.
+"""Apply min_p, typical_p, top-k and top-p to each row, with few candidates first.
 
-The filters apply in that order, each to what the one before it left, after temperature.
+The filters apply in that order after temperature, each to the previous one's survivors.
 """
 
 import torch
@@ -27,11 +27,11 @@ class Survivors(Struct, frozen=True, kw_only=True):
 
 
 def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
-    """What the filters leave. A row may come twice; the later entry is the true one.
+    """Return the survivors of the filters. If a row appears twice, the later entry is valid.
 
     values: float32 [B, V] logits. peaks: `block_maxima(values)`.
-    Rows without top-k whose candidates end before their mass does are looked at again among more
-    (`TIERS`), at last among all; to know which, the host waits for the device.
+    Rows without top-k whose candidates do not cover their mass are repeated with more candidates
+    (`TIERS`), finally with all; to know which, the host waits for the device.
     """
     best = top_candidates(values, peaks, group.count, group.rows)
     exact = best.values.to(torch.float64)
@@ -48,9 +48,9 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
 
 
 def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tensor | None) -> Tensor:
-    """exp((logit - row's largest) / temperature), summed by blocks: int64 [R, blocks] of 2**-40.
+    """Return exp((logit - row's largest) / temperature) by block: int64 [R, blocks] of 2**-40.
 
-    heat: float64 [R, 1] temperatures; `None` where all are 1. Integers, because their sum does not
+    heat: float64 [R, 1] temperatures; `None` if all are 1. Integers, because their sum does not
     depend on the order in which a device adds them.
     """
     chosen = values if rows is None else values.index_select(0, rows)
@@ -68,13 +68,13 @@ def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tenso
 
 
 def largest(peaks: Tensor, rows: Tensor | None) -> Tensor:
-    """Each row's largest logit, float32 [R, 1]."""
+    """Return each row's largest logit, float32 [R, 1]."""
     chosen = peaks if rows is None else peaks.index_select(0, rows)
     return chosen.amax(-1, keepdim=True)
 
 
 def _whole_masses(values: Tensor, peaks: Tensor, group: CutRows) -> Tensor | None:
-    """The whole vocabulary's mass of the rows `group.by_mass`, int64 [M, 1]."""
+    """Return the whole vocabulary's mass of the rows `group.by_mass`, int64 [M, 1]."""
     local = group.by_mass
     if local is None or group.count >= values.size(1):
         return None
@@ -87,10 +87,10 @@ def _whole_masses(values: Tensor, peaks: Tensor, group: CutRows) -> Tensor | Non
 
 
 def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> Tensor | None:
-    """Set to 0 what the filters cut. Returns bool [R] of the rows with too few candidates, `None`
-    where no row can have.
+    """Set the weights of filtered tokens to 0. Return bool [R] of the rows with too few candidates,
+    or `None` if there can be no such row.
 
-    weights: float64 [R, K], best first, changed in place. total: as `_whole_masses` gives it.
+    weights: float64 [R, K], best first, changed in place. total: from `_whole_masses`.
     """
     if group.min_p is not None:
         weights.mul_(weights >= group.min_p)
@@ -121,8 +121,8 @@ def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> Tensor | None
 
 
 def _typical(weights: Tensor, share: Tensor) -> Tensor:
-    """The tokens whose surprise is nearest to the expected surprise and that hold `share` of the
-    mass, bool [R, V]; all where it is 1. https://arxiv.org/abs/2202.00666
+    """Return the tokens whose surprise is nearest to the expected surprise and that hold `share` of
+    the mass, bool [R, V]; all if it is 1. https://arxiv.org/abs/2202.00666
 
     weights: float64 [R, V], the whole vocabulary. share: float64 [R, 1].
     """
@@ -139,7 +139,7 @@ def _typical(weights: Tensor, share: Tensor) -> Tensor:
 
 
 def _select(group: CutRows, local: Tensor, count: int) -> CutRows:
-    """Some rows of `group`, by their places in it, to be tried with `count` candidates."""
+    """Return some rows of `group`, by their places, for another try with `count` candidates."""
 
     def pick(column: Tensor | None) -> Tensor | None:
         return None if column is None else column.index_select(0, local)

@@ -1,1 +1,1 @@
-"""Which sequences run in a step, and which cache blocks they use; no torch."""
+"""Select the sequences of each step and allocate their cache blocks; no torch."""

@@ -1,8 +1,8 @@
-"""The pages of the key/value cache: who holds which, which are free, and which can be reused.
+"""The pages of the key/value cache: which are held, which are free, and which can be reused.
 
-A page ("block") keeps `block_size` consecutive tokens of one sequence. Full pages are known by a
-hash chained over everything before them, so that equal prompt beginnings of one tenant share
-pages; a released page keeps its hash, and its content, until the space is needed.
+A page ("block") stores `block_size` consecutive tokens of one sequence. A full page is identified
+by a hash chained over everything before it, so that equal prompt beginnings of one tenant share
+pages. A released page keeps its hash and content until the space is needed.
 """
 
 from array import array
@@ -16,13 +16,13 @@ EVICT_AT_ONCE = 16
 
 
 class CorruptBlocks(RuntimeError):
-    """`check` found the pool inconsistent: a bug of ours."""
+    """`check` found the pool inconsistent: a bug in the engine."""
 
 
 def extend_hashes(
     hashes: list[bytes], tokens: Sequence[int], count: int, block_size: int, salt: bytes
 ) -> None:
-    """Make `hashes` cover the first `count` full blocks of `tokens`. Chained, 16 bytes each."""
+    """Extend `hashes` to the first `count` full blocks of `tokens`. Chained, 16 bytes each."""
     parent = hashes[-1] if hashes else blake2b(salt, digest_size=16).digest()
     for index in range(len(hashes), count):
         content = array("q", tokens[index * block_size : (index + 1) * block_size])
@@ -31,9 +31,9 @@ def extend_hashes(
 
 
 class BlockPool:
-    """Counts references to `total` pages; hands out neighbours where it can.
+    """Counts references to `total` pages and allocates contiguous pages if possible.
 
-    taken: pages handed out so far.
+    taken: pages allocated so far.
     """
 
     def __init__(self, total: int, block_size: int, *, prefix_cache: bool = True) -> None:
@@ -51,14 +51,14 @@ class BlockPool:
 
     @property
     def free(self) -> int:
-        """Pages that nobody holds, those with a reusable content included."""
+        """Pages without a holder, including those with reusable content."""
         return len(self._clean) + len(self._idle)
 
     def blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 
     def grow(self, blocks: list[int], count: int) -> bool:
-        """Append `count` free pages to `blocks`, or none at all and returns False."""
+        """Append `count` free pages to `blocks`; append none and return False if too few."""
         if count > self.free:
             return False
         if count > len(self._clean):
@@ -77,9 +77,9 @@ class BlockPool:
         return True
 
     def release(self, blocks: list[int]) -> None:
-        """Give up one reference to each and empties the list.
+        """Drop one reference to each page and empty the list.
 
-        The last page becomes the oldest, so that beginnings survive longest.
+        The last page becomes the first to evict, so that beginnings survive longest.
         """
         for block in reversed(blocks):
             self._references[block] -= 1
@@ -91,14 +91,14 @@ class BlockPool:
         blocks.clear()
 
     def hold(self, blocks: Iterable[int]) -> list[int]:
-        """The same pages for one more holder."""
+        """Add one reference to each page and return the pages."""
         held = list(blocks)
         for block in held:
             self._references[block] += 1
         return held
 
     def freed_by(self) -> Callable[[Sequence[int]], int]:
-        """A count for trying out: how many pages releasing one more table would free."""
+        """Return a function that counts how many pages releasing one more table would free."""
         released: Counter[int] = Counter()
 
         def release(blocks: Sequence[int]) -> int:
@@ -108,7 +108,7 @@ class BlockPool:
         return release
 
     def share(self, hashes: Iterable[bytes]) -> list[int]:
-        """The pages of the longest known beginning of `hashes`, one reference taken to each."""
+        """Return the pages of the longest cached beginning of `hashes`; adds a reference each."""
         shared: list[int] = []
         for digest in hashes:
             block = self._block_of.get(digest)
@@ -121,7 +121,7 @@ class BlockPool:
         return shared
 
     def publish(self, block: int, digest: bytes) -> None:
-        """The page is full and computed; it may be shared from now on.
+        """Allow sharing a page that is full and computed.
 
         A second page with the same content stays private.
         """
@@ -130,10 +130,10 @@ class BlockPool:
             self._hash_of[block] = digest
 
     def check(self, tables: Iterable[Sequence[int]]) -> None:
-        """`tables` are the pages of all live sequences. Raises CorruptBlocks.
+        """Check the pool; `tables` are the pages of all live sequences. Raises CorruptBlocks.
 
-        Holds: every page is exactly one of held, idle or clean; the references are those of the
-        tables; nobody holds a page twice.
+        Invariants: every page is exactly one of held, idle or clean; the references match the
+        tables; no sequence holds a page twice.
         """
         held = [0] * self.total
         for table in tables:
@@ -154,7 +154,7 @@ class BlockPool:
             raise CorruptBlocks("a clean page has a hash")
 
     def _evict(self, count: int) -> None:
-        """Forget the content of up to `count` idle pages, the longest unused first."""
+        """Drop the content of up to `count` idle pages, the least recently used first."""
         for _ in range(min(count, len(self._idle))):
             block, _ = self._idle.popitem(last=False)
             del self._block_of[self._hash_of.pop(block)]

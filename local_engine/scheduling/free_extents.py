@@ -1,11 +1,11 @@
-"""Free pages as maximal runs of neighbours, so that a sequence can be laid out in one piece."""
+"""Free pages as maximal contiguous runs, so that a sequence can be stored in one piece."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 
 class FreeExtents:
-    """A set of integers, kept as runs. All verbs cost O(log runs), `best_start` O(runs)."""
+    """A set of integers, stored as runs. Methods cost O(log runs), `best_start` O(runs)."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -32,7 +32,7 @@ class FreeExtents:
         self._lengths[first] = count
 
     def take(self, first: int, limit: int) -> int:
-        """Remove `first` and its right neighbours, at most `limit`; returns how many there were.
+        """Remove `first` and its right neighbours, at most `limit`; return how many were removed.
 
         0: `first` is not in the set.
         """
@@ -56,11 +56,11 @@ class FreeExtents:
         return taken
 
     def best_start(self, wanted: int) -> int:
-        """Where a new run of `wanted` should begin so that it, and its neighbour, can grow.
+        """Return where a new run of `wanted` should begin so that it and its neighbour can grow.
 
-        The longest free run is halved: its left half stays room for whoever ends just before it.
-        The cut is the roundest number near the middle, so that several sequences end up at equal
-        distances and can be read as one batch. The set must not be empty.
+        The longest free run is halved: the sequence that ends just before it can grow into its left
+        half. The cut is the roundest number near the middle, so that several sequences end up at
+        equal distances and can be read as one batch. The set must not be empty.
         """
         start = max(self._starts, key=self._lengths.__getitem__)
         length = self._lengths[start]
@@ -72,7 +72,7 @@ class FreeExtents:
 
 
 def _roundest(low: int, high: int) -> int:
-    """The number in [low, high] that the largest power of two divides."""
+    """Return the number in [low, high] that is divisible by the largest power of two."""
     step = 1 << max(high - low, 1).bit_length()
     while step > 1:
         candidate = -(-low // step) * step

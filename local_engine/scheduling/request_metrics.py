@@ -1,7 +1,7 @@
-"""Counts and times of one model's answers, taken while they are made.
+"""Counters and timings of one model's answers.
 
-The engine's thread writes; any thread may read, and gets numbers that need not be of one step.
-An observation costs a search among sixteen bounds and two sums.
+The engine's thread writes; any thread may read and may see numbers of different steps. An
+observation costs a search among sixteen bounds and two additions.
 """
 
 import time
@@ -19,7 +19,7 @@ _S = 1e-9
 
 
 class Timing(Struct, kw_only=True):
-    """When what happened to one answer, by the engine's clock; 0: not yet."""
+    """Timestamps of one answer by the engine's clock; 0: not yet."""
 
     arrival_time_ns: int
     first_scheduled_time_ns: int = 0
@@ -28,14 +28,14 @@ class Timing(Struct, kw_only=True):
 
 
 class Tally:
-    """A histogram being filled."""
+    """A histogram that collects observations."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS) + 1)
         self._sum = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """`times` observations of the same length; a clock that went backwards counts as 0."""
+        """Add `times` equal observations; a negative duration counts as 0."""
         seconds = max(seconds, 0.0)
         self._counts[bisect_left(BOUNDS, seconds)] += times
         self._sum += seconds * times
@@ -45,9 +45,9 @@ class Tally:
 
 
 class RequestMetrics:
-    """Everything that is counted of one model but its pages.
+    """All counters of one model except those of its pages.
 
-    clock: seconds; the one that sequences' `arrival` was read from.
+    clock: in seconds; the same clock as for the sequences' `arrival`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,11 +70,11 @@ class RequestMetrics:
         return self._clock()
 
     def timing(self, id: int) -> Timing | None:
-        """Of an answer that has not ended."""
+        """Return the timing of an answer that has not ended."""
         return self._timings.get(id)
 
     def began(self, sequences: Iterable[Sequence]) -> None:
-        """The step computes these; some of them for the first time. Unknown ones are beams."""
+        """Record that a step computes these sequences; unknown ones are beams."""
         at = 0
         for sequence in sequences:
             timing = self._timings.get(sequence.id)
@@ -87,7 +87,7 @@ class RequestMetrics:
             self.cached_tokens += max(sequence.cached, 0)
 
     def drew(self, sequence: Sequence, count: int, now: float) -> None:
-        """The step brought `count` tokens of this answer, at least one, by `now`."""
+        """Record that the step produced `count` tokens of this answer, at least one, by `now`."""
         at, timing = _ns(now), self._timings[sequence.id]
         timing.first_scheduled_time_ns = timing.first_scheduled_time_ns or at
         self.num_output_tokens += count
@@ -100,28 +100,28 @@ class RequestMetrics:
         timing.last_token_time_ns = at
 
     def drafted(self, proposed: int, accepted: int) -> None:
-        """Draft tokens that a step checked, and how many of them it kept."""
+        """Record the draft tokens that a step verified, and how many it accepted."""
         self.total_draft_tokens += proposed
         self.total_accepted_draft_tokens += accepted
 
     def stepped(self, computed: int, began: float) -> None:
-        """A step that computed so many tokens is over; `began`: `now` at its beginning."""
+        """Record the end of a step that computed `computed` tokens; `began`: its start by `now`."""
         self.steps += 1
         self.computed_tokens += computed
         self.step_time.add(self._clock() - began)
 
     def ended(self, id: int, outcome: str) -> None:
-        """The answer is over; of several outcomes the first counts."""
+        """Record the end of an answer; the first outcome counts."""
         if self._timings.pop(id, None) is not None:
             self.finished[outcome] += 1
 
     def arrived(self, sequence: Sequence) -> None:
-        """Nothing is counted of an answer before this; arriving twice is allowed."""
+        """Start to count an answer; may be called twice."""
         if sequence.id not in self._timings:
             self._timings[sequence.id] = Timing(arrival_time_ns=_ns(sequence.arrival))
 
     def stats(self, scheduler: Scheduler, footprint: Footprint) -> Stats:
-        """All of it, and what the scheduler knows. May be called from any thread."""
+        """Return all counters, including the scheduler's. May be called from any thread."""
         blocks = scheduler.blocks
         return Stats(
             waiting=scheduler.waiting,

@@ -1,8 +1,8 @@
-"""Which tokens the next forward pass computes: one budget, and one rule for every sequence.
+"""Select the tokens of the next forward pass: one token budget and one rule for every sequence.
 
-A sequence has tokens, and a part of them is computed; each step hands out how far each may catch
-up. Prompts, chunks of prompts, hits of the prefix cache and single decoded tokens are all the
-same to it, as in vLLM's V1 scheduler (https://docs.vllm.ai/en/latest/design/arch_overview/).
+A sequence has tokens, a part of which is computed; each step decides how many more each sequence
+may compute. Prompts, prompt chunks, prefix-cache hits and single decoded tokens are treated alike,
+as in vLLM's V1 scheduler (https://docs.vllm.ai/en/latest/design/arch_overview/).
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ AGEING_S = 2.5
 class SchedulerLimits(Struct, frozen=True, kw_only=True):
     """max_step_tokens, max_sequences: at least 1. max_seq_len: prompt and answer together.
 
-    max_first_token_wait_s: in the queue; makes up for one priority. Who has waited so long, and
-        has not begun, may take the place of an answer that has begun and now ranks lower.
+    max_first_token_wait_s: seconds in the queue that count as one priority level. A sequence that
+        waited this long without starting may preempt one that has started and now ranks lower.
     """
 
     max_step_tokens: int
@@ -34,7 +34,7 @@ class SchedulerLimits(Struct, frozen=True, kw_only=True):
 class Chunk(Struct, frozen=True, kw_only=True, eq=False):
     """Tokens `start` … `start + count - 1` of one sequence; drafts follow its tokens.
 
-    rows: how many of the last ones a token can be drawn after: 0 inside a prompt, 1 at its end,
+    rows: after how many of its last tokens a token is drawn: 0 inside a prompt, 1 at its end,
           and one more for each draft.
     """
 
@@ -45,14 +45,14 @@ class Chunk(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """chunks: what to compute. expired: finished just now, because their deadline is over."""
+    """chunks: what to compute. expired: sequences just finished because their deadline passed."""
 
     chunks: tuple[Chunk, ...]
     expired: tuple[Sequence, ...]
 
 
 class Scheduler:
-    """Running sequences first, then waiting ones; the worst rank gives way when pages run out."""
+    """Running sequences first, then waiting ones; preempts the worst rank if pages run out."""
 
     def __init__(self, limits: SchedulerLimits, blocks: BlockPool) -> None:
         self._limits = limits
@@ -61,9 +61,9 @@ class Scheduler:
         self._running: list[Sequence] = []
         self.preemptions = 0
         self.reused = 0
-        """Pages that new sequences, and forks, did not have to compute."""
+        """Pages that new sequences and forks reused."""
         self.budget = limits.max_step_tokens
-        """Tokens of a step; whoever finds that it is too much may lower it."""
+        """Tokens per step; the OOM backoff lowers it after a failed step."""
 
     @property
     def waiting(self) -> int:
@@ -74,11 +74,11 @@ class Scheduler:
         return len(self._running)
 
     def longest(self) -> int:
-        """The most tokens that a sequence can ever have: the context, or all pages of the cache."""
+        """Return the most tokens of a sequence: the context, or all pages of the cache."""
         return min(self._limits.max_seq_len, self.blocks.total * self.blocks.block_size)
 
     def validate_prompt_length(self, prompt: int) -> None:
-        """Raises InvalidRequest for an empty prompt, and one of so many tokens that never fits.
+        """Raises InvalidRequest for an empty prompt, and for one with too many tokens to ever fit.
 
         May be called from any thread.
         """
@@ -97,7 +97,7 @@ class Scheduler:
             )
 
     def validate_beams(self, prompt: int, width: int, new: int) -> None:
-        """Raises InvalidRequest for a beam search whose beams could never all be in the cache.
+        """Raises InvalidRequest for a beam search whose beams can never fit the cache together.
 
         prompt, new: tokens, `new` of each beam. May be called from any thread.
         """
@@ -108,13 +108,13 @@ class Scheduler:
         if shared + width * own > self.blocks.total:
             raise InvalidRequest(
                 f"beam_width: {width} beams of {prompt + new} tokens do not fit the cache of "
-                f"{self.blocks.total * size} tokens; ask for fewer beams, or fewer max_tokens",
+                f"{self.blocks.total * size} tokens; lower beam_width or max_tokens",
                 param="beam_width",
             )
         if width > self._limits.max_sequences:
             raise InvalidRequest(
-                f"beam_width: {width} is more than this engine's {self._limits.max_sequences} "
-                "answers at once",
+                f"beam_width: {width} exceeds this engine's limit of {self._limits.max_sequences} "
+                "concurrent answers",
                 param="beam_width",
             )
 
@@ -128,10 +128,10 @@ class Scheduler:
         self._waiting.append(sequence)
 
     def schedule(self, now: float) -> Step:
-        """Choose the next step and reserves its pages. An empty step: nothing can run.
+        """Choose the next step and reserve its pages. The step is empty if nothing can run.
 
-        Where all that run are beams waiting for others of their search, which wait for pages, the
-        worst rank gives way until one of these gets in.
+        If all running sequences are beams that wait for other beams of their search, and those wait
+        for pages, the worst rank is preempted until one of them is admitted.
         """
         expired = tuple(s for s in self._live() if s.deadline <= now)
         for sequence in expired:
@@ -147,10 +147,10 @@ class Scheduler:
         return Step(chunks=tuple(chunks.values()), expired=expired)
 
     def advance(self, chunk: Chunk, refused: int = 0) -> None:
-        """The chunk was computed: its full pages may be shared from now on.
+        """Record that a chunk was computed; its full pages may be shared from now on.
 
-        refused: of its last tokens, drafts that turned out wrong. The sequence's `tokens` must
-        already have those that turned out right.
+        refused: number of its last tokens that were rejected drafts. The sequence's `tokens` must
+        already contain the accepted ones.
         """
         sequence, size = chunk.sequence, self.blocks.block_size
         first = sequence.computed // size
@@ -163,12 +163,12 @@ class Scheduler:
             self.blocks.publish(sequence.blocks[index], sequence.hashes[index])
 
     def fork(self, parent: Sequence, child: Sequence) -> tuple[int, int] | None:
-        """Let `child` go on from the pages of the running parent.
+        """Start `child` from the pages of the running parent.
 
-        All tokens of the child but its last are the parent's, as far as those are computed.
-        Full pages are shared; of a last, partial one the child gets a copy, which the caller
-        makes at once: (from, to), or `None` where there is nothing to copy. Without a seat or a
-        page the child is queued, and computed like any other sequence.
+        All tokens of the child except the last are the parent's, as far as those are computed.
+        Full pages are shared. For a partial last page, the caller must copy it at once: returns
+        (from, to), or `None` if there is nothing to copy. If no place or page is free, the child is
+        queued and computed like any other sequence.
         """
         blocks = self.blocks
         computed = min(parent.computed, len(child.tokens) - 1)
@@ -187,7 +187,7 @@ class Scheduler:
         return (parent.blocks[full], child.blocks[full]) if partial else None
 
     def finish(self, sequence: Sequence) -> None:
-        """Take it out, wherever it is, and frees its pages. Finishing twice is allowed."""
+        """Remove the sequence and free its pages. May be called twice."""
         if sequence.state is State.RUNNING:
             self._running.remove(sequence)
         elif sequence.state is State.WAITING:
@@ -196,13 +196,13 @@ class Scheduler:
         self.blocks.release(sequence.blocks)
 
     def begin_counting(self) -> None:
-        """Preemptions and pages are counted from zero again."""
+        """Reset the counters of preemptions and pages."""
         self.preemptions = self.reused = self.blocks.taken = 0
 
     def check(self) -> None:
         """Raises CorruptBlocks unless pages and sequences agree; for tests, after each step.
 
-        Holds beside what the pool says: nobody writes to a page that another holds too.
+        In addition to the pool's invariants: no sequence writes to a page that another one holds.
         """
         self.blocks.check(s.blocks for s in self._live())
         holders = Counter(block for s in self._live() for block in s.blocks)
@@ -216,7 +216,7 @@ class Scheduler:
         yield from self._waiting
 
     def _continue_running(self, chunks: dict[int, Chunk], budget: int) -> int:
-        """Single tokens before chunks of prompts, so that answers flow while prompts are read."""
+        """Schedule single tokens before prompt chunks, so that answers keep streaming."""
         for sequence in sorted(self._running, key=lambda s: (s.prefilling, s.rank)):
             if budget == 0:
                 break
@@ -233,7 +233,7 @@ class Scheduler:
         return budget
 
     def _admit_waiting(self, chunks: dict[int, Chunk], budget: int, now: float) -> None:
-        """By rank, which waiting improves; size never matters."""
+        """Admit by rank, which improves while waiting; the size does not matter."""
         for sequence in self._waiting:
             waited = int(max(now - sequence.arrival, 0.0) / self._limits.max_first_token_wait_s)
             sequence.level = min(sequence.level, max(1, sequence.priority - waited))
@@ -246,7 +246,7 @@ class Scheduler:
             budget -= self._grant(sequence, min(sequence.pending, budget), chunks)
 
     def _admit(self, sequence: Sequence, chunks: dict[int, Chunk]) -> bool:
-        """Pages for all of its tokens, and one to spare for each running sequence."""
+        """Admit a sequence if pages for all its tokens and one per running sequence are free."""
         blocks = self.blocks
         cached = blocks.prefix_cache and not sequence.fresh
         reusable = (len(sequence.tokens) - 1) // blocks.block_size if cached else 0
@@ -273,11 +273,11 @@ class Scheduler:
         return True
 
     def _choose_victims(self, sequence: Sequence, need: int) -> list[Sequence] | None:
-        """Whom to preempt so that it fits: [] for nobody, `None` if that cannot be done.
+        """Return the sequences to preempt so that this one fits, or `None` if it cannot fit.
 
-        Only those of a worse level, and of these: whose priority was worse from the beginning, or
-        who have begun to answer, if this one has waited too long to begin. That right is used
-        once, so that equals do not preempt each other for ever.
+        Victims have a worse level. Their priority was worse from the start, or they have started
+        to answer while this one waited too long to start. A sequence uses this right only once, so
+        that equals do not preempt each other for ever.
         """
         if not self._running:
             return []
@@ -301,7 +301,7 @@ class Scheduler:
         return victims
 
     def _make_room(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
-        """Preempt from the worst rank up, itself at the last; returns the budget won back."""
+        """Preempt from the worst rank up, at last the sequence itself; return the freed budget."""
         refund = 0
         while not self._reserve(sequence, count):
             victim = max(self._running, key=lambda s: s.rank)
@@ -321,7 +321,7 @@ class Scheduler:
         return count
 
     def _preempt(self, sequence: Sequence, chunks: dict[int, Chunk]) -> int:
-        """Back to the queue without its pages; they stay known, so that little is recomputed."""
+        """Requeue a sequence without its pages; they stay cached, so that little is recomputed."""
         self._running.remove(sequence)
         self.blocks.release(sequence.blocks)
         sequence.state = State.WAITING

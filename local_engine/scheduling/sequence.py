@@ -1,4 +1,4 @@
-"""One answer in the making: its tokens, how far they are computed, and the blocks it holds."""
+"""One running answer: its tokens, how far they are computed, and the blocks it holds."""
 
 from enum import Enum
 from typing import Literal
@@ -19,25 +19,25 @@ class State(Enum):
 
 
 class Sequence(Struct, kw_only=True, eq=False):
-    """Mutable, and owned by the engine's thread once it was submitted.
+    """Mutable; owned by the engine's thread once submitted.
 
     id:        unique within the engine.
-    tokens:    prompt, then what was generated.
-    prompt:    how many of `tokens` are the prompt.
+    tokens:    the prompt, then the generated tokens.
+    prompt:    number of prompt tokens.
     max_total: `tokens` never grow longer than this.
     priority:  1 (first) … 5. level: the same, as improved by waiting.
-    arrival:   engine clock, seconds; breaks ties, the earlier first.
-    deadline:  engine clock at which the answer is over, finished or not.
-    salt:      whose prefix-cache entries may be reused.
+    arrival:   engine clock, seconds; breaks ties, earlier first.
+    deadline:  engine clock at which the answer ends, finished or not.
+    salt:      shares prefix-cache entries with equal salts only.
     computed:  leading tokens whose keys and values are in the cache.
     blocks:    the pages of those keys and values, in order.
     hashes:    of the leading full blocks, as far as they are known.
-    cached:    prompt tokens that the prefix cache gave at the first start.
-    preempted: how often its blocks were taken away again.
-    drafts:    guesses of what follows `tokens`, to be computed, and checked, in the same step.
-    fresh:     nothing is taken from the prefix cache: the logits of every prompt token are wanted.
-    adapter:   the low-rank adapter that computes it, `None` for the model as it is; in `salt` too.
-    table:     [P, hidden] embeddings of the ids from the vocabulary's end on; in `salt` too.
+    cached:    prompt tokens served by the prefix cache at the first start.
+    preempted: how often it was preempted.
+    drafts:    draft tokens after `tokens`, computed and verified in the same step.
+    fresh:     do not use the prefix cache, because the logits of every prompt token are needed.
+    adapter:   its LoRA adapter, `None` for the plain model; also part of `salt`.
+    table:     [P, hidden] embeddings of the ids past the vocabulary; also part of `salt`.
     """
 
     id: int
@@ -66,17 +66,17 @@ class Sequence(Struct, kw_only=True, eq=False):
 
     @property
     def pending(self) -> int:
-        """Tokens still to be computed, drafts included; 0: it waits for the rest of its beams."""
+        """Tokens still to compute, drafts included; 0: it waits for the other beams."""
         return len(self.tokens) + len(self.drafts) - self.computed
 
     @property
     def prefilling(self) -> bool:
-        """More than its last token, drafts aside, is still to be computed."""
+        """True if more than its last token (without drafts) is still to compute."""
         return len(self.tokens) - self.computed > 1
 
     @property
     def rank(self) -> tuple[int, float, int]:
-        """Smaller goes first; the largest is the first to lose its blocks."""
+        """Smaller runs first; the largest is preempted first."""
         return (self.level, self.arrival, self.id)
 
 
@@ -94,7 +94,7 @@ def new_sequence(
     adapter: Adapter | None = None,
     table: Tensor | None = None,
 ) -> Sequence:
-    """A sequence that has not been scheduled yet. `prompt` is copied; it must not be empty."""
+    """Return an unscheduled sequence. `prompt` is copied; it must not be empty."""
     return Sequence(
         id=id,
         tokens=list(prompt),
@@ -115,7 +115,7 @@ def new_sequence(
 
 
 def twin(parent: Sequence, id: int) -> Sequence:
-    """Another sequence with the same tokens and terms, not scheduled yet."""
+    """Return an unscheduled copy of the sequence with the same tokens and limits."""
     return msgspec.structs.replace(
         parent,
         id=id,

@@ -111,11 +111,11 @@ def nonsense(folder: Path) -> None:
 
 
 BREAKAGES = [
-    (without_a_weight, r"no weights for encoder\.layer\.0\.output\.dense\.weight \(1 are missing"),
+    (without_a_weight, r"lacks weights for encoder\.layer\.0\.output\.dense\.weight \(1 are missing"),
     (other_module, "WeightedLayerPooling"),
-    (other_pooling, "pools by 'attention'"),
+    (other_pooling, "pooling mode 'attention' is not supported"),
     (other_activation, "with Swirl on sentence_embedding"),
-    (other_width, "takes 99 numbers, and gets 16"),
+    (other_width, "expects 99 numbers, but gets 16"),
     (nonsense, "modules.json cannot be read"),
 ]
 

@@ -124,7 +124,7 @@ async def test_an_instruction_for_tokens_is_refused(folders: dict[str, Path]) ->
     async with serving(embedding_config(folders["bert-cls"])) as service:
         told, param = await refusal(service, inputs((1, 2), instruction="query"))
 
-    assert told.startswith("instruction: goes before text")
+    assert told.startswith("instruction: requires text inputs")
     assert param == "instruction"
 
 
@@ -133,7 +133,7 @@ async def test_fields_that_mean_nothing_here_are_refused_by_name(folders: dict[s
     async with serving(embedding_config(folders["bert-cls"])) as service:
         told, param = await refusal(service, request)
 
-    assert told.startswith("late_chunking: the local engine cannot do this")
+    assert told.startswith("late_chunking: not supported by the local engine")
     assert param == "late_chunking"
 
 
@@ -165,7 +165,7 @@ async def test_dimensions_are_refused_where_neither_files_nor_operator_allow_the
     async with serving(embedding_config(path, models=allowed)) as service:
         short = listed(await embed(service, inputs("fox", dimensions=8)))
 
-    assert "it was not made to be shortened" in told
+    assert "was not trained for fewer" in told
     assert param == "dimensions"
     assert short[0] == whole[0][:8]  # this model's vectors are of no unit length
 

@@ -70,7 +70,7 @@ def test_rotary_scaling_that_binds_a_batch_keeps_the_original_context(tmp_path: 
 
 
 def test_a_cache_too_small_for_one_block_is_refused(folder: Folder) -> None:
-    with pytest.raises(InvalidConfig, match="kv_cache: 100 bytes hold no block"):
+    with pytest.raises(InvalidConfig, match="kv_cache: 100 bytes; set at least"):
         runner(folder("llama"), kv_bytes=100)
 
 
@@ -78,7 +78,7 @@ def test_a_cache_too_small_for_one_block_is_refused(folder: Folder) -> None:
     ("config", "problem"),
     [
         ({"model_type": "mamba"}, "is a mamba, whose attention cannot be replaced"),
-        ({"model_type": "vit"}, "is a vit, which generates no text here"),
+        ({"model_type": "vit"}, "is a vit, which cannot generate text here"),
         ({"model_type": "nothing_known"}, "nothing_known"),
     ],
 )

@@ -157,7 +157,7 @@ async def test_adapters_in_use_stay_and_an_abandoned_answer_gives_its_own_back(
     async with aclosing(streams[0]), aclosing(streams[1]):
         for stream in streams:
             await anext(stream)
-        with pytest.raises(UpstreamBusy, match="all room for adapters is in use"):
+        with pytest.raises(UpstreamBusy, match="the adapter cache is full"):
             await tokens(service, with_lora(trt_lora(2, pairs[2])))
 
     assert await tokens(service, with_lora(trt_lora(2, pairs[2]))) == oracles[2]

@@ -73,17 +73,17 @@ def test_layers_are_found_by_their_end_where_the_model_around_them_is_another(
 
 
 CONFIGURATIONS: list[tuple[dict[str, object], str]] = [
-    ({"peft_type": "LOHA"}, "peft_type is LOHA, and only LORA is served"),
-    ({"use_dora": True}, "DoRA is not served"),
-    ({"fan_in_fan_out": True}, "transposed weights are not served"),
-    ({"bias": "all"}, "bias is all, and only none is served"),
-    ({"lora_bias": True}, "biases are not served"),
-    ({"use_qalora": True}, "QALoRA is not served"),
-    ({"modules_to_save": ["lm_head"]}, "whole layers are not served"),
-    ({"layer_replication": [[0, 2]]}, "layer_replication is not served"),
-    ({"trainable_token_indices": [1]}, "trainable tokens are not served"),
-    ({"target_parameters": ["experts.w"]}, "only linear layers are served"),
-    ({"alora_invocation_tokens": [1, 2]}, "activated LoRA is not served"),
+    ({"peft_type": "LOHA"}, "peft_type LOHA is not supported, only LORA"),
+    ({"use_dora": True}, "DoRA is not supported"),
+    ({"fan_in_fan_out": True}, "transposed weights are not supported"),
+    ({"bias": "all"}, "bias all is not supported, only none"),
+    ({"lora_bias": True}, "biases are not supported"),
+    ({"use_qalora": True}, "QALoRA is not supported"),
+    ({"modules_to_save": ["lm_head"]}, "whole layers are not supported"),
+    ({"layer_replication": [[0, 2]]}, "layer_replication is not supported"),
+    ({"trainable_token_indices": [1]}, "trainable_token_indices is not supported"),
+    ({"target_parameters": ["experts.w"]}, "only linear layers are supported"),
+    ({"alora_invocation_tokens": [1, 2]}, "activated LoRA is not supported"),
     ({"init_lora_weights": "pissa_niter_4"}, "pissa_niter_4, which changes the base model"),
     ({"init_lora_weights": "olora"}, "olora, which changes the base model"),
     ({"r": 3}, r"shapes \[4, 32\] and \[16, 4\] should be \[3, 32\] and \[16, 3\]"),
@@ -112,17 +112,17 @@ def added(key: str) -> Callable[[Tensors], Tensors]:
 
 
 WEIGHTS: list[tuple[Callable[[Tensors], Tensors], str]] = [
-    (lambda _: {}, "holds no weights"),
+    (lambda _: {}, "has no weights"),
     (added("lm_head.lora_A.weight"), "no linear layer lm_head that takes adapters"),
     (added("model.layers.7.mlp.up_proj.lora_A.weight"), "no linear layer model.layers.7"),
     (added("model.layers.0.mlp.c_fc.lora_A.weight"), "no linear layer model.layers.0.mlp.c_fc"),
     (added("model.layers.0.mlp.up_proj.lora_A.weight"), "up_proj lacks one of lora_A and lora_B"),
-    (added("model.embed_tokens.lora_embedding_A"), "is no weight of a plain LoRA"),
-    (added(f"{Q0}.lora_magnitude_vector"), "is no weight of a plain LoRA"),
-    (added(f"{Q0}.lora_B.bias"), "is no weight of a plain LoRA"),
+    (added("model.embed_tokens.lora_embedding_A"), "is not a plain LoRA weight"),
+    (added(f"{Q0}.lora_magnitude_vector"), "is not a plain LoRA weight"),
+    (added(f"{Q0}.lora_B.bias"), "is not a plain LoRA weight"),
     (
         lambda tensors: {key: value.to(torch.int8) for key, value in tensors.items()},
-        "torch.int8 and torch.int8 are no floats",
+        "torch.int8 and torch.int8 must be floats",
     ),
     (
         lambda tensors: {key: value[:, :-1].contiguous() for key, value in tensors.items()},
@@ -153,9 +153,9 @@ def test_folders_that_are_no_adapters_are_refused(
     folder = save_adapter(tmp_path / "a", pairs)
     (folder / "adapter_model.safetensors").write_bytes(b"\x80pickle")
 
-    with pytest.raises(InvalidConfig, match="is no adapter as peft saves it"):
+    with pytest.raises(InvalidConfig, match="is not an adapter saved by peft"):
         load_adapter("a", str(tmp_path), sites)
-    with pytest.raises(InvalidConfig, match="cannot be read, and only safetensors are"):
+    with pytest.raises(InvalidConfig, match="only safetensors is supported"):
         load_adapter("a", str(folder), sites)
     (folder / "adapter_config.json").write_text(json.dumps({"r": 4}) + "}")
     with pytest.raises(InvalidConfig, match=r"adapter_config\.json cannot be read"):

@@ -124,21 +124,21 @@ def number(value: float) -> Change:
 
 
 REFUSED: list[tuple[Change, str, str]] = [
-    (entry(1, 0, 18), "lora_config", r"\[1\]: there is no module 18 here; there are 0 attn_qkv"),
-    (entry(1, 0, -1), "lora_config", r"\[1\]: there is no module -1"),
+    (entry(1, 0, 18), "lora_config", r"\[1\]: module 18 is not supported; use one of 0 attn_qkv"),
+    (entry(1, 0, -1), "lora_config", r"\[1\]: module -1 is not supported"),
     (entry(1, 1, 2), "lora_config", r"\[1\]: the model has no layer 2; it has 2"),
     (entry(1, 1, -1), "lora_config", r"\[1\]: the model has no layer -1"),
     (entry(1, 2, 0), "lora_config", r"\[1\]: rank 0 must be 1 or more"),
     (entry(1, 2, 50), "lora_weights", r"\[1\]: .* rank 50 of 32 in and 16 out needs 2400"),
-    (entry(1, 0, 1), "lora_config", r"\[1\]: model.layers.0.self_attn.q_proj was adapted"),
-    (entry(1, 0, 0), "lora_config", r"\[1\]: model.layers.0.self_attn.q_proj was adapted"),
+    (entry(1, 0, 1), "lora_config", r"\[1\]: model.layers.0.self_attn.q_proj is already adapted"),
+    (entry(1, 0, 0), "lora_config", r"\[1\]: model.layers.0.self_attn.q_proj is already adapted"),
     (number(torch.nan), "lora_weights", "k_proj: a weight is infinite or not a number"),
     (number(-torch.inf), "lora_weights", "k_proj: a weight is infinite or not a number"),
     (lambda w, c: (w[1:], c), "lora_weights", "13 rows, but lora_config has 14"),
-    (lambda w, c: (w.flatten(), c), "lora_weights", r"shape \[\d+\] is no table"),
-    (lambda w, c: (w[:0], c[:0]), "lora_config", r"shape \[0, 3\] is no table"),
+    (lambda w, c: (w.flatten(), c), "lora_weights", r"shape \[\d+\] must be a table"),
+    (lambda w, c: (w[:0], c[:0]), "lora_config", r"shape \[0, 3\] must be a table"),
     (lambda w, c: (w, c[:, :2]), "lora_config", "a row has 2 numbers"),
-    (lambda w, c: (w, torch.cat((c, c[:, :1]), dim=1)), "lora_config", "DoRA is not served"),
+    (lambda w, c: (w, torch.cat((c, c[:, :1]), dim=1)), "lora_config", "DoRA is not supported"),
     (
         lambda w, c: (w.int(), c),
         "lora_weights",
@@ -169,7 +169,7 @@ def test_an_adapter_has_a_largest_size(sites: AdapterSites, pairs: Pairs) -> Non
     size = read(sites, weights, config).bytes
 
     assert read(sites, weights, config, most_bytes=size).bytes == size
-    with pytest.raises(InvalidRequest, match=f"takes {size} bytes; {size - 1} is the most"):
+    with pytest.raises(InvalidRequest, match=f"takes {size} bytes; at most {size - 1} are allowed"):
         read(sites, weights, config, most_bytes=size - 1)
 
 

@@ -192,14 +192,14 @@ def read_whole(model: ServedModel, asked: TokenRequest) -> None:
 
 TABLE, COUNT_OF_ROWS = "prompt_embedding_table", "prompt_vocab_size"
 REFUSED = [
-    (table(torch.zeros(ROWS, 31)), TABLE, "a row has 31 numbers; this model's embeddings have 32"),
-    (table(torch.zeros(2, ROWS, HIDDEN)), TABLE, r"shape \[2, 6, 32\] is none of"),
-    (table(torch.zeros(100)), TABLE, "100 numbers are no rows of 32"),
+    (table(torch.zeros(ROWS, 31)), TABLE, "a row has 31 numbers; it must have 32"),
+    (table(torch.zeros(2, ROWS, HIDDEN)), TABLE, r"shape \[2, 6, 32\] must be"),
+    (table(torch.zeros(100)), TABLE, "100 numbers are not a multiple of 32"),
     (table(torch.zeros(0, HIDDEN), 0), TABLE, "the table has no rows"),
     (table(torch.zeros(ROWS, HIDDEN), 5), COUNT_OF_ROWS, "5, but the table has 6 rows"),
     (table(torch.zeros(ROWS, HIDDEN).int()), TABLE, "dtype int32 is not supported; send float16"),
-    (table(torch.full((ROWS, HIDDEN), torch.inf)), TABLE, "a number is infinite or none"),
-    (table(torch.full((ROWS, HIDDEN), torch.nan)), TABLE, "a number is infinite or none"),
+    (table(torch.full((ROWS, HIDDEN), torch.inf)), TABLE, "a number is infinite or NaN"),
+    (table(torch.full((ROWS, HIDDEN), torch.nan)), TABLE, "a number is infinite or NaN"),
 ]
 
 
@@ -232,5 +232,5 @@ def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(reader: Serv
 
 
 def test_a_model_whose_layers_look_at_tokens_takes_no_table() -> None:
-    with pytest.raises(InvalidRequest, match="this model takes none"):
+    with pytest.raises(InvalidRequest, match="not supported by this model"):
         table_rows(table(random_table(1)), 0)

@@ -169,7 +169,7 @@ def test_parts_and_tools_that_are_no_text_are_refused_by_their_path(tmp_path: Pa
 
 
 def test_a_template_that_does_not_parse_refuses_the_conversation(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="chat template refuses"):
+    with pytest.raises(InvalidRequest, match="chat template rejects"):
         spoken(tmp_path, "{% for %}").chat.render((Message(role="user", content="x"),))
 
 
