@@ -73,7 +73,7 @@ class EmbeddingEncoder:
         dtype: torch.dtype | None,
         slow_16: bool,
     ) -> None:
-        """dtype: `None` is the checkpoint's dtype; slow_16: in that case float32 instead of 16 bits.
+        """dtype: `None` is the checkpoint's; slow_16: in that case float32 instead of 16 bits.
 
         Raises InvalidConfig naming the model and why it cannot be served.
         """
@@ -157,7 +157,8 @@ def _load(
     if "attention_mask" not in signature(module.forward).parameters:
         raise InvalidConfig(
             (
-                f"the model at {path} is a {config.model_type}, which does not take an attention mask",
+                f"the model at {path} is a {config.model_type}, which does not take an attention "
+                "mask",
             )
         )
     return config, module

@@ -67,7 +67,7 @@ class TextReader:
         if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
             raise InvalidRequest(
                 f"input: token ids are not accepted (their tokenizer is unknown); {REMEDY}, "
-                "or, if they are this model's ids, have the operator set token_inputs: accept for it",
+                "or have the operator set token_inputs: accept if they are this model's ids",
                 param="input",
             )
         instruction = self._instruction(request)

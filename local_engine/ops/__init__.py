@@ -1,1 +1,1 @@
-"""The operations that differ by device, each beside a reference that runs anywhere."""
+"""Operations that differ by device, each with a reference that runs everywhere."""

@@ -1,6 +1,6 @@
-"""Attention over the paged cache, for all sequences of a step at once; torch operations only.
+"""Attention over the paged cache for all sequences of a step at once; torch operations only.
 
-transformers calls `attend` in place of its own attention
+transformers calls `attend` instead of its own attention
 (https://huggingface.co/docs/transformers/attention_interface). Letters: T packed tokens, H query
 heads, K key/value heads, D head width, S cache slots, B decoding sequences, L keys.
 """
@@ -13,21 +13,21 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 NAME = "local_engine"
-"""Under which transformers finds `attend`."""
+"""Name under which `attend` is registered with transformers."""
 
 RAGGED = 1.25
 """Decoding sequences are read as one batch if padding adds at most this factor of keys."""
 
 
 class UnsupportedAttention(RuntimeError):
-    """The model asks for an attention that this engine cannot compute."""
+    """The model needs a kind of attention that this engine cannot compute."""
 
 
 class Span(Struct, frozen=True, kw_only=True):
     """One sequence's share of the packed tokens.
 
-    row:  its first packed token; count: how many there are.
-    runs: slots (first, length) of its keys in order, those of this step included.
+    row:  its first packed token; count: number of packed tokens.
+    runs: slots (first, length) of its keys in order, including this step's.
     """
 
     row: int
@@ -42,7 +42,7 @@ class Span(Struct, frozen=True, kw_only=True):
 class Group(Struct, frozen=True, kw_only=True):
     """Decoding sequences, one row each, whose keys begin at equal distances.
 
-    keys: of each of them. slot: where the first one's begin; stride: from one to the next.
+    keys: per sequence. slot: where the first sequence begins; stride: slots from one to the next.
     """
 
     row: int
@@ -52,10 +52,10 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """The same by pages, for kernels that read a page table; shares follow the packed tokens.
+    """One sequence by pages, for kernels that read a page table; in the order of the packed tokens.
 
-    count: packed tokens; keys: how many the last of them sees, itself included.
-    blocks: the pages of those keys in order, the last of them perhaps not full.
+    count: packed tokens; keys: number of keys that the last of them sees, itself included.
+    blocks: the pages of those keys in order; the last one may be partial.
     """
 
     count: int
@@ -64,12 +64,12 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, kw_only=True, eq=False):
-    """What the attention of one step needs to know, the same for every layer.
+    """The attention inputs of one step, shared by all layers.
 
-    slots: [T] int64, where each packed token's key and value go.
-    shares: every sequence of the step; groups and spans are the same ones once more.
-    masks: made by the first layer that needs one, kept for the others.
-    asks:  how each layer wants its scores treated, as far as it has said so.
+    slots:  [T] int64, the slot for each packed token's key and value.
+    shares: every sequence of the step; groups and spans contain the same sequences again.
+    masks:  built by the first layer that needs one, reused by the others.
+    layer_params: by layer, added when a layer first attends.
     """
 
     cache: "LayerCaches"
@@ -82,12 +82,12 @@ class Plan(Struct, kw_only=True, eq=False):
 
 
 class LayerCaches(Protocol):
-    """Where the keys and values of a layer are kept, and how they are attended to."""
+    """Stores the keys and values of all layers and computes attention over them."""
 
     def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """[K, S, D] keys and values of one layer, for new ones like [T, K, D] `key`, `value`.
+        """Return one layer's [K, S, D] keys and values, for new ones like [T, K, D] `key`, `value`.
 
-        Made when first asked for; may be views of another layout.
+        Allocated on first use; may be views of another layout.
         """
         ...
 
@@ -100,29 +100,29 @@ class LayerCaches(Protocol):
         plan: "Plan",
         params: "AttentionParams",
     ) -> Tensor:
-        """Write the step's keys and values, and attends to all of each sequence's.
+        """Write the step's keys and values, and attend to all of each sequence.
 
         query: [T, H, D]; key, value: [T, K, D]. Returns [T, H, D].
         """
         ...
 
     def copy(self, source: int, target: int, count: int) -> None:
-        """Slots `source` … to slots `target` …, `count` of them, in every layer."""
+        """Copy `count` slots from `source` to `target`, in every layer."""
         ...
 
     @property
     def layers(self) -> int:
-        """How many have asked so far."""
+        """Number of layers that have attended so far."""
         ...
 
     @property
     def slot_bytes(self) -> int:
-        """What one token costs over all layers."""
+        """Bytes per token over all layers."""
         ...
 
 
 class AttentionParams(Struct, frozen=True, kw_only=True):
-    """How a layer wants its scores treated. window: 0 is unlimited."""
+    """How to compute a layer's scores. window: in tokens, 0 is unlimited."""
 
     scale: float
     window: int
@@ -150,18 +150,18 @@ def attend(
     is_causal: bool | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """Write the step's keys and values to the cache and attends to all of each sequence's.
+    """Write the step's keys and values to the cache and attend to all of each sequence.
 
     query: [1, H, T, D]; key, value: [1, K, T, D] in any floating dtype; the mask must be `None`.
-    sliding_window: a token sees so many keys, itself included. s_aux: [H] sink logits.
-    Returns [1, T, H, D]. The signature, further keywords too, is transformers'.
-    Raises UnsupportedAttention for a mask or bias of the model's own, and without a plan.
+    sliding_window: number of keys that a token sees, itself included. s_aux: [H] sink logits.
+    Returns [1, T, H, D]. The signature, including further keywords, is transformers'.
+    Raises UnsupportedAttention if the model passes its own mask or bias, and without a plan.
     """
     if plan is None:
-        raise UnsupportedAttention("the model does not hand keyword arguments to its attention")
+        raise UnsupportedAttention("the model does not pass keyword arguments to its attention")
     causal = is_causal is not False and getattr(module, "is_causal", True) is not False
     if attention_mask is not None or position_bias is not None or not causal:
-        raise UnsupportedAttention("the model masks or biases its attention in a way of its own")
+        raise UnsupportedAttention("the model passes its own mask or bias to its attention")
     params = AttentionParams(
         scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         window=sliding_window or 0,
@@ -185,7 +185,7 @@ def attend(
 def attend_rows(
     query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, params: AttentionParams
 ) -> Tensor:
-    """`LayerCaches.attend` in torch's operations, over whatever `plan.cache` keeps."""
+    """`LayerCaches.attend` in torch's operations, over any `plan.cache`."""
     keys, values = plan.cache.of(layer, key, value)
     keys.index_copy_(1, plan.slots, key.transpose(0, 1))
     values.index_copy_(1, plan.slots, value.transpose(0, 1))
@@ -197,7 +197,7 @@ def attend_rows(
 def _decode(
     query: Tensor, keys: Tensor, values: Tensor, group: Group, plan: Plan, params: AttentionParams
 ) -> Tensor:
-    """[B, H, D]: one query a sequence; query heads that share keys become rows of one product."""
+    """Return [B, H, D]: one query per sequence; heads that share keys are rows of one product."""
     batch, heads = len(group.keys), query.shape[1]
     kv_heads = keys.shape[0]
     rows = query[group.row : group.row + batch]
@@ -229,7 +229,7 @@ def _decode(
 def extend(
     query: Tensor, keys: Tensor, values: Tensor, span: Span, plan: Plan, params: AttentionParams
 ) -> Tensor:
-    """[count, H, D]: some tokens of one sequence, each seeing what lies before it."""
+    """Return [count, H, D]: some tokens of one sequence, each attending to the tokens before it."""
     count, total, kv_heads = span.count, span.keys, keys.shape[0]
     skipped = max(0, total - count - params.window + 1) if params.window else 0
     rows = query[span.row : span.row + count].transpose(0, 1).unsqueeze(0)
@@ -264,7 +264,7 @@ def extend(
 
 
 def _gather(cache: Tensor, runs: tuple[tuple[int, int], ...], skipped: int) -> Tensor:
-    """[1, K, L, D]: a view where the keys lie in one piece, else a copy."""
+    """Return [1, K, L, D]: a view if the keys are contiguous, else a copy."""
     pieces: list[Tensor] = []
     for first, length in runs:
         cut = min(skipped, length)
@@ -276,7 +276,7 @@ def _gather(cache: Tensor, runs: tuple[tuple[int, int], ...], skipped: int) -> T
 
 
 def _ragged_mask(group: Group, window: int, like: Tensor) -> Tensor:
-    """[B, 1, 1, L] in the query's dtype: 0 where a key belongs to the row, else -inf."""
+    """Return [B, 1, 1, L] in the query's dtype: 0 where a key belongs to the row, else -inf."""
     keys = torch.tensor(group.keys, device=like.device).unsqueeze(1)
     places = torch.arange(max(group.keys), device=like.device).unsqueeze(0)
     hidden = places >= keys
@@ -287,7 +287,7 @@ def _ragged_mask(group: Group, window: int, like: Tensor) -> Tensor:
 
 
 def _causal_mask(count: int, seen: int, window: int, device: torch.device) -> Tensor:
-    """[count, seen] bool, true where the last `count` tokens may look."""
+    """Return [count, seen] bool, true where the last `count` tokens may attend."""
     own = torch.arange(seen - count, seen, device=device).unsqueeze(1)
     places = torch.arange(seen, device=device).unsqueeze(0)
     visible = places <= own
@@ -299,7 +299,7 @@ def _causal_mask(count: int, seen: int, window: int, device: torch.device) -> Te
 def _explicit(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, params: AttentionParams
 ) -> Tensor:
-    """Attention in small operations, for what the fused one lacks: soft caps and sinks.
+    """Attention in small operations, for soft caps and sinks, which the fused operation lacks.
 
     query: [B, K, G x n, D], query heads sharing keys side by side (G slow, n fast).
     """

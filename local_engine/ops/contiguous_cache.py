@@ -1,4 +1,4 @@
-"""Keys and values as attention by torch's own operations wants them: every head by itself."""
+"""The key/value cache for attention in torch's operations: contiguous per head."""
 
 from math import prod
 from mmap import mmap
@@ -10,7 +10,7 @@ from local_engine.ops.attention import AttentionParams, Plan, attend_rows
 
 
 class KeyValueCache:
-    """[K, S, D] keys and values a layer, made when the layer first asks for them."""
+    """[K, S, D] keys and values per layer, allocated when the layer first uses them."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -48,10 +48,10 @@ class KeyValueCache:
         return sum(t.element_size() * t.shape[0] * t.shape[2] for t in tensors)
 
     def _empty(self, like: Tensor) -> Tensor:
-        """Zeros, not uninitialised: a masked NaN would still spoil a weighted sum.
+        """Return zeros, not uninitialised memory: a masked NaN would still spoil a weighted sum.
 
-        On a CPU the system's own zero pages, which take no memory until they are written; torch
-        writes the zeros itself, and numpy asks for pages of 2 MiB, most of which stays unused.
+        On a CPU, use the system's zero pages, which take no memory until they are written. torch
+        would write the zeros, and numpy requests 2 MiB pages, most of which would stay unused.
         """
         shape = (like.shape[1], self._slots, like.shape[2])
         if like.device.type != "cpu":

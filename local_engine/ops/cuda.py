@@ -1,8 +1,8 @@
-"""Flash attention as torch itself brings it on CUDA, over a cache that is laid out by slot.
+"""torch's flash attention on CUDA, over a cache that is laid out by slot.
 
-`aten::_flash_attention_forward` takes packed queries, and keys that begin anywhere and of which a
-given number are used. So a sequence whose pages lie in one piece is read where it is, without a
-page table. The operator is not public: it is tried beside torch's attention before it is used.
+`aten::_flash_attention_forward` takes packed queries, and for each sequence the start and number of
+its keys. So a sequence whose pages are contiguous is read in place, without a page table. The
+operator is not public: it is compared with torch's attention before it is used.
 Letters as in attention.py; B sequences.
 """
 
@@ -19,7 +19,7 @@ from local_engine.ops.self_test import Offer, Shape, attention_pairs
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDEST = 256
-"""Head width of the kernel."""
+"""Largest head width of the kernel."""
 
 
 class Flash(Protocol):
@@ -48,12 +48,12 @@ class Flash(Protocol):
 class Offsets(Struct, frozen=True, kw_only=True, eq=False):
     """One step's sequences.
 
-    ends:   [B + 1] int32, 0 and where each one's packed tokens end.
+    ends:   [B + 1] int32, 0 and the end of each one's packed tokens.
     starts: [B + 1] int32, the slot of each one's first key; the last number is not read.
-    used:   [B] int32, how many keys it has.
-    most_rows, most_keys: of any sequence.
-    gather: [all keys] int64 where a sequence lies in several pieces: the slots of all keys, one
-            sequence after the other, and `starts` counts in these.
+    used:   [B] int32, its number of keys.
+    most_rows, most_keys: the maximum over the sequences.
+    gather: [all keys] int64 if a sequence is not contiguous: the slots of all keys, sequence by
+            sequence; `starts` then indexes into these.
     """
 
     ends: Tensor
@@ -65,7 +65,7 @@ class Offsets(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class FlashCache:
-    """[S, K, D] keys and values a layer, made when the layer first asks for them."""
+    """[S, K, D] keys and values per layer, allocated when the layer first uses them."""
 
     def __init__(self, slots: int, *, flash: Flash, page: int = PAGE) -> None:
         self._slots = slots
@@ -87,7 +87,7 @@ class FlashCache:
         plan: Plan,
         params: AttentionParams,
     ) -> Tensor:
-        """torch's other operations do soft caps, sinks, wide heads and float32."""
+        """Use torch's other operations for soft caps, sinks, wide heads and float32."""
         keys, values = self._of(layer, key, value)
         if not params.plain or query.shape[2] > WIDEST or query.dtype not in HALVES:
             return attend_rows(query, key, value, layer, plan, params)
@@ -114,7 +114,7 @@ class FlashCache:
         )[0]
 
     def pin(self, plan: Plan, offsets: Offsets) -> None:
-        """The next steps of `plan` have these offsets, whatever its shares say."""
+        """Use these offsets for the next steps of `plan`, regardless of its shares."""
         self._offsets = (plan, offsets)
 
     def first_slot(self, share: Share) -> int:
@@ -145,7 +145,7 @@ class FlashCache:
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
     def _offsets_of(self, plan: Plan) -> Offsets:
-        """Made for the first layer of a step, and kept for the others."""
+        """Compute the offsets for the first layer of a step; the others reuse them."""
         if self._offsets is None or self._offsets[0] is not plan:
             offsets = offsets_of(plan.shares, self._page, plan.slots.device)
             self._offsets = (plan, offsets)
@@ -179,7 +179,7 @@ def offsets_of(shares: tuple[Share, ...], page: int, device: torch.device) -> Of
 def cuda_offers(
     shape: Shape, dtype: torch.dtype, device: str = "cuda", flash: Flash | None = None
 ) -> tuple[Offer, ...]:
-    """flash: torch's own operator, unless something stands in for it."""
+    """flash: torch's operator, or a substitute for tests."""
     if dtype not in HALVES:
         return ()
     kernel = flash or cast(Flash, torch.ops.aten._flash_attention_forward)
@@ -205,6 +205,6 @@ def cuda_offers(
 
 
 def in_one_piece(share: Share) -> bool:
-    """True if its pages are neighbours, in order."""
+    """Return True if its pages are contiguous and in order."""
     first = share.blocks[0]
     return share.blocks == tuple(range(first, first + len(share.blocks)))

@@ -1,8 +1,8 @@
-"""Decoding steps that are captured once a batch size and replayed, over buffers that stay in place.
+"""Capture decoding steps as CUDA graphs, one per batch size, and replay them over fixed buffers.
 
-A small model's decoding step on a GPU is bound by the launches of its kernels; a captured graph is
-one launch. Steps are rounded up to a size of `sizes`, and what is left over computes on a spare
-page. Each size is first run beside the same step uncaptured: one that differs ends the capturing.
+A small model's decoding step on a GPU is bound by kernel launches; a captured graph is one launch.
+Steps are rounded up to a captured size, and the surplus rows compute on a spare page. The first
+step of each size is compared with the same step uncaptured; a difference disables capturing.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ ROUNDING = 5e-2
 
 
 class Capture(Protocol):
-    """Makes a step replayable: what it returns computes anew from the buffers that it reads."""
+    """Make a step replayable: the returned function recomputes it from the step's buffers."""
 
     def __call__(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]: ...
 
@@ -33,12 +33,12 @@ class Forward(Protocol):
 
 
 def call_again(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """`Capture` where nothing can be captured: the same buffers, without the gain."""
+    """`Capture` for devices without graphs: the same buffers, without the gain."""
     return step
 
 
 def cuda_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """`Capture` by torch.cuda.graph, after a warm-up on a stream of its own."""
+    """`Capture` by torch.cuda.graph, after a warm-up on a separate stream."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -65,7 +65,7 @@ class _Bucket(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class DecodeGraphs:
-    """Captured steps of one model. `problem` is "" as long as they are right."""
+    """Captured steps of one model. problem: why capturing is disabled, "" if it is not."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class DecodeGraphs:
         longest: int,
         device: str,
     ) -> None:
-        """spare: a slot that belongs to no sequence. longest: keys that a sequence may have."""
+        """spare: a slot that belongs to no sequence. longest: most keys per sequence."""
         self._forward = forward
         self._cache = cache
         self._capture = capture
@@ -89,12 +89,12 @@ class DecodeGraphs:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Captured so far."""
+        """Batch sizes captured so far."""
         return tuple(sorted(self._buckets))
 
     def logits(self, packed: Tensor, plan: Plan) -> Tensor | None:
         """packed: [3, T] int64 ids, positions and slots of `plan`. Returns [T, V], or `None` for a
-        step that is no plain decoding, or of more than LARGEST sequences."""
+        step that is not plain decoding or has more than LARGEST sequences."""
         count = packed.shape[1]
         if self.problem or count > LARGEST or not all(map(_decodes, plan.shares)):
             return None
@@ -106,7 +106,7 @@ class DecodeGraphs:
         return self._captured(size, packed, plan)
 
     def _captured(self, size: int, packed: Tensor, plan: Plan) -> Tensor:
-        """The step uncaptured, and from now on captured, if both say the same."""
+        """Compute the step uncaptured; capture it for later steps if both results agree."""
         expected = self._forward(packed[0], packed[1], plan)
         bucket = self._bucket(size)
         self._fill(bucket, packed, plan.shares)
@@ -150,7 +150,7 @@ class DecodeGraphs:
         return _Bucket(lanes=lanes, offsets=offsets, plan=plan)
 
     def _fill(self, bucket: _Bucket, packed: Tensor, shares: tuple[Share, ...]) -> None:
-        """Every number of every buffer is written: nothing of an earlier step may stay."""
+        """Write every number of every buffer: nothing may remain from an earlier step."""
         count = packed.shape[1]
         rest = bucket.lanes.shape[1] - count
         starts = [self._cache.first_slot(share) for share in shares] + [self._spare] * (rest + 1)
@@ -164,15 +164,15 @@ class DecodeGraphs:
 
 
 def bucket_of(count: int) -> int:
-    """1, 2, 4, 8, 16, then multiples of 16."""
+    """Round up to 1, 2, 4, 8, 16, or a multiple of 16."""
     if count > 16:
         return -(-count // 16) * 16
     return 1 << (count - 1).bit_length()
 
 
 def _difference(one: Tensor, other: Tensor) -> str:
-    """A matrix of another number of rows may be multiplied by another kernel: only rounding may
-    differ, on average."""
+    """Compare by the average difference: a matrix with another number of rows may be multiplied by
+    another kernel, so that rounding differs."""
     gap = (one.float() - other.float()).abs().mean()
     return (
         "" if bool(gap <= ROUNDING * other.float().abs().mean()) else "differs from the same step"

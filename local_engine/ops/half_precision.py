@@ -1,11 +1,11 @@
-"""Float32 layers whose weights lie in memory as sixteen bits each, where that loses nothing.
+"""Float32 layers with weights stored as float16 where that is lossless.
 
-A decoding step of few rows is bound by the memory that its weights are read from. On a CPU without
-bfloat16 instructions arithmetic is float32, but most checkpoints hold bfloat16 numbers: these have
-8 significant bits, float16 has 11, so all but the very smallest are kept exactly. FBGEMM reads
+A decoding step of few rows is bound by the memory bandwidth for its weights. On a CPU without
+bfloat16 instructions arithmetic is float32, but most checkpoints contain bfloat16 numbers: these
+have 8 significant bits, float16 has 11, so all but the smallest are stored exactly. FBGEMM reads
 float16 weights and multiplies in float32 (https://github.com/pytorch/FBGEMM): 1.9 times as fast as
-float32 weights at one row, 1.4 times at eight, no slower at 512. A matrix that would lose something
-stays as it is.
+float32 weights at one row, 1.4 times at eight, no slower at 512. A matrix that would lose precision
+keeps its format.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 LOSS = 2.0**-18
-"""What may be lost of a weight, relative to the largest one of its matrix: float16 has a coarser
-grid below 2**-14, and that is less than float32 loses in a long sum."""
+"""Allowed loss of a weight, relative to the largest one of its matrix: float16 has a coarser grid
+below 2**-14; this is less than float32 loses in a long sum."""
 
 ROWS_AT_ONCE = 4096
 
@@ -31,7 +31,7 @@ class HalfLinear(nn.Module):
     """One or several linear layers behind one float16 weight; made by `half_linear`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        """weight: [out, in] float32. Raises RuntimeError where FBGEMM is missing."""
+        """weight: [out, in] float32. Raises RuntimeError if FBGEMM is missing."""
         super().__init__()
         self._packed = cast(object, torch.ops.quantized.linear_prepack_fp16(weight, bias))
         self._multiply = _multiply()
@@ -42,7 +42,7 @@ class HalfLinear(nn.Module):
 
 
 def half_linear(weight: Tensor, bias: Tensor | None) -> HalfLinear | None:
-    """`None` where something would be lost, or where the operators are missing or differ."""
+    """Return `None` if precision would be lost, or if the operators are missing or differ."""
     if weight.dtype != torch.float32 or weight.device.type != "cpu" or not _lossless(weight):
         return None
     sample = torch.linspace(-1, 1, 2 * weight.shape[1]).reshape(2, -1)
@@ -57,10 +57,10 @@ def half_linear(weight: Tensor, bias: Tensor | None) -> HalfLinear | None:
 
 @cache
 def _multiply() -> Callable[[Tensor, object], Tensor]:
-    """The operator, as a compiled function where torch still has such: a call from Python costs
-    19 µs through `torch.ops`, 5 through it, and a step makes four of them a layer."""
+    """Return the operator, as a compiled function if torch still supports that: a call from Python
+    costs 19 µs through `torch.ops` and 5 µs compiled, and a step makes four per layer."""
     try:
-        unit = cast(_Unit, torch.jit.CompilationUnit(_UNIT))  # pyright: ignore[reportPrivateImportUsage]  # not in its stubs
+        unit = cast(_Unit, torch.jit.CompilationUnit(_UNIT))  # pyright: ignore[reportPrivateImportUsage]  # missing in its stubs
     except (RuntimeError, AttributeError):
         return cast(Callable[[Tensor, object], Tensor], torch.ops.quantized.linear_dynamic_fp16)
     return unit.linear

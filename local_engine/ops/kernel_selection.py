@@ -1,4 +1,4 @@
-"""Settles, once a model, which kernels the device runs it with, by trying them."""
+"""Select a model's kernels once, at loading, by testing them on the device."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -26,10 +26,10 @@ from local_engine.sampling.top_k_top_p_operator import use_operator
 
 
 class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):
-    """trials: in the order in which they were made. operator: for sampling, if the device has one.
+    """trials: in the order in which they ran. operator: for sampling, if the device has one.
 
-    capture: for decoding steps, where the device has graphs.
-    probe: which version of it, and why not a better one; `None` where the device never has one.
+    capture: for decoding steps, if the device supports graphs.
+    probe: the operator's version, and why no better one; `None` if no such device has one.
     """
 
     kernels: Kernels
@@ -40,9 +40,9 @@ class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What an operator should read: what is used, and what is not with the reason."""
+        """Return the lines to log: the kernels in use, and the unused ones with the reason."""
         used = [trial.kernel for trial in self.trials if not trial.problem]
-        lines = [f"kernels: {', '.join(used) or 'of torch itself'}"]
+        lines = [f"kernels: {', '.join(used) or 'torch only'}"]
         lines += [
             f"not used: {trial.kernel}: {trial.problem}" for trial in self.trials if trial.problem
         ]
@@ -55,7 +55,7 @@ class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):
 def select_kernels(
     device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = False
 ) -> KernelSelection:
-    """thorough: try every kernel, also those that a better one makes superfluous."""
+    """thorough: test every kernel, even if a better one of its role works."""
     match device:
         case "npu":
             vendor = import_module("torch_npu")

@@ -1,6 +1,6 @@
-"""The operations that a device may do in one kernel of its own, and torch's form of each.
+"""The operations that a device may have a fused kernel for, each with torch's implementation.
 
-A `Kernels` is settled once, when a model is loaded, and the forward pass calls what it holds.
+A `Kernels` is selected once, when a model is loaded; the forward pass calls its fields.
 Letters: T packed tokens, E hidden width, N heads, D head width, S cache slots.
 """
 
@@ -17,14 +17,14 @@ from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.sampling.top_candidates import Finder
 
 PAGE = 16
-"""Tokens of a page of the cache where the kernels do not care."""
+"""Tokens per page of the cache, for kernels without a fixed page size."""
 
 
 class Norm(Protocol):
     """Root mean square normalisation over the last dimension."""
 
     def __call__(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        """x: [..., E], left untouched; weight: [E]. Returns the shape and dtype of `x`."""
+        """x: [..., E], unchanged; weight: [E]. Returns the shape and dtype of `x`."""
         ...
 
 
@@ -34,7 +34,7 @@ class AddNorm(Protocol):
     def __call__(
         self, x: Tensor, branch: Tensor, weight: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
-        """x, branch: [T, E]; `x` may be overwritten. Returns the normalised sum, and the sum."""
+        """x, branch: [T, E]; `x` may be overwritten. Returns the normalised sum and the sum."""
         ...
 
 
@@ -42,22 +42,22 @@ class Rotary(Protocol):
     """Rotary position embedding in halves: (a, b) becomes (a cos - b sin, b cos + a sin)."""
 
     def prepare(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Once a step: [T, D] angles of its tokens into the form that `rotate` wants."""
+        """Convert the [T, D] angles of a step's tokens for `rotate`, once per step."""
         ...
 
     def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """heads: [T, N, D], left untouched. cos, sin: as prepared. Returns [T, N, D]."""
+        """heads: [T, N, D], unchanged. cos, sin: as prepared. Returns [T, N, D]."""
         ...
 
 
 class Kernels(Struct, frozen=True, kw_only=True, eq=False):
-    """One operation a field.
+    """One operation per field.
 
     name:   for reports.
-    page:   tokens of a page of the cache.
-    swiglu: [..., 2F], the gate beside what it gates, to [..., F].
-    cache:  keys and values for so many slots, a multiple of `page`, and the attention over them.
-    best:   finds the sampler's candidates; `None` leaves that to torch.
+    page:   tokens per page of the cache.
+    swiglu: [..., 2F], the gate next to the gated half, to [..., F].
+    cache:  creates a key/value cache of the given slots, a multiple of `page`, with its attention.
+    best:   finds the sampler's candidates; `None`: torch does.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class HalfRotary:
-    """Rotation by a product with a shifted copy; the sign lies in the sine."""
+    """Rotation by a product with a shifted copy; the sine includes the sign."""
 
     def prepare(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         half = cos.shape[-1] // 2
@@ -108,4 +108,4 @@ TORCH = Kernels(
     swiglu=swiglu,
     cache=KeyValueCache,
 )
-"""Runs on every device, and is what other kernels are compared with."""
+"""Return torch's kernels: they run on every device and are the reference for the others."""

@@ -1,9 +1,9 @@
-"""Weights laid out for the CPU's matrix kernels, and sibling projections computed as one.
+"""Reorder weights for the CPU's matrix kernels, and join sibling projections.
 
-oneDNN multiplies faster with weights that it has reordered once: in bfloat16 1.3 to 1.5 times, in
+oneDNN multiplies faster with reordered weights: in bfloat16 1.3 to 1.5 times, in
 float32 1.2 to 1.8 times at 2 to 16 rows. PyTorch's own compiler does the same when it freezes a
-model. The operators are not public, so each use is tried first and left out where it fails or
-gives other numbers.
+model. The operators are not public, so each use is tested first and skipped if it fails or
+returns different numbers.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ SIBLINGS: tuple[tuple[str, ...], ...] = (
     ("q_proj", "k_proj", "v_proj"),
     ("gate_proj", "up_proj"),
 )
-"""Projections of one input, under the names that transformers gives them."""
+"""Projections of one input, by their transformers names."""
 
 EXPECTED_ROWS = 8
-"""Rows a step that the layout is made for; it serves any number."""
+"""Rows per step that the layout is optimised for; it works for any number."""
 
 
 WIDE = 2
-"""In float32 only matrices with so many times more outputs than inputs gain from the layout at
-several rows without losing at one, where the operator's own 30 µs count."""
+"""In float32, only matrices with at least this ratio of outputs to inputs gain from the layout at
+several rows without losing at one row, where the operator's overhead of 30 µs counts."""
 
 
 @torch.no_grad()
 def optimise(model: nn.Module) -> int:
-    """Joins sibling projections and, on the CPU, reorders weights; returns how many layers changed.
+    """Join sibling projections, reorder weights on the CPU; return the number of changed layers.
 
     Call it once, in evaluation mode, before the first forward pass. Subclasses of nn.Linear keep
     their own code.
@@ -53,7 +53,7 @@ class PackedLinear(nn.Module):
     """One or several linear layers behind one reordered weight."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        """weight: [out, in]. Raises RuntimeError where oneDNN cannot take it."""
+        """weight: [out, in]. Raises RuntimeError if oneDNN does not support it."""
         super().__init__()
         self._weight = cast(Tensor, torch.ops.mkldnn._reorder_linear_weight(weight, EXPECTED_ROWS))
         self._bias = bias
@@ -67,7 +67,7 @@ class PackedLinear(nn.Module):
 
 
 class PlainLinear(nn.Module):
-    """Several linear layers behind one weight, laid out as it came."""
+    """Several linear layers behind one weight, in its original layout."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
@@ -80,15 +80,15 @@ class PlainLinear(nn.Module):
 
 
 class Linear(Protocol):
-    """A linear layer, whatever its weights look like."""
+    """A linear layer with any weight layout."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x: [..., in] -> [..., out], contiguous and nobody else's."""
+        """x: [..., in] -> [..., out], contiguous and owned by the caller."""
         ...
 
 
 class _Shared:
-    """The last input of some siblings, and what is left of its outputs."""
+    """The last input of joined siblings, and its outputs that were not taken yet."""
 
     def __init__(self, linear: Linear, sizes: Sequence[int]) -> None:
         self.linear = linear
@@ -97,7 +97,7 @@ class _Shared:
         self._outputs: list[Tensor | None] = []
 
     def take(self, place: int, x: Tensor) -> Tensor:
-        """The output of sibling `place`; the first one asked computes them all."""
+        """Return the output of sibling `place`; the first call computes all of them."""
         found = self._outputs[place] if x is self._input else None
         if found is None:
             self._outputs = [*torch.split(self.linear(x), self._sizes, dim=-1)]
@@ -110,7 +110,7 @@ class _Shared:
 
 
 class Sibling(nn.Module):
-    """Stands where one of some sibling projections stood, the `place`-th of them."""
+    """Replaces the `place`-th of some joined projections."""
 
     def __init__(self, shared: _Shared, place: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Sibling(nn.Module):
 
 
 def shared_linear(module: nn.Module) -> Linear:
-    """What computes all outputs of the siblings of `module`, side by side in their order.
+    """Return the layer that computes all siblings of `module`, concatenated in their order.
 
     Raises LookupError if `module` has not been joined with its siblings.
     """
@@ -131,11 +131,11 @@ def shared_linear(module: nn.Module) -> Linear:
         case Sibling():
             return module.shared.linear
         case _:
-            raise LookupError(f"{type(module).__name__} stands alone")
+            raise LookupError(f"{type(module).__name__} is not joined with siblings")
 
 
 def _fuse(parent: nn.Module, names: Sequence[str], children: Sequence[nn.Linear]) -> int:
-    """Siblings read one input, all or none with a bias; else they stay apart."""
+    """Join siblings with one input, all or none with a bias; return how many were joined."""
     biases = [bias for child in children if (bias := _bias(child)) is not None]
     if len({child.in_features for child in children}) != 1 or len(biases) not in {0, len(children)}:
         return 0
@@ -149,13 +149,13 @@ def _fuse(parent: nn.Module, names: Sequence[str], children: Sequence[nn.Linear]
 
 
 def _bias(linear: nn.Linear) -> Tensor | None:
-    """torch declares it a Parameter, and sets `None` where there is none."""
+    """Return the bias: torch declares it a Parameter, but sets `None` without one."""
     return cast(Tensor | None, linear.bias)
 
 
 def _pack(weight: Tensor, bias: Tensor | None) -> HalfLinear | PackedLinear | None:
-    """`None` where it would not pay, or where the operators are missing, refuse this dtype or
-    device, or calculate differently."""
+    """Return `None` if packing does not pay, or if the operators are missing, do not support this
+    dtype or device, or compute different numbers."""
     if weight.device.type != "cpu":
         return None
     if half := half_linear(weight, bias):

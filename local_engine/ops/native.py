@@ -1,8 +1,9 @@
-"""Kernels of our own for CPUs, compiled on the machine that runs them (native.cpp).
+"""Our own CPU kernels, compiled on the machine that runs them (native.cpp).
 
-Between the matrix products a decoding step of torch is many small operations: a normalisation is
+Between the matrix products, a decoding step of torch is many small operations: a normalisation is
 seven, and attention for one query reads each key through a matrix product of one row. Here each is
-one call. The compiled library is kept for the next start; without a compiler torch's kernels stay.
+one call. The compiled library is cached for the next start; without a compiler, torch's kernels are
+used.
 """
 
 import ctypes
@@ -29,11 +30,11 @@ FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffast-math", "-fPIC", "-fopenmp
 COMPILERS = ("g++", "c++")
 COMPILE_S = 120
 FEW = 16
-"""Tokens of one sequence up to which each is attended by itself; more are one matrix product."""
+"""Up to this many tokens of one sequence attend one by one; more are one matrix product."""
 
 
 class NoCompiler(RuntimeError):
-    """The library cannot be had here; the text says why."""
+    """The library cannot be built here; the message gives the reason."""
 
 
 class NativeLibrary(Struct, frozen=True, kw_only=True, eq=False):
@@ -44,7 +45,7 @@ class NativeLibrary(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def library(folder: Path | None = None) -> NativeLibrary:
-    """Compile native.cpp (about two seconds) unless `folder` has it already.
+    """Compile native.cpp (about two seconds) unless `folder` already has the library.
 
     folder: by default `$XDG_CACHE_HOME/strowger`. Raises NoCompiler.
     """
@@ -57,11 +58,11 @@ def library(folder: Path | None = None) -> NativeLibrary:
             _compile(compiler, path)
         return NativeLibrary(path=path, functions=_declared(ctypes.CDLL(str(path))))
     except (OSError, subprocess.SubprocessError, AttributeError) as exc:
-        raise NoCompiler(f"{compiler} gives no usable library: {exc}") from exc
+        raise NoCompiler(f"{compiler} built an unusable library: {exc}") from exc
 
 
 class NativeCache:
-    """A cache as torch's attention wants it, read by our kernel where a sequence has few tokens."""
+    """A cache in torch's layout; our kernel reads it if a sequence has few tokens."""
 
     def __init__(self, functions: ctypes.CDLL, slots: int) -> None:
         self._functions = functions
@@ -138,7 +139,7 @@ class NativeCache:
         return out
 
     def _lay(self, plan: Plan) -> None:
-        """Once a step: which rows our kernel takes, and the pages of their sequences."""
+        """Compute, once per step, the rows for our kernel and the pages of their sequences."""
         rows, tables = array("q"), array("i")
         spans = {span.row: place for place, span in enumerate(plan.spans)}
         self._spans = []
@@ -183,7 +184,7 @@ class NativeRotary:
 
 
 def native_kernels(found: NativeLibrary) -> Kernels:
-    """Everything of the library, for float32 on a CPU."""
+    """Return the library's kernels, for float32 on a CPU."""
     functions = found.functions
 
     def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -255,7 +256,7 @@ def _finder(functions: ctypes.CDLL) -> Finder:
 
 
 def _regular(heads: Tensor) -> Tensor:
-    """[T, N, D] with the heads of a row side by side; rows may lie apart."""
+    """Return [T, N, D] with the heads of a row contiguous; rows may have gaps."""
     apart = heads.stride(2) != 1 or heads.stride(1) != heads.shape[2]
     return heads.contiguous() if apart else heads
 
@@ -273,7 +274,7 @@ def _cache() -> Path:
 
 
 def _fingerprint(compiler: str) -> str:
-    """Of all that the library depends on: source, flags, compiler, and this CPU's instructions."""
+    """Hash everything that the library depends on: source, flags, compiler, CPU instructions."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
@@ -283,7 +284,7 @@ def _fingerprint(compiler: str) -> str:
 
 
 def _compile(compiler: str, path: Path) -> None:
-    """Without a library of threads: its symbols are those that torch has loaded already."""
+    """Compile without linking a thread library: torch has already loaded its symbols."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made, joined = str(Path(folder) / "native.o"), str(Path(folder) / "native.so")
         _run(compiler, *FLAGS, "-c", str(SOURCE), "-o", made)
@@ -294,7 +295,7 @@ def _compile(compiler: str, path: Path) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S, check=False)
     if done.returncode:
-        raise NoCompiler(f"{command[0]} fails: {done.stderr.strip()[-500:]}")
+        raise NoCompiler(f"{command[0]} failed: {done.stderr.strip()[-500:]}")
 
 
 POINTER, LONG, FLOAT, INT = ctypes.c_void_p, ctypes.c_long, ctypes.c_float, ctypes.c_int

@@ -1,6 +1,7 @@
-"""Whether this machine's own kernels are compiled and used, and what is said about it.
+"""Compile this machine's CPU kernels, select them or torch's, and report the choice.
 
-They are tried beside torch's first: a library that gives other numbers costs speed, never a token.
+They are first compared with torch's: a library that computes other numbers costs speed, never a
+token.
 """
 
 import time
@@ -22,16 +23,16 @@ CLOSE = 1e-4
 def cpu_kernels(
     mode: CompileMode, device: str, dtype: torch.dtype, report: Callable[[str], None]
 ) -> Kernels:
-    """torch's own, or with a compiler on a CPU those of native.cpp.
+    """Return native.cpp's kernels on a CPU with a compiler, else torch's.
 
-    mode: "auto" uses them where it can, "on" raises InvalidConfig where it cannot.
-    report: gets a line when something long begins, and what came of it.
+    mode: "auto" falls back to torch's, "on" raises InvalidConfig instead.
+    report: called with a line before compiling, and with the result.
     """
     if mode == "off":
         return TORCH
     problem = _unsuited(device, dtype)
     if not problem:
-        report("compiling kernels for this CPU, unless they are from an earlier start")
+        report("compiling kernels for this CPU (skipped if cached by an earlier start)")
         begin = time.monotonic()
         try:
             kernels = native_kernels(library())
@@ -39,30 +40,30 @@ def cpu_kernels(
             problem = str(exc)
         else:
             if problem := _difference(kernels):
-                report(f"compiled kernels are left out: {problem}")
+                report(f"compiled kernels are not used: {problem}")
             else:
-                report(f"compiled kernels are ready after {time.monotonic() - begin:.1f} s")
+                report(f"compiled kernels ready after {time.monotonic() - begin:.1f} s")
                 return kernels
     if mode == "on":
         raise InvalidConfig((f"engine.compile: on, but {problem}; set it to auto or off",))
     if device == "cpu":
-        report(f"kernels of torch itself: {problem}")
+        report(f"using torch's kernels: {problem}")
     return TORCH
 
 
 def _unsuited(device: str, dtype: torch.dtype) -> str:
     if device != "cpu":
-        return f"only a CPU's kernels are compiled, and the device is {device}"
+        return f"kernels are compiled only for CPUs, and the device is {device}"
     if dtype != torch.float32:
-        return f"compiled kernels calculate in float32, and dtype is {dtype}"
+        return f"compiled kernels compute in float32, and dtype is {dtype}"
     return ""
 
 
 def _difference(kernels: Kernels) -> str:
-    """ "" if every operation gives what torch's gives, but for rounding."""
+    """Return "" if every operation matches torch's except for rounding, else the difference."""
     for name, mine, theirs in _pairs(kernels):
         if not torch.allclose(mine, theirs, rtol=CLOSE, atol=CLOSE):
-            return f"{name} gives other numbers than torch"
+            return f"{name} returns other numbers than torch"
     return ""
 
 
@@ -97,7 +98,7 @@ def _pairs(kernels: Kernels) -> Iterable[tuple[str, Tensor, Tensor]]:
 
 
 def _attend(cache: LayerCaches, new: Tensor, start: int, count: int, window: int) -> Tensor:
-    """Tokens `start` … of a sequence whose pages are the third and the first; 6 heads over 2."""
+    """Attend from token `start` of a sequence on the third and the first page; 6 heads over 2."""
     places = [p + 2 * PAGE if p < PAGE else p - PAGE for p in range(start, start + count)]
     keys = start + count
     runs = ((2 * PAGE, min(keys, PAGE)), (0, keys - PAGE))

@@ -1,6 +1,6 @@
-"""An Ascend NPU's fused kernels in the places of torch's, by torch-npu 2.13.
+"""Fused kernels of Ascend NPUs in place of torch's, by torch-npu 2.13.
 
-https://gitcode.com/Ascend/op-plugin documents each one. Cube units want sixteen bits: float32
+https://gitcode.com/Ascend/op-plugin documents each one. Cube units need sixteen bits: float32
 models keep torch's attention.
 """
 
@@ -17,14 +17,14 @@ from local_engine.ops.paged_cache import PAGE, Attend, Tables, Write, paged, wri
 from local_engine.ops.self_test import Offer, Shape, attention_pairs, noise
 
 MASK = 2048
-"""Side of the triangular mask that sparse mode 3 wants, whatever the lengths are."""
+"""Side of the triangular mask that sparse mode 3 requires for all lengths."""
 
 CAUSAL = 3
-"""sparse_mode: the last query sees the last key, and each one before it one key less."""
+"""sparse_mode: the last query sees the last key; each earlier query sees one key less."""
 
 
 class TorchNPU(Protocol):
-    """What is called of the module torch_npu; versions differ in which of these they have."""
+    """The used functions of the module torch_npu; not every version has all of them."""
 
     def npu_rms_norm(
         self, x: Tensor, gamma: Tensor, epsilon: float, /
@@ -93,7 +93,7 @@ class NPUOps:
     """The kernels with the signatures of `Kernels`' fields."""
 
     def __init__(self, vendor: TorchNPU, device: str) -> None:
-        """device: where the tensors are; "npu", unless something stands in for it."""
+        """device: of the tensors; "npu", or another one in tests."""
         self._vendor = vendor
         ones = torch.ones(MASK, MASK, dtype=torch.bool, device=device)
         self._mask = ones.triu(1)
@@ -111,7 +111,7 @@ class NPUOps:
         return cos[None, :, None], sin[None, :, None]
 
     def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Layout BSND with one batch: the packed tokens are its S."""
+        """Rotate in layout BSND with one batch: the packed tokens are its S."""
         return self._vendor.npu_rotary_mul(heads.unsqueeze(0).contiguous(), cos, sin)[0]
 
     def swiglu(self, gate_up: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ class NPUOps:
 def npu_offers(
     vendor: TorchNPU, shape: Shape, dtype: torch.dtype, device: str = "npu"
 ) -> tuple[Offer, ...]:
-    """What torch-npu may have for a model of this shape."""
+    """Return the kernels that torch-npu may have for a model of this shape."""
     ops = NPUOps(vendor, device)
     case = _Case(ops, shape, dtype, device)
 
@@ -214,7 +214,7 @@ def npu_offers(
 
 
 class _Case:
-    """Small inputs of a model's shape for each layer kernel, and what torch makes of them."""
+    """Small inputs of a model's shape for each layer kernel, and torch's results."""
 
     def __init__(self, ops: NPUOps, shape: Shape, dtype: torch.dtype, device: str) -> None:
         self._ops = ops
@@ -223,7 +223,7 @@ class _Case:
         self._device = device
 
     def norm(self) -> Iterable[tuple[Tensor, Tensor]]:
-        """Over the hidden width, and over a strided slice of heads."""
+        """Check over the hidden width, and over a strided slice of heads."""
         heads = self._heads()[:, : self._shape.heads]
         for x in (self._noise(5, self._shape.hidden), heads):
             weight = self._noise(x.shape[-1], seed=1)

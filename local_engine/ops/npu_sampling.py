@@ -1,8 +1,8 @@
-"""torch-npu's sampling operator, for the rows that it draws as our own sampler would.
+"""torch-npu's sampling operator; used for rows that it draws like our own sampler.
 
-aclnnTopKTopPSample has two versions; which one is there is found out by calling it. Version 1
+aclnnTopKTopPSample has two versions; the engine detects the installed one by calling it. Version 1
 takes two-byte logits and flattens the distribution of a row that only top-p cuts, so it never gets
-one. https://gitcode.com/Ascend/op-plugin, torch_npu-npu_top_k_top_p_sample.md
+such a row. https://gitcode.com/Ascend/op-plugin, torch_npu-npu_top_k_top_p_sample.md
 """
 
 import re
@@ -21,12 +21,12 @@ from local_engine.sampling.top_k_top_p_operator import K_MAX
 NAME = "npu_top_k_top_p_sample"
 
 WITHOUT_OPERATOR = re.compile(r"Ascend(310|910A|910B$|910Pro|910Premium|910$)")
-"""SoC names of the products that the operator's documents leave out: Atlas 200I/500 A2 (310B), the
+"""SoC names of the products that the operator's documents exclude: Atlas 200I/500 A2 (310B), the
 inference series (310, 310P), the training series (910A, 910B, 910ProA …). Atlas A2 is 910B1 … 910B4
 and A3 is 910_93xx."""
 
 LOWEST = -65_504.0
-"""The least finite float16."""
+"""The smallest finite float16."""
 
 
 LOWEST_PEAK = -60.0
@@ -34,7 +34,7 @@ LOWEST_PEAK = -60.0
 
 
 class Version(Enum):
-    """Of the operator. NONE: the product or the installation has none that works."""
+    """Version of the operator. NONE: the product or the installation has no working one."""
 
     NONE = "none"
     V1 = "aclnnTopKTopPSample"
@@ -59,22 +59,22 @@ class SamplingNPU(Protocol):
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """problem: why the version is not a better one, "" for V2."""
+    """problem: why no better version works, "" for V2."""
 
     version: Version
     problem: str
 
 
 def has_operator(soc: str) -> bool:
-    """True if the product may have it, by the name that torch.npu.get_device_name gives.
+    """Return True if the product may have the operator. soc: from torch.npu.get_device_name.
 
-    A product newer than the table is tried.
+    Products newer than the table return True, so that the operator is probed.
     """
     return WITHOUT_OPERATOR.match(soc) is None
 
 
 def probe_operator(vendor: SamplingNPU, soc: str, device: str) -> Probe:
-    """One call in float32, which version 2 alone takes, then one in float16."""
+    """Call the operator in float32, which only version 2 takes, then in float16."""
     if not has_operator(soc):
         return Probe(version=Version.NONE, problem=f"{soc} has no {NAME}")
     problems: list[str] = []
@@ -87,7 +87,7 @@ def probe_operator(vendor: SamplingNPU, soc: str, device: str) -> Probe:
 
 
 def _problem(vendor: SamplingNPU, dtype: torch.dtype, device: str) -> str:
-    """[1, 8] logits, k 3, p 0.6, and noise that only a reading by rank answers with token 3."""
+    """Draw from [1, 8] logits, k 3, p 0.6; only noise applied by rank gives token 3."""
     shares = torch.tensor([[0.05, 0.40, 0.10, 0.25, 0.15, 0.05, 1e-4, 1e-4]])
     noise = torch.tensor([[2.0, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]], device=device)
     try:
@@ -103,14 +103,14 @@ def _problem(vendor: SamplingNPU, dtype: torch.dtype, device: str) -> str:
         token = int(ids.cpu()[0])
     except REFUSALS as exc:
         return f"{type(exc).__name__}: {str(exc).strip().splitlines()[0] if str(exc) else ''}"
-    return "" if token == 3 else f"draws token {token} where 3 is right"
+    return "" if token == 3 else f"draws token {token} instead of 3"
 
 
 def operator_takes(version: Version, row: RowParams, vocabulary: int) -> bool:
-    """True if the operator draws this row from the distribution that our own sampler does.
+    """Return True if the operator draws this row from the same distribution as our own sampler.
 
-    Rows whose client sent a seed are ours, as they must replay anywhere; so are rows that report
-    log probabilities, greedy rows, and whatever the operator has no argument for.
+    Our sampler draws rows with a seed, because they must replay on every device, rows that report
+    log probabilities, greedy rows, and rows with parameters that the operator does not take.
     """
     if version is Version.NONE or row.seeded or row.logprobs >= 0:
         return False
@@ -131,9 +131,9 @@ class NPUOperator:
         self._version = version
 
     def takes_rows(self, logits: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-        """Version 2 does all of it. Version 1 takes two-byte logits, misreads k = 0 and p of 0 or
-        less, flattens what top-p alone leaves, and loses rows whose maximum is far below 0, where
-        its search for it begins."""
+        """Return the rows that the operator draws correctly: with version 2, all. Version 1 takes
+        two-byte logits, misreads k = 0 and p <= 0, flattens rows that only top-p cuts, and fails
+        for rows whose maximum is far below 0, where its search for the maximum begins."""
         if self._version is Version.V2:
             return torch.ones_like(top_k, dtype=torch.bool)
         if logits.dtype == torch.float32:
@@ -166,7 +166,7 @@ class NPUOperator:
 
 
 class NPUSampler:
-    """Draws rows with noise of the device's own."""
+    """Draws rows with noise from the device's generator."""
 
     def __init__(
         self,
@@ -184,9 +184,9 @@ class NPUSampler:
 
     def draw(self, values: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
         """values: float32 [R, V] processed logits. temperature, top_p: float32 [R]; top_k: int32
-        [R], over 1024 where off. Returns int64 [R].
+        [R], over 1024 if off. Returns int64 [R].
 
-        For version 1 the rows are shifted to a maximum of 0, which changes no probability, lets
+        For version 1 the rows are shifted to a maximum of 0. This changes no probability, lets
         float16 hold every row, and is where that version begins its search for the maximum.
         """
         heated = values / temperature.unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Keys and values by pages, read through page tables: what an NPU's fused attention wants.
+"""The paged key/value cache for an NPU's fused attention, read through page tables.
 
 https://gitcode.com/Ascend/op-plugin: torch_npu.npu_fused_infer_attention_score and
 npu_scatter_pa_kv_cache. Letters as in attention.py; P pages of PAGE tokens, W the padded width.
@@ -15,22 +15,22 @@ from torch.nn.functional import pad
 from local_engine.ops.attention import AttentionParams, Plan, attend_rows
 
 PAGE = 128
-"""The one page size that the fused attention takes for any number of queries."""
+"""The only page size that the fused attention takes for any number of queries."""
 
 WIDTH = 128
-"""The head width that it takes for packed tokens; narrower heads are filled up with zeros, which
-changes no score as long as the scale stays."""
+"""The head width that it takes for packed tokens; narrower heads are padded with zeros, which does
+not change scores as long as the scale stays."""
 
 MOST_SEQUENCES = 4096
 WIDEST_PAGE_ROW = 65_535
-"""K x W of a page laid out [PAGE, K x W]."""
+"""Upper bound of K x W, for pages laid out as [PAGE, K x W]."""
 
 
 class Tables(Struct, frozen=True, kw_only=True, eq=False):
     """One step's sequences, B of them.
 
-    pages: [B, longest] int32, filled up with 0. slots: [T] int32.
-    ends:  where each one's packed tokens end. keys: how many keys it has now.
+    pages: [B, longest] int32, padded with 0. slots: [T] int32.
+    ends:  the end of each one's packed tokens. keys: its number of keys.
     """
 
     pages: Tensor
@@ -56,7 +56,7 @@ class Attend(Protocol):
 
 
 class PagedCache:
-    """[P, PAGE, K, W] keys and values a layer, made when the layer first asks for them."""
+    """[P, PAGE, K, W] keys and values per layer, allocated when the layer first uses them."""
 
     def __init__(self, slots: int, *, write: Write, attend: Attend) -> None:
         """slots: a multiple of PAGE."""
@@ -67,7 +67,7 @@ class PagedCache:
         self._tables: tuple[Plan, Tables] | None = None
 
     def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Views, without the padding."""
+        """Return views without the padding."""
         keys, values = self._of(layer, key, value)
         return _by_head(keys, key.shape[2]), _by_head(values, value.shape[2])
 
@@ -80,7 +80,7 @@ class PagedCache:
         plan: Plan,
         params: AttentionParams,
     ) -> Tensor:
-        """torch's operations, over the same pages, do what the fused attention lacks."""
+        """Use torch's operations, over the same pages, where the fused attention does not apply."""
         keys, values = self._of(layer, key, value)
         if not fits(query.shape[2], key.shape[1], plan, params):
             return attend_rows(query, key, value, layer, plan, params)
@@ -117,14 +117,14 @@ class PagedCache:
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
     def _tables_of(self, plan: Plan) -> Tables:
-        """Made for the first layer of a step, and kept for the others."""
+        """Build the tables for the first layer of a step; the others reuse them."""
         if self._tables is None or self._tables[0] is not plan:
             self._tables = (plan, tables_of(plan))
         return self._tables[1]
 
 
 def fits(width: int, kv_heads: int, plan: Plan, params: AttentionParams) -> bool:
-    """True if the fused attention does all that this layer asks of this step."""
+    """Return True if the fused attention supports this layer in this step."""
     windowed = params.window and any(share.keys > params.window for share in plan.shares)
     return (
         params.plain
@@ -156,7 +156,7 @@ def write_by_index(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slo
 
 
 def paged(write: Write, attend: Attend) -> Callable[[int], PagedCache]:
-    """What `Kernels.cache` wants."""
+    """Return the function for `Kernels.cache`."""
     return lambda slots: PagedCache(slots, write=write, attend=attend)
 
 
@@ -165,5 +165,5 @@ def _widened(x: Tensor) -> Tensor:
 
 
 def _by_head(pages: Tensor, width: int) -> Tensor:
-    """[P, PAGE, K, W] as [K, S, D]."""
+    """Return [P, PAGE, K, W] as [K, S, D]."""
     return pages.view(-1, *pages.shape[2:])[..., :width].transpose(0, 1)

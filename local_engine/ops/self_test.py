@@ -1,6 +1,6 @@
-"""A device's kernels are tried beside torch's before they are used: what differs is left out.
+"""Compare a device's kernels with torch's before they are used; skip those that differ.
 
-So a wrong guess of ours about a kernel costs speed, and never gives a wrong token.
+So a wrong assumption about a kernel costs speed, but never a wrong token.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,14 +14,14 @@ from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.ops.kernels import TORCH, Kernels
 
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, IndexError)
-"""What a kernel raises that is missing, or does not take what it is given."""
+"""Exceptions of a kernel that is missing or does not take its arguments."""
 
 CLOSE: dict[torch.dtype, float] = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""By how much two implementations may differ, of numbers around 1."""
+"""Allowed difference of two implementations, for numbers around 1."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """What the trials need to know of a model. width: of a head; hidden: of the residual stream."""
+    """A model's dimensions for the trials. width: of a head; hidden: of the residual stream."""
 
     heads: int
     kv_heads: int
@@ -30,7 +30,7 @@ class Shape(Struct, frozen=True, kw_only=True):
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """role: what the kernel is for. problem: "" where it works, else why it is not used."""
+    """role: the operation that it replaces. problem: "" if it works, else why it is not used."""
 
     kernel: str
     role: str
@@ -38,7 +38,7 @@ class Trial(Struct, frozen=True, kw_only=True):
 
 
 class Offer(Struct, frozen=True, kw_only=True, eq=False):
-    """A kernel that a device may have; offers of one role are alternatives, the best one first.
+    """A kernel that a device may have; offers of one role are alternatives, best first.
 
     check:   [(its result, the reference's)], on any device; may raise one of REFUSALS.
     install: puts it into a `Kernels`.
@@ -51,7 +51,7 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def run_trials(offers: Sequence[Offer], *, thorough: bool = False) -> tuple[Trial, ...]:
-    """One call of each kernel; without `thorough` none for a role that is filled already."""
+    """Call each kernel once; without `thorough`, skip roles that already have a working kernel."""
     filled: set[str] = set()
     trials: list[Trial] = []
     for offer in offers:
@@ -65,7 +65,7 @@ def run_trials(offers: Sequence[Offer], *, thorough: bool = False) -> tuple[Tria
 
 
 def choose_kernels(name: str, offers: Sequence[Offer], trials: Sequence[Trial]) -> Kernels:
-    """torch's own, but for each role the first offer whose trial found no problem."""
+    """Return torch's kernels, replaced in each role by the first offer whose trial passed."""
     works = {trial.kernel for trial in trials if not trial.problem}
     chosen: dict[str, Offer] = {}
     for offer in offers:
@@ -86,7 +86,7 @@ def choose_kernels(name: str, offers: Sequence[Offer], trials: Sequence[Trial]) 
 
 
 def problem_of(check: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> str:
-    """ "" if every pair agrees."""
+    """Return "" if every pair agrees, else the problem."""
     try:
         for mine, theirs in check():
             if fault := difference(mine.cpu(), theirs.cpu()):
@@ -97,7 +97,7 @@ def problem_of(check: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> str:
 
 
 def difference(mine: Tensor, reference: Tensor) -> str:
-    """ "" if `mine` is `reference` but for rounding, its shape and dtype too."""
+    """Return "" if `mine` equals `reference` except for rounding, also in shape and dtype."""
     if mine.shape != reference.shape or mine.dtype != reference.dtype:
         return (
             f"gives {mine.dtype} {list(mine.shape)}, not {reference.dtype} {list(reference.shape)}"
@@ -112,7 +112,7 @@ def difference(mine: Tensor, reference: Tensor) -> str:
 
 
 def noise(*shape: int, like: torch.dtype, device: str, seed: int = 0) -> Tensor:
-    """Normal numbers, the same on every device."""
+    """Return normal random numbers, the same on every device."""
     source = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=source).to(device=device, dtype=like)
 
@@ -127,9 +127,9 @@ def attention_pairs(
     scattered: bool = True,
     window: int = 0,
 ) -> Iterable[tuple[Tensor, Tensor]]:
-    """Three sequences, filled, extended and decoded, beside torch's way.
+    """Yield attention results and torch's for three sequences: prefilled, extended and decoded.
 
-    scattered: over pages that are no neighbours.
+    scattered: over pages that are not contiguous.
     """
     blocks = ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3))
     steps = ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1))

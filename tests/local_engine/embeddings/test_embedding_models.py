@@ -111,7 +111,10 @@ def nonsense(folder: Path) -> None:
 
 
 BREAKAGES = [
-    (without_a_weight, r"lacks weights for encoder\.layer\.0\.output\.dense\.weight \(1 are missing"),
+    (
+        without_a_weight,
+        r"lacks weights for encoder\.layer\.0\.output\.dense\.weight \(1 are missing",
+    ),
     (other_module, "WeightedLayerPooling"),
     (other_pooling, "pooling mode 'attention' is not supported"),
     (other_activation, "with Swirl on sentence_embedding"),

@@ -96,7 +96,7 @@ def test_a_model_that_looks_both_ways_is_refused(tmp_path: Path) -> None:
     config = AutoConfig.for_model("bert", intermediate_size=16, is_decoder=False, **shape)
     cast(PreTrainedModel, AutoModelForCausalLM.from_config(config)).save_pretrained(tmp_path)
 
-    with pytest.raises(InvalidConfig, match="masks or biases its attention in a way of its own"):
+    with pytest.raises(InvalidConfig, match="passes its own mask or bias to its attention"):
         runner(tmp_path)
 
 

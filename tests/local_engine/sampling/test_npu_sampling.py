@@ -111,7 +111,7 @@ def test_an_operator_that_draws_wrongly_is_not_used() -> None:
     probe = probe_operator(vendor(Wrong({})), "Ascend910B3", "cpu")
 
     assert probe.version is Version.NONE
-    assert "draws token 1 where 3 is right" in probe.problem
+    assert "draws token 1 instead of 3" in probe.problem
 
 
 MIXED = [
