@@ -62,7 +62,7 @@ class TextReader:
         self._width = min(st_config.width or shape.width, shape.width)
 
     def read(self, request: EmbeddingsRequest, offload: Offload | None = None) -> TokenRows:
-        """Raises InvalidRequest naming the field. errand: see TextEncoder.encode."""
+        """Raises InvalidRequest naming the field. offload: see TextEncoder.encode."""
         _refuse_unsupported(request)
         if not self._takes_tokens and not all(isinstance(one, str) for one in request.inputs):
             raise InvalidRequest(

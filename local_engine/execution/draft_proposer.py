@@ -23,8 +23,10 @@ class DraftProposer:
         self._lookups: dict[int, PromptLookup] = {}
 
     def propose(self, jobs: Iterable[Job], running: int) -> None:
-        """Give each job drafts for its next step: none past an end token, or the answer's last
-        place. crowd: answers in progress."""
+        """Give each job drafts for its next step, none past an end token or the answer's limit.
+
+        running: answers in progress.
+        """
         if self._most == 0 or running > MAX_RUNNING:
             return
         for job in jobs:
@@ -33,8 +35,8 @@ class DraftProposer:
             if room > 0:
                 lookup = self._lookups.setdefault(sequence.id, PromptLookup(self._most))
                 drafts = lookup.propose(sequence.tokens)[:room]
-                words = takewhile(lambda id: id < self._vocabulary, drafts)
-                sequence.drafts.extend(before_end(job, list(words)))
+                known = takewhile(lambda id: id < self._vocabulary, drafts)
+                sequence.drafts.extend(before_end(job, list(known)))
 
     def learn(self, sequence: Sequence, proposed: int, accepted: int) -> None:
         lookup = self._lookups.get(sequence.id)

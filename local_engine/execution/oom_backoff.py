@@ -78,7 +78,7 @@ class OomBackoff:
         """Adjust the budget. If a single token failed, the size was not the cause."""
         self._failed_steps = self._failed_steps + 1 if largest == 0 else 0
         if self._failed_steps >= MAX_FAILED_STEPS:
-            raise BrokenDevice(f"{MAX_FAILED_STEPS} consecutive steps failed completely")
+            raise BrokenDevice(f"{MAX_FAILED_STEPS} consecutive steps computed nothing")
         self._clean_steps = self._clean_steps + 1 if clean else 0
         if self._clean_steps >= STEPS_BEFORE_GROWTH:
             self.budget, self._clean_steps = min(self._most, 2 * self.budget), 0

@@ -18,7 +18,7 @@ class PromptLookup:
     """One answer's lookup table. Call `propose` before a step and `learn` after it."""
 
     def __init__(self, most: int) -> None:
-        """most: drafts a step, at least 1."""
+        """most: drafts per step, at least 1."""
         self._most = most
         self._ends: dict[tuple[int, ...], int] = {}
         self._read = 0

@@ -29,8 +29,8 @@ class Overlay(Struct, frozen=True, kw_only=True, eq=False):
 def table_rows(asked: PromptTable, hidden: int) -> int:
     """Return the number of rows of the table.
 
-    Accepts [P, hidden], [1, P, hidden], and P x hidden numbers in a row. hidden: 0 for a model
-    that does not support tables. Raises InvalidRequest.
+    Accepts [P, hidden], [1, P, hidden] and a flat [P x hidden]. hidden: 0 for a model that does not
+    support tables. Raises InvalidRequest.
     """
     if hidden == 0:
         raise _refused("not supported by this model: its layers also use the token ids")

@@ -169,5 +169,5 @@ def test_a_device_that_computes_nothing_any_more_ends_the_engine() -> None:
     for _ in range(MAX_FAILED_STEPS - 1):
         list(relief.parts([chunk(3, 2, rows=1)], compute))
 
-    with pytest.raises(BrokenDevice, match="in a row"):
+    with pytest.raises(BrokenDevice, match="consecutive steps"):
         list(relief.parts([chunk(3, 2, rows=1)], compute))

@@ -167,7 +167,7 @@ def test_what_the_engine_cannot_compute_is_refused() -> None:
 
     with pytest.raises(UnsupportedAttention, match="keyword arguments"):
         attend(Layer(), query, one, one, None)
-    with pytest.raises(UnsupportedAttention, match="masks or biases"):
+    with pytest.raises(UnsupportedAttention, match="its own mask or bias"):
         attend(Layer(), query, one, one, torch.zeros(1), plan=plan)
-    with pytest.raises(UnsupportedAttention, match="masks or biases"):
+    with pytest.raises(UnsupportedAttention, match="its own mask or bias"):
         attend(Layer(), query, one, one, None, plan=plan, is_causal=False)
